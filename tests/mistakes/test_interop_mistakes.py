@@ -104,6 +104,16 @@ def test_lightning_is_told_of_loaders_by_functions() -> None:
     VideoDataModule(train=partial(loader))
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_memory_is_pinned_for_gpus_only() -> None:
+    check_answer(lambda: batch().pin_memory(), "pinned memory is for copies to a GPU, and torch finds none")
+
+
+def test_a_torch_loader_without_requests_is_told() -> None:
+    with pytest.warns(vl.VideoLoaderWarning, match="holds no ClipRequest, so nothing of it is decoded"):
+        next(iter(DecodingLoader(DataLoader([1, 2]), device="cpu")))
+
+
 def test_the_index_of_another_file_is_told() -> None:
     with pytest.warns(vl.VideoLoaderWarning, match="the index is of b.mp4, not of a.mp4"):
         vl.Video("a.mp4", index=vl.build_index("b.mp4"))

@@ -94,10 +94,13 @@ MISTAKES: Mistakes = {
         lambda: with_mine(vl.Mixing, last=True, mix=lambda self, frames, labels, *_: (frames, labels)),
         "Mine's num_classes must be a positive integer, got None",
     ),
-    "no frames of a mode": (lambda: with_mode([]), "Mine.frame_numbers must give frames in [0, 30), got []"),
+    "no frames of a mode": (
+        lambda: with_mode([]),
+        "Mine.frame_numbers must give frames in [0, 30) with pad='edge', got []",
+    ),
     "frames of a mode after the end": (
-        lambda: with_mode([99], pad="none"),
-        "Mine.frame_numbers must give frames in [0, 30), got [99]",
+        lambda: with_mode([0, 99], pad="none"),
+        "Mine.frame_numbers must give frames in [0, 30) with pad='none', got [0, 99]",
     ),
     "half a clip of a mode": (lambda: with_mode(clips=1.5), "Mine.num_clips must be an integer of at least 0, got 1.5"),
     "less than no clips of a mode": (lambda: with_mode(clips=-1), "Mine.num_clips must be an integer … got -1"),
@@ -147,7 +150,7 @@ MISTAKES: Mistakes = {
     ),
     "the state of a stream of batches": (
         lambda: BatchStream(partial(loader)).load_state_dict(loader().state_dict()),
-        "not the state of a loader",
+        "not the state of a BatchStream or a VideoDataModule, which state_dict() gives: {'epoch': 0",
     ),
 }
 

@@ -188,7 +188,13 @@ class Batch(FramesByRole):
         return self._with_tensors(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self: _Kind) -> _Kind:
-        """The same with ``frames`` and ``labels`` in page-locked memory, from which copying to a GPU is fast."""
+        """The same with ``frames`` and ``labels`` in page-locked memory, from which copying to a GPU is fast.
+
+        Raises:
+            ConfigurationError: there is no GPU to copy to.
+        """
+        if not torch.cuda.is_available():
+            raise ConfigurationError("pinned memory is for copies to a GPU, and torch finds none: leave pin_memory out")
         return self._with_tensors(torch.Tensor.pin_memory)
 
     def _with_tensors(self: _Kind, change: Callable[[torch.Tensor], torch.Tensor]) -> _Kind:

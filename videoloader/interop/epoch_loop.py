@@ -91,7 +91,7 @@ class EpochLoop:
             ConfigurationError: the state is of another data set, frame mode, order or seed, or of something else.
         """
         if not {"loader", "under_way", "batches"} <= state.keys():
-            raise not_a_state(state)
+            raise not_a_state(state, "a BatchStream or a VideoDataModule")
         self._loader.load_state_dict(state["loader"])
         ended = state["under_way"] not in (None, self._epoch())
         in_epoch = state["under_way"] is not None and not ended

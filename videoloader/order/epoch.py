@@ -318,12 +318,12 @@ class EpochPlan:
         }
 
 
-def not_a_state(state: Any) -> ConfigurationError:
+def not_a_state(state: Any, of: str = "a loader") -> ConfigurationError:
     """The error for something else than the state of a loader, perhaps with such a state in it."""
     for name, part in state.items() if isinstance(state, Mapping) else ():
         if isinstance(part, Mapping) and "fingerprint" in part:
-            return ConfigurationError(f"not the state of a loader, but a dict with one: give state[{name!r}]")
-    return ConfigurationError(f"not the state of a loader, which state_dict() gives: {str(state)[:200]}")
+            return ConfigurationError(f"not the state of {of}, but a dict with one: give state[{name!r}]")
+    return ConfigurationError(f"not the state of {of}, which state_dict() gives: {str(state)[:200]}")
 
 
 def _shortened(part: str) -> str:

@@ -180,8 +180,9 @@ def padded(
     """Frame numbers and mask of ``clip_frames``, of the frames that were chosen."""
     with note(IN_MODE, mode):
         numbers, mask = padding.pad(chosen, video.first, video.stop, pad_of(mode.pad, video))
-        if not len(numbers):
-            raise wrong_result(mode, "frame_numbers", f"frames in [{video.first}, {video.stop})", chosen)
+        if not len(numbers) or len(numbers) < len(chosen):  # padding by "none" drops what lies outside
+            wanted = f"frames in [{video.first}, {video.stop}) with pad={mode.pad!r}"
+            raise wrong_result(mode, "frame_numbers", wanted, chosen)
         return numbers, mask
 
 
