@@ -81,12 +81,21 @@ def open_demuxer(source: ByteSource) -> Iterator[av.container.InputContainer]:
         )
     except av.error.FFmpegError as error:
         _refuse_lists(source)
-        raise IndexingError(f"libavformat cannot read it: {error.strerror}", source.name) from None
+        told = f"libavformat cannot read it: {error.strerror}{_what_else(source)}"
+        raise IndexingError(told, source.name) from None
     with container:
         try:
             yield container
         except av.error.FFmpegError as error:
             raise IndexingError(f"libavformat cannot read it: {error.strerror}", source.name) from None
+
+
+def _what_else(source: ByteSource) -> str:
+    """The kind of a file that is no video, for the message; empty where that is not known."""
+    head = source.read(0, 512)
+    if head[257:262] == b"ustar" or head.startswith(b"PK\x03\x04"):
+        return f": it is an archive, whose members are named as '{source.name}::clip.mp4'; from_archives takes all"
+    return ": it is text" if re.match(rb"[\t\r\n -~]{16}", head) else ""
 
 
 @cache

@@ -69,7 +69,7 @@ def test_a_state_saved_before_names_moved_still_fits(tmp_path: Path) -> None:
     )
     state = {"epoch": 1, "parts": 1, "dealt": "1x1x1 drop 3", "fingerprint": "92ea3bb4678591e7b11ef63cdd00f01b"}
     loader.load_state_dict(state)
-    assert loader.state_dict() == state
+    assert loader.state_dict().items() >= state.items()
 
 
 @pytest.mark.parametrize("kind", [vl.SourceError, vl.IndexingError, vl.UnsupportedError, vl.DecodeError])

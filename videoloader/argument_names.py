@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import Any, TypeVar, cast
 
 from videoloader.argument_types import argument_of_wrong_type, fits, hints_of
-from videoloader.errors import ArgumentError, VideoLoaderError
+from videoloader.errors import ArgumentError, MissingAttributeError, VideoLoaderError
 from videoloader.names_elsewhere import alike, meant
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -36,9 +36,10 @@ def tells_of_arguments(given: _F) -> _F:
     def call(*args: Any, **arguments: Any) -> Any:
         try:
             return given(*args, **arguments)
-        except VideoLoaderError:
-            raise
         except Exception as error:
+            # An attribute is missing from the inside where an argument is an object of another class of ours.
+            if isinstance(error, VideoLoaderError) and not isinstance(error, MissingAttributeError):
+                raise
             # A TypeError of the call itself (wrong arguments) has no traceback entry below this one.
             if isinstance(error, TypeError) and error.__traceback__ and error.__traceback__.tb_next is None:
                 raise ArgumentError(_what_is_wrong(given, args, arguments) or str(error)) from None
@@ -108,4 +109,4 @@ def _name(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
     if first not in ("self", "cls") or not args:
         return function.__qualname__
     owner = (args[0] if first == "cls" else type(args[0])).__name__
-    return owner if function.__name__ == "__init__" else f"{owner}.{function.__name__}"
+    return owner if function.__name__ in ("__init__", "__call__") else f"{owner}.{function.__name__}"

@@ -6,6 +6,7 @@ Errors name the source and, where known, the place.
 from __future__ import annotations
 
 import math
+import reprlib
 import sys
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -31,7 +32,7 @@ class VideoLoaderError(Exception):
         self.source = source
 
     def __str__(self) -> str:
-        return printable(super().__str__())
+        return printable(" ".join(super().__str__().split("\n")))
 
 
 class SourceError(VideoLoaderError):
@@ -103,6 +104,12 @@ def no_method(instance: object, method: str) -> ConfigurationError:
         method: the method as it is written, with its result: ``"num_clips(self, video), which gives an integer"``.
     """
     return ConfigurationError(f"{type(instance).__name__} lacks a method: write {method}")
+
+
+def wrong_result(instance: object, method: str, wanted: str, result: object) -> ConfigurationError:
+    """The error for what a user's method or function gives in place of what it must."""
+    name = type(instance).__name__
+    return ConfigurationError(f"{name}.{method} must give {wanted}, got {reprlib.repr(result)}")
 
 
 def no_copy(loader: object) -> ArgumentError:
@@ -208,12 +215,15 @@ def is_true(name: str, given: object) -> bool:
         given: its result.
 
     Raises:
-        ConfigurationError: a text says no, which Python takes for True.
+        ConfigurationError: a text says no, which Python takes for True; or it is an array of several values.
     """
     if isinstance(given, str) and given.strip().lower() in ("0", "0.0", "false", "no"):
         hint = f'columns of CSV are text, compare them (columns["…"] != {given!r})'
         raise ConfigurationError(f"{name} gives {given!r}, which Python takes for True: {hint}")
-    return bool(given)
+    try:
+        return bool(given)
+    except (RuntimeError, ValueError):  # arrays and tensors of several values
+        raise ConfigurationError(f"{name} must give True or False, got {reprlib.repr(given)}") from None
 
 
 def integer_range(name: str, value: object) -> tuple[int, int]:

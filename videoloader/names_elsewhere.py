@@ -36,6 +36,8 @@ _INSTEAD = """
 batch_size: clip_sampler clips length stride = give it to the mode, as RandomWindow(16, stride=4)
 batch_size stride: fps = write AtRate(fps, length), a mode of its own
 class_names: clip_sampler clips fps length step_between_clips = give it to the loader's mode, as RandomWindow(16)
+class_names: is_valid_file loader = leave it out, extensions=[…] says which files are videos, and the loader reads them
+class_names: split train = name the folder of the split, as VideoDataset.from_folder("kinetics/train")
 class_names: transform transforms = give it to the loader, as VideoLoader(data, mode, transforms=[…])
 collate: collate_fn = write collate="stack", "pad" or "list"
 condition: min_width = write condition="width >= …"
@@ -49,6 +51,8 @@ num_workers: in_order pin_memory_device timeout = leave it out, batches come in 
 num_workers: multiprocessing_context persistent_workers = leave it out, threads and processes last as long as the loader
 seed: epochs num_epochs = leave it out, each loop over the loader is an epoch
 seed: worker_init_fn = leave it out, all that is random follows from seed
+share: random_state = write seed
+share: test_size = write the other share, as data.split(0.8) for a test_size of 0.2
 source: dimension_order size = leave it out, frames are [3, H, W]; video.read has layout= and transforms=
 source: num_ffmpeg_threads num_threads seek_mode = leave it out, all cores are used, and every frame is exact
 transforms: mean size std = give it to a transform, as transforms=[Resize(224), Normalize()]

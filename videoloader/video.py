@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import reprlib
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -19,7 +20,7 @@ from videoloader.batching.video_clips import make_clips
 from videoloader.convert import Layout, OutputSpec, fill_color
 from videoloader.decoding import Decode
 from videoloader.device import resolve_device
-from videoloader.errors import ArgumentError, ConfigurationError, check_choice, check_positive_or_none
+from videoloader.errors import ArgumentError, ConfigurationError, check_choice, check_positive_or_none, warn_user
 from videoloader.indexing import Openable, VideoIndex, build_index
 from videoloader.indexing.images import tell_of_frame_times
 from videoloader.indexing.index import Times
@@ -112,6 +113,10 @@ class Video(ShownInNotebooks):
             raise ArgumentError(f"index must be a VideoIndex, got {known!r}: IndexStore(path).get(source) gives one")
         if index is None:
             tell_of_frame_times([known])
+        elif isinstance(source, str | os.PathLike) and _file_name(known.source) != _file_name(opened.name):
+            warn_user(
+                f"the index is of {known.source}, not of {opened.name}: if these files differ, so do their frames"
+            )
         if stream_index not in (None, known.stream.stream_number):
             raise ConfigurationError(f"the index is of another stream than stream_index={stream_index}", known.source)
         self._reader = VideoReader(opened, known.with_times(times), self.device, decode, output, on_corrupt)
@@ -389,3 +394,7 @@ class Video(ShownInNotebooks):
         plain = dtype is None and isinstance(transforms, tuple) and not transforms
         plan = self._plain if plain else plan_transforms(transforms, dtype, "rgb", self._fill_value, mode)
         return make_clips(self._reader, mode, clips, seed, plan, layout, self.device)
+
+
+def _file_name(source: str) -> str:
+    return os.path.basename(source.partition("::")[0])

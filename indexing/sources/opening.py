@@ -73,7 +73,7 @@ def open_source(source: Openable) -> ByteSource:
     """
     if isinstance(source, bytes):
         opened: ByteSource = MemorySource(source)
-    elif isinstance(source, io.BytesIO):
+    elif isinstance(source, io.BytesIO) and not source.closed:
         opened = MemorySource(source.getvalue())
     elif isinstance(source, str | os.PathLike):
         opened = _open_name(os.fspath(source))
@@ -93,6 +93,8 @@ def open_source(source: Openable) -> ByteSource:
 
 
 def _open_name(name: str) -> ByteSource:
+    if not name:
+        raise ArgumentError("source is an empty path")
     if os.path.isfile(name):
         return FileSource(name)
     if is_frame_folder(path := local_path(name)):

@@ -103,6 +103,7 @@ SECTIONS = (
             "Untransformed": "look()",
             **_looks(
                 "Resize((96, 96))",
+                "Crop((96, 128), top=20, left=40)",
                 "CenterCrop(128)",
                 "RandomCrop(128)",
                 "RandomResizedCrop(112)",

@@ -7,12 +7,14 @@ import io
 import json
 import os
 import shutil
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from commands import run, run_json
 
+from videoloader import VideoDataset
 from videoloader.cli.query import split_columns
 from videoloader.indexing import build_store
 from videoloader.indexing.store import export as export_module
@@ -91,6 +93,17 @@ def test_names_that_are_not_utf8_are_printed(sample: Callable[[str], Path], tmp_
     assert run("query", tmp_path / "index.db").exit_code == 0
     assert run("export", tmp_path / "index.db", tmp_path / "rows.jsonl").exit_code == 0
     assert json.loads((tmp_path / "rows.jsonl").read_text("utf-8"))["source"].endswith(r"\udcff.mp4")
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_what_is_exported_is_a_table_of_the_videos(store: Path, ending: str) -> None:
+    table = store.parent / f"rows.{ending}"
+    assert run("export", store, table, "--where", "error IS NULL").exit_code == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        data = VideoDataset.from_csv(table)
+    assert list(data.paths) == [str(store.parent / "a[1].mp4"), str(store.parent / "b.webm")]
+    assert data[0].columns["codec"] == "h264"
 
 
 def exported(path: Path) -> list[tuple[str, str | None]]:

@@ -20,7 +20,26 @@ def store() -> vl.IndexStore:
     return vl.IndexStore("made.db")
 
 
+def table(text: str, encoding: str = "utf-8", **arguments) -> VD:
+    Path("table.csv").write_text(text, encoding)
+    return VD.from_csv("table.csv", **arguments)
+
+
 MISTAKES: Mistakes = {
+    "a table of UTF-16": (lambda: table("path,label\na.mp4,0\n", "utf-16"), "not UTF-8: save the table as UTF-8"),
+    "quotes that nothing closes": (
+        lambda: table('path,label\n"a.mp4,0\n'),
+        "table.csv: after line 0: a value begins with quotes that nothing closes",
+    ),
+    "a data set saved as a table": (
+        lambda: data().save("saved.csv"),
+        "saved.csv: save writes an Arrow file, not one of .csv: name it data.arrow",
+    ),
+    "a data set saved over a store": (lambda: data().save("made.db"), "made.db: save writes an Arrow file, not one of"),
+    "torchvision's loader": (lambda: VD.from_folder("classes", loader=print), "argument loader … leave it out"),
+    "torchvision's split": (lambda: VD.from_folder("classes", split="train"), "name the folder of the split, as"),
+    "scikit-learn's test_size": (lambda: data().split(test_size=0.2), "argument test_size: write the other share"),
+    "scikit-learn's random_state": (lambda: data().split(0.5, random_state=1), "argument random_state: write seed"),
     "a folder that is not there": (lambda: VD.from_folder("nofolder"), "nofolder … the folder cannot be read (No"),
     "a file for a folder": (lambda: VD.from_folder("a.mp4"), "a.mp4 … the folder cannot be read (Not a directory)"),
     "a folder of nothing": (lambda: VD.from_folder("nothing"), "nothing: no video in this … no file ends with"),

@@ -248,7 +248,7 @@ MISTAKES: Mistakes = {
     "a state of None": (lambda: loader().load_state_dict(None), "not the state of a loader, which … None"),
     "a state of another seed": (
         lambda: loader(seed=2).load_state_dict(loader(seed=1).state_dict()),
-        "the state is of another data set, frame mode, order or seed than this",
+        "the state is of another seed: 1 and not 2; make the loader as it was",
     ),
     "two loops at once": (lambda: two_loops(), "another loop over this loader has … a loader has one at a"),
     "x and y of a batch": (lambda: (lambda x, y: x)(*batch()), "a batch has attributes … write batch.frames"),

@@ -36,6 +36,8 @@ def test_pixels_are_those_of_the_steps_one_by_one(sample: Callable[[str], Path])
     steps: list[tuple[list[Transform], torch.Tensor]] = [
         ([vl.Resize((40, 64))], resized(frame, (40, 64))),
         ([vl.Resize(64)], resized(frame, (64, 80))),
+        ([vl.Crop((100, 50), top=7, left=9)], frame[:, 7:107, 9:59]),
+        ([vl.Resize(64), HorizontalFlip(), vl.Crop(40, left=3)], resized(frame, (64, 80)).flip(2)[:, :40, 3:43]),
         ([vl.CenterCrop((100, 50))], frame[:, 14:114, 55:105]),
         ([vl.Resize(64), vl.CenterCrop(56)], resized(frame, (64, 80))[:, 4:60, 12:68]),
         ([vl.CenterCrop(96), vl.Resize(48)], resized(frame[:, 16:112, 32:128], (48, 48))),
@@ -121,6 +123,10 @@ def test_bad_parameters_are_refused_when_the_transform_is_made(make: Callable[[]
 def test_a_crop_larger_than_the_frames_is_refused() -> None:
     with pytest.raises(vl.ConfigurationError, match="does not fit"):
         plan_geometry([vl.CenterCrop(300)], (200, 400), np.random.default_rng(0))
+    with pytest.raises(
+        vl.ConfigurationError, match="a crop of 100×100 at row 150, column 0 does not fit into frames of 2"
+    ):
+        plan_geometry([vl.Crop(100, top=150)], (200, 400), np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("kind", [vl.Resize, vl.RandomResizedCrop])

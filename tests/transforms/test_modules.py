@@ -264,7 +264,7 @@ def test_a_python_function_may_raise() -> None:
     [
         (lambda x, rng: x[:, :1], r"<lambda> gave uint8 of shape \(3, 1, 20, 27\) for uint8 of shape \(3, 3, 20, 27\)"),
         (lambda x, rng: x / 2, "<lambda> gave float64"),
-        (lambda x, rng: None, "<lambda> gave object"),
+        (lambda x, rng: None, "<lambda> gave None"),
     ],
 )
 def test_a_python_function_that_gives_something_else_is_refused(function: Any, message: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -125,7 +125,7 @@ class Batch(FramesByRole):
             y1 ≤ y2, flipped or not; a turned box becomes the smallest one around it.
 
         Raises:
-            ConfigurationError: the points have another shape.
+            ConfigurationError: the points have another shape, or the batch has no such row.
 
         Examples:
             >>> boxes, rows = detect(batch.frames[:, 0])  # float32[N, 4], int64[N]
@@ -133,7 +133,10 @@ class Batch(FramesByRole):
         """
         matrix = self.source_matrix
         if rows is not None:
-            matrix = matrix[_numbers(rows)]
+            numbers = _numbers(rows)
+            if len(wrong := numbers[(numbers < 0) | (numbers >= len(matrix))]):
+                raise ConfigurationError(f"rows must be in [0, {len(matrix) - 1}], got {wrong[0]}")
+            matrix = matrix[numbers]
         if times is not None:
             at = _numbers(times)
             if at.shape != matrix.shape[:1]:
@@ -172,6 +175,8 @@ class Batch(FramesByRole):
         check_integer("row", row, 0, len(self) - 1)
         if self.drawn is None:
             raise ConfigurationError("the batch came out of other processes, which do not tell what was drawn")
+        if kind in get_args(Picture) and tensor.shape[:1] > (frames := len(self.frame_numbers[row]),):
+            raise ConfigurationError(f"row {row} has {frames} frames, got a {kind} for {len(tensor)}")
         return replay(tensor, self.drawn[row].geometry, self.drawn[row].operations, kind)
 
     def to(self: _Kind, device: str | torch.device, *, non_blocking: bool = False) -> _Kind:
@@ -184,7 +189,13 @@ class Batch(FramesByRole):
         return self._with_tensors(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self: _Kind) -> _Kind:
-        """The same with ``frames`` and ``labels`` in page-locked memory, from which copying to a GPU is fast."""
+        """The same with ``frames`` and ``labels`` in page-locked memory, from which copying to a GPU is fast.
+
+        Raises:
+            ConfigurationError: there is no GPU to copy to.
+        """
+        if not torch.cuda.is_available():
+            raise ConfigurationError("pinned memory is for copies to a GPU, and torch finds none: leave pin_memory out")
         return self._with_tensors(torch.Tensor.pin_memory)
 
     def _with_tensors(self: _Kind, change: Callable[[torch.Tensor], torch.Tensor]) -> _Kind:

@@ -34,7 +34,6 @@ from videoloader.convert import Layout
 from videoloader.decoding import Decode
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import hand_over, on_stream, own_stream, profiler_range
-from videoloader.error_notes import note
 from videoloader.errors import CorruptFramesError, DecodeError
 from videoloader.indexing.forks import after_fork
 from videoloader.indexing.images import image_of_a_pixel
@@ -44,7 +43,8 @@ from videoloader.reading.corrupt_frames import OnCorrupt
 from videoloader.reading.workers import DecodeWorkers, Reader
 from videoloader.threads import executor_of
 from videoloader.transforms import Module, Operation
-from videoloader.transforms.operations import IN_TRANSFORM, BatchFunction
+from videoloader.transforms.mixing import mixed
+from videoloader.transforms.operations import BatchFunction
 from videoloader.transforms.planning.pipeline import TransformPlan
 
 OnError = Literal["raise", "skip", "replace"]
@@ -391,8 +391,8 @@ class BatchMaker:
         assert isinstance(frames, torch.Tensor), "a list is refused"
         assert decoding.plan.rng is not None, "mixing draws"
         rng = decoding.plan.rng(decoding.rows[0].clip.number)
-        with about(rows), note(IN_TRANSFORM, self._transforms.mixing):
-            frames, labels = self._transforms.mixing.mix(frames, row_labels(rows), self._layout, rng)
+        with about(rows):
+            frames, labels = mixed(self._transforms.mixing, frames, row_labels(rows), self._layout, rng)
         return replace(batch, frames=frames, labels=labels)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
@@ -115,18 +115,29 @@ def stack_rows(clips: Sequence[PlannedClip], memory: FrameMemory) -> tuple[torch
         ConfigurationError: the clips are not all of the same length and size.
     """
     shapes = shapes_of(clips)
+    check_same_shapes(shapes, 'collate="list"', 'collate="pad" or "list"')
+    frames = memory.allocate(len(clips), shapes.pop())
+    return frames, [memory.row(clip, part) for clip, part in zip(clips, frames.unbind(0), strict=True)]
+
+
+def check_same_shapes(shapes: Set[tuple[int, ...]], instead: str, instead_of_lengths: str | None = None) -> None:
+    """Raise ConfigurationError unless all clips of a batch have one shape.
+
+    Args:
+        shapes: (frames, height, width) of the clips.
+        instead: the argument that takes clips of any size.
+        instead_of_lengths: the one that takes clips of any length, if it is another.
+    """
     if len({shape[1:] for shape in shapes}) > 1:
         raise ConfigurationError(
             f"clips of one batch have frames of {sorted(shapes)} (frames, height, width): add a Resize((height, "
-            'width)), CenterCrop, RandomResizedCrop, Letterbox or Pad, or take collate="list"'
+            f"width)), CenterCrop, RandomResizedCrop, Letterbox or Pad, or take {instead}"
         )
     if len(shapes) > 1:
         raise ConfigurationError(
             f"clips of one batch have {sorted(shape[0] for shape in shapes)} frames: give the frame mode a padding "
-            'mode, or take collate="pad" or "list"'
+            f"mode, or take {instead_of_lengths or instead}"
         )
-    frames = memory.allocate(len(clips), shapes.pop())
-    return frames, [memory.row(clip, part) for clip, part in zip(clips, frames.unbind(0), strict=True)]
 
 
 def list_rows(clips: Sequence[PlannedClip], memory: FrameMemory) -> list[BatchRow]:

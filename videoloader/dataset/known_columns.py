@@ -34,7 +34,7 @@ _LOOKS_LIKE = {
         r"|^(gt|y)(_?(label|class|id))?$"
     ),
     "start": re.compile(rf"(?<![a-z])(start|begin|onset|t_?0){_AFTER}|^first{_UNIT}$|^from{_UNIT}?$"),
-    "stop": re.compile(rf"(?<![a-z])(end|stop|finish|offset|t_?1){_AFTER}|^last{_UNIT}$|^to{_UNIT}?$"),
+    "stop": re.compile(rf"(?<![a-z])(?<!byte_)(end|stop|finish|offset|t_?1){_AFTER}|^last{_UNIT}$|^to{_UNIT}?$"),
 }
 _IN_FRAMES, _IN_MILLISECONDS = re.compile(r"frame|i?dx"), re.compile(r"_ms$|millis")
 # Lengths are no columns of rows; beside a start, and where there is no end, a length most likely is meant to be used.
@@ -103,6 +103,8 @@ def _find_columns(header: list[str], given: Mapping[str, str], source: str) -> d
         free = [name for name in there if name not in found.values()]
         if free and column not in found and _OTHER_UNIT.get(column) not in found:
             found[column] = free[0]
+    if {"source", "fingerprint"} <= set(header):  # what an index store exports
+        found.setdefault("path", "source")
     if "path" not in found:
         hint = "; a list without a header: header=['path', 'label'], and separator=' ' if spaces separate its values"
         raise ConfigurationError(f"give columns={{'path': …}}: no column for it in header {header}{hint}", source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -48,7 +49,7 @@ def lines(source: str, what: str = "table") -> Iterator[str]:
     except OSError as error:
         raise SourceError(f"the {what} cannot be read ({error.strerror})", source) from error
     except UnicodeDecodeError as error:
-        if b"\0" in error.object:
+        if b"\0" in error.object and not error.object.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             takes = "; VideoDataset.from_paths takes videos" if what == "table" else ""
             raise ConfigurationError(f"is not text, so it cannot be a {what}{takes}", source) from None
         byte = error.object[error.start]

@@ -21,6 +21,8 @@ from videoloader.live_line import counted_live
 
 _FORMAT, _VERSION = b"videoloader.VideoDataset", 1
 _OTHER, _FRAMES = "columns.", "frames."
+# Endings of tables and index stores, which are no data set's.
+_OTHER_FILES = (".csv", ".db", ".json", ".jsonl", ".parquet", ".tsv", ".txt", ".xlsx")
 _NEEDS = "saved data sets need pyarrow: pip install 'videoloader[parquet]'"
 
 
@@ -37,8 +39,11 @@ def write_rows(path: str, rows: Saved) -> None:
 
     Raises:
         SourceError: it cannot be written.
-        ConfigurationError: pyarrow is not installed, or a column holds what cannot be saved.
+        ConfigurationError: pyarrow is not installed, a column holds what cannot be saved, or the name is that of
+            another kind of file.
     """
+    if (ending := os.path.splitext(path)[1].lower()) in _OTHER_FILES:
+        raise ConfigurationError(f"save writes an Arrow file, not one of {ending}: name it data.arrow", path)
     with needs(_NEEDS, path):
         import pyarrow
     table, known = rows.table, rows.table.frames

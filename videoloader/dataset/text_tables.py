@@ -58,7 +58,7 @@ def read_delimited(source: str, given: Sequence[str] | None = None, separator: s
         while chunk := list(islice(rows, ROWS_AT_ONCE)):
             parts.append([PackedStrings(values) for values in zip(*chunk, strict=True)])
     except csv.Error as error:
-        told = str(error)
+        told = str(error).replace("unexpected end of data", "a value begins with quotes that nothing closes")
         if told.startswith("field larger"):
             raised = "videoloader.set_limits(cell_characters=…)"
             told = f"a value of more than {limit} characters, the limit cell_characters: {raised}"

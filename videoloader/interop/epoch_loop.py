@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import inspect
+import reprlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from videoloader.batching.batch import Batch
+from videoloader.errors import ArgumentError
 from videoloader.loader import VideoLoader
+from videoloader.order.epoch import not_a_state
 from videoloader.order.shuffle import InOrder
+
+
+def check_maker(name: str, make: object) -> None:
+    """Raise ArgumentError unless an argument can be called to make a loader for each process."""
+    try:
+        if callable(make):
+            inspect.signature(make).bind(shard_id=0, num_shards=1)
+            return
+    except TypeError:
+        pass  # it takes other arguments
+    except ValueError:
+        return  # Python does not know of all functions what they take
+    wanted = "a function of shard_id= and num_shards=, such as partial(VideoLoader, data, mode, batch_size=8)"
+    raise ArgumentError(f"{name} must be {wanted}, got {reprlib.repr(make)}")
 
 
 class EpochLoop:
@@ -18,9 +36,14 @@ class EpochLoop:
 
     Args:
         loader: loader of the batches.
+
+    Raises:
+        ArgumentError: it is something else.
     """
 
     def __init__(self, loader: VideoLoader) -> None:
+        if not isinstance(loader, VideoLoader):
+            raise ArgumentError(f"the function that makes a loader must give a VideoLoader, got {reprlib.repr(loader)}")
         self._loader = loader
         self._under_way: int | None = None
         self._before = self._batches = 0
@@ -65,8 +88,10 @@ class EpochLoop:
         """Go on where a state was taken; whether that was after the last batch of an epoch.
 
         Raises:
-            ConfigurationError: the state is of another data set, frame mode, order or seed.
+            ConfigurationError: the state is of another data set, frame mode, order or seed, or of something else.
         """
+        if not {"loader", "under_way", "batches"} <= state.keys():
+            raise not_a_state(state, "a BatchStream or a VideoDataModule")
         self._loader.load_state_dict(state["loader"])
         ended = state["under_way"] not in (None, self._epoch())
         in_epoch = state["under_way"] is not None and not ended

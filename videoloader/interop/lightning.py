@@ -7,9 +7,10 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.batch import Batch
 from videoloader.errors import ConfigurationError
-from videoloader.interop.epoch_loop import EpochLoop
+from videoloader.interop.epoch_loop import EpochLoop, check_maker
 from videoloader.loader import VideoLoader
 
 __all__ = ["VideoDataModule"]
@@ -55,7 +56,7 @@ class VideoDataModule(_lightning().LightningDataModule):  # type: ignore[misc]
             ``VideoLoader``.
 
     Raises:
-        ConfigurationError: Lightning is not installed, or fits without ``train``.
+        ConfigurationError: Lightning is not installed, or fits without ``train``; or an argument is no such function.
 
     Examples:
         >>> videos = VideoDataModule(
@@ -65,6 +66,7 @@ class VideoDataModule(_lightning().LightningDataModule):  # type: ignore[misc]
         >>> Trainer(max_epochs=10).fit(model, datamodule=videos)
     """
 
+    @tells_of_arguments
     def __init__(
         self,
         *,
@@ -75,6 +77,9 @@ class VideoDataModule(_lightning().LightningDataModule):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         self._makers = {"train": train, "val": val, "test": test, "predict": predict}
+        for stage, make in self._makers.items():
+            if make is not None:
+                check_maker(stage, make)
         self._train: EpochLoop | None = None
         self._state: Mapping[str, Any] | None = None
 

@@ -191,15 +191,26 @@ class ClipTable:
         """
         return blake2b(self._digest + repr(settings).encode(), digest_size=16).hexdigest()
 
+    @property
+    def rows_name(self) -> str:
+        """The number of rows and a short name for their videos, whatever clips are taken of them."""
+        return f"{counted(len(self.ranges.rows), 'row')} {self._rows_digest.hexdigest()[:8]}"
+
     @cached_property
-    def _digest(self) -> bytes:
+    def _rows_digest(self) -> blake2b:
         digest = blake2b(digest_size=16)
         paths, rows = self.dataset.table.path, self.ranges.rows
         folder = paths.common_start().rfind(b"/") + 1
         for start in range(0, len(rows), _PATHS_AT_ONCE):
             digest.update(paths.ended_with_zeros(rows[start : start + _PATHS_AT_ONCE], folder))
-        for numbers in (self.ranges.first, self.ranges.stop, self.ranges.frames, self.clip_ends):
+        for numbers in (self.ranges.first, self.ranges.stop, self.ranges.frames):
             digest.update(numbers.astype("<i8").tobytes())
+        return digest
+
+    @cached_property
+    def _digest(self) -> bytes:
+        digest = self._rows_digest.copy()
+        digest.update(self.clip_ends.astype("<i8").tobytes())
         if self.dataset.table.in_pts.any():
             digest.update(np.packbits(self.dataset.table.in_pts).tobytes())
         return digest.digest()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -23,6 +24,8 @@ DEALINGS = get_args(Dealing)
 # Changes of the ranks in the middle of one epoch that a state remembers one by one.
 _MOST_DEALS = 24
 _ONE_BY_ONE = Deal(1, 1, 1, "drop")
+# Characters of a state's words for one part of the loader that it is of.
+_LONGEST_PART = 120
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,13 +124,11 @@ class Epochs:
             epoch, parts, fingerprint = int(state["epoch"]), int(state["parts"]), state["fingerprint"]
             deals = tuple(map(Deal.parse, state["dealt"].split(",")))
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise ConfigurationError(
-                f"not the state of a loader, which state_dict() gives: {str(state)[:200]}"
-            ) from None
+            raise not_a_state(state) from None
         if epoch < 0 or not 1 <= parts <= MOST_LANES:
             raise ConfigurationError(f"the state is damaged: epoch {epoch} in {parts} parts")
         if fingerprint != self.fingerprint(epoch):
-            raise ConfigurationError("the state is of another data set, frame mode, order or seed than this loader")
+            raise ConfigurationError(self._difference(state.get("of")))
         if parts > 1 and self.sharding != "stick_to_shard":
             raise ConfigurationError(f"the state is damaged: {parts} parts, but ranks do not stick to them")
         following = self._deal()
@@ -148,6 +149,30 @@ class Epochs:
         if self._ordered_in_parts:
             within = self.sharding if isinstance(self.sharding, str) else self.groups.name
         return self.table.fingerprint(self.settings, self.order.identity(len(self.table), self.seed, epoch), within)
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """Words for what a state is of, to tell which of it another loader has not."""
+        order = "a sampler" if isinstance(self.order, SampledClips) else repr(self.order)
+        parts = {"data set": self.table.rows_name, "frame mode": repr(self.settings), "order": order}
+        parts |= {
+            "seed": str(self.seed),
+            "sharding": repr(self.sharding) if self._ordered_in_parts else "all clips in one order",
+        }
+        return {name: part if len(part) <= _LONGEST_PART else _shortened(part) for name, part in parts.items()}
+
+    def _difference(self, saved: Any) -> str:
+        own, saved = self.parts, saved if isinstance(saved, Mapping) else {}
+        other = [name for name, part in own.items() if saved.get(name, part) != part]
+        if not other:
+            return "the state is of another data set, frame mode, order or seed than this loader"
+        told = f"the state is of another {' and '.join(other)}: " + ", ".join(
+            f"{saved[name]} and not {own[name]}" for name in other
+        )
+        hint = "make the loader as it was, or begin the epoch with set_epoch(n)"
+        if " object at 0x" in told:
+            hint = "make the class a frozen dataclass, whose repr says what it is in every process"
+        return f"{told}; {hint}"
 
     def clip_beside(self, clip: int, rng: np.random.Generator) -> int:
         """A random clip that a rank has which has this one."""
@@ -288,4 +313,17 @@ class EpochPlan:
             "parts": self._parts,
             "dealt": ",".join(str(deal) for deal in (*before, last)),
             "fingerprint": self._epochs.fingerprint(self.number),
+            "of": self._epochs.parts,
         }
+
+
+def not_a_state(state: Any, of: str = "a loader") -> ConfigurationError:
+    """The error for something else than the state of a loader, perhaps with such a state in it."""
+    for name, part in state.items() if isinstance(state, Mapping) else ():
+        if isinstance(part, Mapping) and "fingerprint" in part:
+            return ConfigurationError(f"not the state of {of}, but a dict with one: give state[{name!r}]")
+    return ConfigurationError(f"not the state of {of}, which state_dict() gives: {str(state)[:200]}")
+
+
+def _shortened(part: str) -> str:
+    return f"{part[:_LONGEST_PART]}… {blake2b(part.encode(), digest_size=4).hexdigest()}"

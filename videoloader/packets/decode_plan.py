@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.argument_names import tells_of_arguments
+from videoloader.errors import ArgumentError
 from videoloader.indexing.index import DISPOSABLE_YES, VideoIndex
 
 # A part of a video with fewer packets than this is not worth a decoder of its own.
@@ -95,13 +97,16 @@ def plan_frames(index: VideoIndex, frames: npt.ArrayLike) -> DecodePlan:
 
     Raises:
         FrameRangeError: a frame number lies outside the video.
+        ArgumentError: frames are no integers.
 
     Examples:
         >>> plan = plan_frames(index, [10, 14, 18, 22])
         >>> plan.packets / plan.frames_wanted  # packets decoded for each frame wanted
         5.75
     """
-    frames = np.asarray(frames, np.int64)
+    frames = np.asarray(frames)
+    if frames.size and frames.dtype.kind not in "iu":
+        raise ArgumentError(f"frames must be integers, got {reprlib.repr(frames.tolist())}")
     if not frames.size:
         return DecodePlan((), 0)
     if len(index.packet_size) == len(index) == 1:

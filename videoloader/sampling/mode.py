@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from videoloader import padding
 from videoloader.error_notes import note
-from videoloader.errors import ArgumentError, FrameRangeError, check_uint64, no_method
+from videoloader.errors import ArgumentError, FrameRangeError, check_integer, check_uint64, no_method, wrong_result
 from videoloader.sampling.columns import PadColumn, pad_of
 from videoloader.sampling.frame_list import FrameList
 from videoloader.sampling.integers import several_integers, shortened
@@ -132,7 +132,9 @@ class CountsByFrames(Protocol):
 def count_clips(mode: FrameMode, video: SampledVideo) -> int:
     """``mode.num_clips(video)``, whose errors name the mode."""
     with note(IN_MODE, mode):
-        return mode.num_clips(video)
+        clips = mode.num_clips(video)
+        check_integer(f"{type(mode).__name__}.num_clips", clips, 0)
+        return clips
 
 
 def clip_frames(
@@ -177,7 +179,11 @@ def padded(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """Frame numbers and mask of ``clip_frames``, of the frames that were chosen."""
     with note(IN_MODE, mode):
-        return padding.pad(chosen, video.first, video.stop, pad_of(mode.pad, video))
+        numbers, mask = padding.pad(chosen, video.first, video.stop, pad_of(mode.pad, video))
+        if not len(numbers) or len(numbers) < len(chosen):  # padding by "none" drops what lies outside
+            wanted = f"frames in [{video.first}, {video.stop}) with pad={mode.pad!r}"
+            raise wrong_result(mode, "frame_numbers", wanted, chosen)
+        return numbers, mask
 
 
 def clip_rng(seed: int, epoch: int, clip: int, use: int = 0) -> np.random.Generator:

@@ -28,6 +28,7 @@ from videoloader.transforms.compression import JpegCompression as JpegCompressio
 from videoloader.transforms.crop_to_box import CropToBox as CropToBox
 from videoloader.transforms.crops import (
     CenterCrop as CenterCrop,
+    Crop as Crop,
     RandomCrop as RandomCrop,
     RandomResizedCrop as RandomResizedCrop,
 )

@@ -13,9 +13,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from videoloader.error_notes import note
 from videoloader.errors import ConfigurationError, check_probability, is_true
-from videoloader.transforms.operations import IN_TRANSFORM, ClipInfo, Operation, PixelTransform, Warp
+from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform, Warp, operations_of
 from videoloader.transforms.planning.composing import group_geometric
 from videoloader.transforms.planning.steps import Choice, GeometryStep, Step
 
@@ -26,8 +25,7 @@ def draw_all(transforms: Iterable[Step], rng: np.random.Generator, clip: ClipInf
     """Draw the operations of successive transforms; each is told the size that the one before leaves behind."""
     operations: list[Operation] = []
     for transform in group_geometric(transforms):
-        with note(IN_TRANSFORM, transform):
-            drawn = transform.draw(rng, clip)
+        drawn = operations_of(transform, rng, clip)
         for operation in drawn:
             if isinstance(operation, Warp):
                 clip = clip._replace(height=operation.size[0], width=operation.size[1])

@@ -8,6 +8,7 @@ from typing import Any, get_args, overload
 
 import torch
 
+from videoloader.argument_names import tells_of_arguments
 from videoloader.convert import Layout, OutputSpec
 from videoloader.errors import ArgumentError, ConfigurationError, check_choice
 from videoloader.sampling import clip_rng
@@ -78,6 +79,7 @@ class Compose:
         apply_to: Mapping[Kind, torch.Tensor],
     ) -> tuple[torch.Tensor, dict[Kind, Any]]: ...
 
+    @tells_of_arguments
     def __call__(
         self,
         frames: torch.Tensor,
@@ -153,6 +155,9 @@ class Compose:
                 raise ConfigurationError(
                     f"{kind} of apply_to must be [{clips}, ...], one a clip, got {list(given.shape)}"
                 )
+            if timed and any(each.shape[:1] != (length,) for each in tensors):
+                told = f"{kind} of apply_to must have the {length} frames of its clip"
+                raise ConfigurationError(f"{told}, got {list(given.shape)}")
             made = [
                 replay(each[at.to(each.device)] if timed else each, view.geometry, view.operations, kind)
                 for each, at, view in zip(tensors, shown, drawn, strict=True)

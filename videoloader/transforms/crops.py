@@ -1,4 +1,4 @@
-"""Crops: the middle, a random place, a random box made to a size."""
+"""Crops: a fixed place, the middle, a random place, a random box made to a size."""
 
 from __future__ import annotations
 
@@ -18,6 +18,30 @@ from videoloader.transforms.operations import checked
 from videoloader.transforms.planning.steps import GeometryStep, Sized
 
 _POSITIVE = checked(check_numbers, 2, "(low, high) with 0 < low <= high", lambda low, high: 0 < low <= high)
+
+
+@dataclass(frozen=True)
+class Crop(Sized, GeometryStep):
+    """Keep the box of this size at a fixed place of the frames, as torchvision's ``functional.crop`` does.
+
+    Args:
+        size: int or (int, int). The size of the output: an int for a square, or (height, width).
+        top, left: int, default 0. The first row and column that are kept.
+
+    Raises:
+        ConfigurationError: a size is below one, or a place below zero; when used, the box reaches out of the frames.
+
+    Examples:
+        >>> transforms = [Crop((700, 1280), top=20), Resize((112, 224))]  # without the rows of a logo
+    """
+
+    _: KW_ONLY
+    top: int = field(default=0, metadata=checked(check_integer, 0))
+    left: int = field(default=0, metadata=checked(check_integer, 0))
+
+    def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
+        """The geometry with this step added."""
+        return cut(geometry, self.top, self.left, *self._sides)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert import Layout
+from videoloader.error_notes import note
 from videoloader.errors import (
     ConfigurationError,
     check_choice,
@@ -25,8 +26,9 @@ from videoloader.errors import (
     check_numbers,
     check_probability,
     no_method,
+    wrong_result,
 )
-from videoloader.transforms.operations import Transform, checked
+from videoloader.transforms.operations import IN_TRANSFORM, Transform, checked
 
 Cut: TypeAlias = Literal["spatial", "temporal", "spatio_temporal"]
 # (start, stop) of frames, rows and columns.
@@ -74,6 +76,22 @@ class Mixing(Transform):
             ConfigurationError: a clip has no label, or one that is not below ``num_classes``.
         """
         raise no_method(self, "mix(self, frames, labels, layout, rng), which gives frames and float32[B, K]")
+
+
+def mixed(
+    mixing: Mixing, frames: torch.Tensor, labels: npt.ArrayLike, layout: Layout, rng: np.random.Generator
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """``mixing.mix(frames, labels, layout, rng)``, whose errors name the transform.
+
+    Raises:
+        ConfigurationError: it gives something else than the frames of as many clips and their labels.
+    """
+    with note(IN_TRANSFORM, mixing):
+        result = mixing.mix(frames, labels, layout, rng)
+    parts = result if isinstance(result, tuple | list) else ()
+    if [len(each) for each in parts if isinstance(each, torch.Tensor)] != [len(frames)] * 2:
+        raise wrong_result(mixing, "mix", f"two tensors for {len(frames)} clips: frames and labels", result)
+    return result[0], result[1]
 
 
 @dataclass(frozen=True)

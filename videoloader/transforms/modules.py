@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import reprlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -186,8 +187,8 @@ class Module(PixelTransform):
     def _call(self, frames: torch.Tensor, seed: int) -> torch.Tensor:
         with _seeded(seed, frames.device):
             result = self.module(frames)
-        if not isinstance(result, torch.Tensor):
-            raise ConfigurationError(f"{self._name} gave {type(result).__name__}, not a tensor")
+        if not isinstance(result, torch.Tensor) or not result.ndim:
+            raise ConfigurationError(f"{self._name} gave {type(result).__name__}, not a tensor of frames")
         return result
 
     @property
@@ -264,12 +265,12 @@ class PythonFunction(PixelTransform):
     def _call(self, frames: Frames, seeds: Sequence[int], part: int) -> None:
         """Write over the frames of a part what the function makes of them."""
         with note_rows([part]) if self.per == "clip" else nullcontext():
-            result = np.asarray(self.function(frames, np.random.default_rng(seeds[part])))
+            given = self.function(frames, np.random.default_rng(seeds[part]))
+        result = np.asarray(given)
         if result.shape != frames.shape or result.dtype != np.uint8:
             name = getattr(self.function, "__name__", type(self.function).__name__)
-            raise ConfigurationError(
-                f"{name} gave {result.dtype} of shape {result.shape} for uint8 of shape {frames.shape}"
-            )
+            got = f"{result.dtype} of shape {result.shape}" if result.ndim else reprlib.repr(given)
+            raise ConfigurationError(f"{name} gave {got} for uint8 of shape {frames.shape}")
         if result is not frames:
             frames[...] = result
 

@@ -19,7 +19,15 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert import Interpolation, fill_color
-from videoloader.errors import ArgumentError, MissingAttributeError, check_choice, check_flag, no_method
+from videoloader.error_notes import note
+from videoloader.errors import (
+    ArgumentError,
+    MissingAttributeError,
+    check_choice,
+    check_flag,
+    no_method,
+    wrong_result,
+)
 
 # What a function of a batch is told of its clips, by name.
 Params: TypeAlias = Mapping[str, npt.NDArray[Any]]
@@ -267,6 +275,20 @@ class PixelTransform(Transform):
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> Sequence[Operation]:
         """The operations on one clip, in order. All clips of a batch must come out in one size."""
         raise no_method(self, "draw(self, rng, clip), which gives a list of operations")
+
+
+def operations_of(transform: PixelTransform, rng: np.random.Generator, clip: ClipInfo) -> Sequence[Operation]:
+    """``transform.draw(rng, clip)``, whose errors name the transform.
+
+    Raises:
+        ConfigurationError: it gives something else than a list of operations.
+    """
+    with note(IN_TRANSFORM, transform):
+        drawn = transform.draw(rng, clip)
+        if not isinstance(drawn, list | tuple) or any(isinstance(each, Transform) for each in drawn):
+            wanted = "a list of operations, as Brightness(0.5).draw(rng, clip) does"
+            raise wrong_result(transform, "draw", wanted, drawn)
+    return drawn
 
 
 def hold_last(operation: Operation, length: int, new_length: int) -> Operation:

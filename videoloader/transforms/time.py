@@ -17,7 +17,14 @@ import numpy.typing as npt
 
 from videoloader import padding
 from videoloader.error_notes import note
-from videoloader.errors import ConfigurationError, check_integer, check_numbers, check_probability, no_method
+from videoloader.errors import (
+    ConfigurationError,
+    check_integer,
+    check_numbers,
+    check_probability,
+    no_method,
+    wrong_result,
+)
 from videoloader.transforms.operations import IN_TRANSFORM, Transform, checked
 
 Positions = npt.NDArray[np.int64]
@@ -58,6 +65,9 @@ def apply_to_positions(transforms: Sequence[TimeTransform], rng: np.random.Gener
     Returns:
         int64[length], indices into these T frames, in any order, with repeats.
 
+    Raises:
+        ConfigurationError: a transform gives something else than places of these frames.
+
     Examples:
         >>> rng = np.random.default_rng(0)
         >>> apply_to_positions([SpeedChange(2), Reverse(p=1)], rng, 5)
@@ -66,7 +76,11 @@ def apply_to_positions(transforms: Sequence[TimeTransform], rng: np.random.Gener
     shown = np.arange(length, dtype=np.int64)
     for transform in transforms:
         with note(IN_TRANSFORM, transform):
-            shown = shown[transform.positions(rng, length)]
+            positions = np.asarray(given := transform.positions(rng, len(shown)))
+            whole = positions.ndim == 1 and positions.dtype.kind in "iu"
+            if not (whole and np.all((positions >= 0) & (positions < len(shown)))):
+                raise wrong_result(transform, "positions", f"a row of integers in [0, {len(shown)})", given)
+            shown = shown[positions]
     return shown
 
 

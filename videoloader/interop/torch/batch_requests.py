@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from videoloader.errors import warn_user
 from videoloader.interop.torch.clip_request import ClipRequest
 
 # A request by itself, or a list of nothing but requests, as ``default_collate`` makes it of a batch's.
@@ -49,9 +50,11 @@ def replace_requests(value: Any, make: Callable[[Requests], Any]) -> Any:
 
 
 def find_requests(value: Any) -> list[Requests]:
-    """The requests in a batch, in the order of ``replace_requests``."""
+    """The requests in a batch, in the order of ``replace_requests``; a warning tells that there are none."""
     found: list[Requests] = []
     replace_requests(value, found.append)
+    if not found:
+        warn_user(f"a batch ({type(value).__name__}) holds no ClipRequest, so nothing of it is decoded")
     return found
 
 

@@ -13,7 +13,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.batch import Batch
 from videoloader.errors import ConfigurationError, warn_user
-from videoloader.interop.epoch_loop import EpochLoop
+from videoloader.interop.epoch_loop import EpochLoop, check_maker
 from videoloader.loader import VideoLoader
 from videoloader.order.ranks import shard_of
 
@@ -39,7 +39,7 @@ class BatchStream(IterableDataset[Batch]):
             Workers share it out.
 
     Raises:
-        ConfigurationError: only one of ``shard_id`` and ``num_shards`` is given.
+        ConfigurationError: only one of ``shard_id`` and ``num_shards`` is given, or ``make`` cannot be called so.
 
     Examples:
         >>> from functools import partial
@@ -52,6 +52,7 @@ class BatchStream(IterableDataset[Batch]):
     def __init__(
         self, make: Callable[..., VideoLoader], *, shard_id: int | None = None, num_shards: int | None = None
     ) -> None:
+        check_maker("make", make)
         self._make = make
         self._shard = shard_of(shard_id, num_shards)
         self._loop: EpochLoop | None = None

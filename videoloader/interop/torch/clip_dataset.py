@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import reprlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, get_args
 
 import numpy as np
@@ -16,7 +17,7 @@ from videoloader.batching.boxes import stack_matrices
 from videoloader.batching.clip_plan import BatchRow, ClipPlanner, PlannedClip
 from videoloader.batching.options import check_dataset, plan_transforms
 from videoloader.batching.row_decoding import apply_corrections, decode_rows, group_into_jobs
-from videoloader.batching.rows import arrange_rows, decoding_memory, transform_rows
+from videoloader.batching.rows import arrange_rows, check_same_shapes, decoding_memory, transform_rows
 from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.device import available_cores
@@ -201,8 +202,11 @@ def stack_clips(samples: Sequence[dict[str, Any]]) -> Batch:
     """A ``collate_fn`` for ``ClipDataset``: the ``Batch`` that ``VideoLoader`` gives with ``collate="stack"``.
 
     Raises:
-        RuntimeError: the clips differ in their size or number of frames; see ``list_clips``.
+        ConfigurationError: the clips differ in their size or number of frames; see ``list_clips``.
+        ArgumentError: they are no samples of a ``ClipDataset``.
     """
+    if _are_samples(samples):
+        check_same_shapes({tuple(_shape(sample)) for sample in samples}, "collate_fn=list_clips")
     return _batch(Batch, samples, default_collate, np.stack)
 
 
@@ -211,9 +215,23 @@ def list_clips(samples: Sequence[dict[str, Any]]) -> ListBatch:
     return _batch(ListBatch, samples, list, list)
 
 
+def _are_samples(samples: Sequence[Any]) -> bool:
+    return len(samples) > 0 and all(
+        isinstance(each, Mapping) and {"frames", "layout"} <= each.keys() for each in samples
+    )
+
+
+def _shape(sample: Mapping[str, Any]) -> Iterator[int]:
+    """The number of frames, rows and columns."""
+    return (sample["frames"].shape[sample["layout"].index(axis)] for axis in "THW")
+
+
 def _batch(
     kind: type[_Kind], samples: Sequence[dict[str, Any]], join_frames: Callable[[Any], Any], join: Callable[[Any], Any]
 ) -> _Kind:
+    if not _are_samples(samples):
+        raise ArgumentError(f"a list of samples of a ClipDataset is wanted, got {reprlib.repr(samples)}")
+
     def column(name: str) -> list[Any]:
         return [sample[name] for sample in samples]
 

@@ -174,7 +174,7 @@ class DecodingLoader(OneLoop):
         index: IndexStore | str | os.PathLike[str] | None = None,
         replace_with: Callable[[Any], Any] = attrgetter("frames"),
     ) -> None:
-        if isinstance(torch_loader, VideoDataset) or not isinstance(torch_loader, Iterable):
+        if isinstance(torch_loader, VideoDataset | OneLoop) or not isinstance(torch_loader, Iterable):
             wanted = "a torch DataLoader of samples that hold a ClipRequest"
             raise ArgumentError(f"torch_loader must be {wanted}, got {shortened(torch_loader)}")
         if not callable(replace_with):

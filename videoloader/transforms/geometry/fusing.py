@@ -33,7 +33,8 @@ def cut(geometry: Geometry, top: int, left: int, height: int, width: int) -> Geo
     """
     rows, columns = geometry.output_size
     if top < 0 or left < 0 or top + height > rows or left + width > columns:
-        raise ConfigurationError(f"a crop of {height}×{width} does not fit into frames of {rows}×{columns}")
+        place = f" at row {top}, column {left}" if height <= rows and width <= columns else ""
+        raise ConfigurationError(f"a crop of {height}×{width}{place} does not fit into frames of {rows}×{columns}")
     if geometry.flip:
         left = columns - left - width
     if geometry.flip_vertical:

@@ -9,7 +9,7 @@ import numpy as np
 
 from videoloader.convert import Geometry
 from videoloader.error_notes import note
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, wrong_result
 from videoloader.transforms.borders import Letterbox, Pad, PadToMultiple
 from videoloader.transforms.crops import RandomCrop
 from videoloader.transforms.flips import HorizontalFlip, RandomHorizontalFlip, RandomVerticalFlip, VerticalFlip
@@ -60,7 +60,10 @@ def plan_geometries(
 
 def _planned(transform: Transform, geometry: Geometry, rng: np.random.Generator, clip: ClipInfo) -> Geometry:
     if isinstance(transform, GeometryStep):
-        return transform.plan_clip(geometry, rng, clip)
+        planned = transform.plan_clip(geometry, rng, clip)
+        if not isinstance(planned, Geometry):
+            raise wrong_result(transform, "plan", "a Geometry, as CenterCrop(32).plan(geometry, rng) does", planned)
+        return planned
     height, width = geometry.output_size
     if is_axis_aligned(transform) and isinstance(transform, Choice):
         for each in transform.choose(rng, clip._replace(height=height, width=width)):

@@ -13,13 +13,20 @@ import torch
 
 from videoloader.convert import Color, Geometry, Layout, OutputSpec
 from videoloader.error_notes import note
-from videoloader.errors import ArgumentError, ConfigurationError
+from videoloader.errors import ArgumentError, ConfigurationError, check_integer
 from videoloader.transforms.crop_to_box import check_boxes_first
 from videoloader.transforms.engines.engine import apply_operations
 from videoloader.transforms.mixing import Mixing
 from videoloader.transforms.modules import Module
 from videoloader.transforms.normalize import DType, Normalize, ToFloat, output_dtype
-from videoloader.transforms.operations import IN_TRANSFORM, ClipInfo, Operation, PixelTransform, Transform
+from videoloader.transforms.operations import (
+    IN_TRANSFORM,
+    ClipInfo,
+    Operation,
+    PixelTransform,
+    Transform,
+    operations_of,
+)
 from videoloader.transforms.planning.composing import group_geometric, output_size
 from videoloader.transforms.planning.conversion_plan import plan_geometries, split_conversion
 from videoloader.transforms.planning.steps import ConversionStep, GeometryStep, Step, ViewStep
@@ -124,8 +131,7 @@ class TransformPlan:
         drawn: list[Operation] = []
         for number, transform in enumerate(self.pixels):
             height, width = self._output_size(number, clip.height, clip.width)
-            with note(IN_TRANSFORM, transform):
-                drawn += transform.draw(rng, clip)
+            drawn += operations_of(transform, rng, clip)
             clip = clip._replace(height=height, width=width)
         return tuple(drawn)
 
@@ -219,6 +225,7 @@ def arrange_transforms(
         elif mixing is not None:
             raise ConfigurationError("mixing must be the last transform, and there can be only one: see MixChoice")
         elif isinstance(step, Mixing):
+            check_integer(f"{type(step).__name__}'s num_classes", getattr(step, "num_classes", None))
             mixing = step
         elif isinstance(step, PixelTransform | GeometryStep | ViewStep | Normalize | ToFloat):
             steps.append(step)
