@@ -17,7 +17,7 @@ from videoloader.indexing.libav import index_by_decoding, index_by_demuxing
 from videoloader.indexing.mpegts.access_units import AccessUnits
 from videoloader.indexing.mpegts.packets import LONGEST_HEAD, OddStreamError, find_packing
 from videoloader.indexing.mpegts.pes import NO_TIME, unwrap
-from videoloader.indexing.mpegts.picture_order import comes_in_order
+from videoloader.indexing.mpegts.picture_order import comes_in_order, hides_missing
 from videoloader.indexing.mpegts.scan import Scan, scan_transport
 from videoloader.indexing.mpegts.stream import (
     TIME_BASE,
@@ -166,6 +166,8 @@ def _disposable(scan: Scan, stream: StreamInfo, with_headers: list[int]) -> npt.
     disposable = scan.units.disposable.copy()
     # What others need besides pictures.
     disposable[with_headers] = DISPOSABLE_UNKNOWN
+    if scan.codec == "h264":
+        disposable[hides_missing(scan.units) & (disposable == DISPOSABLE_YES)] = DISPOSABLE_UNKNOWN
     if scan.codec == "hevc" and not has_one_layer(stream.codec_configs[0]):
         return np.where(disposable == DISPOSABLE_YES, DISPOSABLE_UNKNOWN, disposable).astype(np.uint8)
     return disposable

@@ -13,6 +13,7 @@ from videoloader.indexing.bitstream.picture_counts import (
     hevc_picture_numbers,
     hevc_places,
     hevc_sequence_numbers,
+    numbers_leap,
     places_by_kind,
 )
 from videoloader.indexing.mpegts.access_units import AccessUnits
@@ -48,6 +49,15 @@ def comes_in_order(codec: str, units: AccessUnits, order: Numbers) -> bool:
     places[shown] = place
     in_order = places[order]
     return bool((in_order[1:] > in_order[:-1]).all())
+
+
+def hides_missing(units: AccessUnits) -> npt.NDArray[np.bool_]:
+    """The units of H.264 whose pictures have numbers that leap: only who reads them sees what decoders make of it."""
+    shown = (units.picture >= 0).nonzero()[0]
+    told = _in_force("h264", _H264_SPS, units, shown, h264_numbers)
+    leaps = np.zeros(len(units.picture), np.bool_)
+    leaps[shown] = numbers_leap(units.slice_bits[shown], units.restarts[shown], units.anchor[shown], told)
+    return leaps
 
 
 def _in_force(
