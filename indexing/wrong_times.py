@@ -112,12 +112,14 @@ def _reordered_in_stretches(index: VideoIndex, source: ByteSource, order: npt.ND
     """The same where only stretches of a video have times in decode order. Encoders make those of still scenes, too."""
     if index.stream.codec not in _WITH_B_PICTURES:
         return []
-    moved = np.append((order != np.arange(len(order))).nonzero()[0], len(order))
-    lengths = np.diff(moved, prepend=-1) - 1
-    longest = lengths.argsort()[: -_MOST_PLACES - 1 : -1] if lengths[lengths.argmax()] > _HELD_BACK else ()
+    moved = np.concatenate(([-1], (order != np.arange(len(order))).nonzero()[0], [len(order)]))
+    steps = moved[1:] - moved[:-1]
+    if steps[steps.argmax()] <= _HELD_BACK + 1:
+        return []
+    longest = steps.argsort()[: -_MOST_PLACES - 1 : -1]
     signs: Signs = []
-    for each in longest:
-        packets = np.arange(moved[each] - lengths[each], moved[each])
+    for each in longest.tolist():
+        packets = np.arange(moved[each] + 1, moved[each + 1])
         if len(packets) > _HELD_BACK and _may_reorder(index, int(index.packet_config[packets[-1]])):
             signs += _sign_of_reordering(index, source, _smallest(index, packets, _LOOKED_AT_IN_STRETCHES))
     return signs
