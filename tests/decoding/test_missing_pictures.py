@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from lies import LIES
+from lies.bases import write_base
 from lies.joined import joined
 from lies.remuxed import rewritten
 from sample_videos import X264, Recipe, write_video
@@ -98,6 +99,29 @@ def test_a_wrong_number_of_a_picture_that_nothing_refers_to_changes_others_in_al
     data = rewritten(sample(name).read_bytes(), change)
     streamed = vl.Video(MemorySource(data), device="cpu").stream()
     assert sum(not torch.equal(one, other) for one, other in zip(plain, streamed, strict=True)) > 1
+    assert not others_alone_than_streamed(data)
+
+
+def test_decoding_starts_at_no_recovery_point_behind_a_leap_of_numbers(tmp_path):
+    """What the decoder invents for missing pictures shifts what pictures behind the recovery point refer to."""
+    plain = write_base(tmp_path, "h264_open_ts").read_bytes()
+    keyframes = np.flatnonzero(build_index(plain).packet_key).tolist()
+
+    def change(found):
+        packets = list(found.packets)
+        number = keyframes[1] - 1
+        changed = bytearray(packets[number].data)
+        header = slice_header_at(changed)
+        assert changed[header] & 0x60 == 0
+        assert changed[header + 1] >> 1 == 0b1001111
+        changed[header + 2] ^= 0x20  # the last of the 4 bits of frame_num
+        packets[number] = replace(packets[number], data=bytes(changed))
+        return packets
+
+    data = rewritten(plain, change)
+    key = build_index(data).packet_key
+    assert not key[keyframes[1]]
+    assert key[keyframes[-1]], "a decoder holds no more than 16 pictures that others refer to"
     assert not others_alone_than_streamed(data)
 
 
