@@ -119,7 +119,7 @@ def h264_numbers(unit: bytes) -> tuple[int, tuple[int, ...]]:
 
 
 def h264_told(sps: Sps) -> tuple[int, ...]:
-    """What a sequence parameter set tells of the bits of slices behind the number of the picture parameter set.
+    """The bits of slices behind the number of the picture parameter set, as a sequence parameter set tells of them.
 
     Returns:
         (whether there are order counts, bits before those, bits of one, bits before frame_num, bits of it).
@@ -182,7 +182,7 @@ def h264_count_bits(bits: Bits, restarts: Flags, told: tuple[Numbers, ...]) -> B
 
 
 def numbers_leap(bits: Bits, restarts: Flags, anchor: Flags, told: tuple[Numbers, ...]) -> Flags:
-    """Which pictures of H.264 have neither the number of the reference picture before them nor the one after it.
+    """Pictures of H.264 that have neither the number of the reference picture before them nor the one after it.
 
     ``h264_places`` explains the arguments.
     """
