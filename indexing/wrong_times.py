@@ -6,8 +6,8 @@ and only if their pictures come in another order than their times say, the whole
 
 from __future__ import annotations
 
-import itertools
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 
 import av.error
@@ -28,6 +28,7 @@ from videoloader.indexing.stream_info import StreamInfo
 
 # Packets whose slices are looked at where nothing is reordered, of the first and of the smallest; bytes of each.
 _LOOKED_AT, _SLICE_HEAD = 4, 256
+_LOOKED_AT_IN_STRETCHES = 2
 _WITH_B_PICTURES = ("h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4")
 # Videos of at most so many packets are looked at as a whole.
 _FEW_PACKETS = 8
@@ -70,11 +71,11 @@ def times_are_wrong(
         signs = _reordered(index, source)
     else:
         order = index.packet_pts.argsort(kind="stable") if order is None else order
-        if _is_plainly_sound(index, order):
-            return False
-        # So few times have no rhythm that one could break.
-        few = len(index.packet_size) <= _FEW_PACKETS
-        signs = [(0, len(index.packet_size) - 1)] if few else _signs(index, source, dts, order)
+        signs = _reordered_in_stretches(index, source, order)
+        if not _is_plainly_sound(index, order):
+            # So few times have no rhythm that one could break.
+            few = len(index.packet_size) <= _FEW_PACKETS
+            signs += [(0, len(index.packet_size) - 1)] if few else _signs(index, source, dts, order)
     runs = [_run_around(index, source, *sign) for sign in signs]
     return any(_comes_in_another_order(index, source, *run) for run in _merged(runs))
 
@@ -98,27 +99,55 @@ def _is_plainly_sound(index: VideoIndex, order: npt.NDArray[np.int64]) -> bool:
 
 def _reordered(index: VideoIndex, source: ByteSource) -> Signs:
     """(first, last packet) where pictures may be reordered though times are not: one place of each configuration."""
-    codec, configs = index.stream.codec, index.stream.codec_configs
     signs: Signs = []
-    for number in range(len(configs) if codec in _WITH_B_PICTURES else 0):
-        config, packets = configs[number], np.flatnonzero(index.packet_config == number)
-        if not len(packets) or (codec == "h264" and config[:1] == b"\1" and config[1:2] == _H264_BASELINE):
-            continue
-        picture = picture_format(replace(index.stream, codec_configs=(config,)))
-        stated = picture.reordered if picture else None
-        if stated == 0 or (codec == "hevc" and stated is None):
-            continue
+    for number in range(len(index.stream.codec_configs)):
+        packets = np.flatnonzero(index.packet_config == number)
         # Where there are B pictures, they are among the first packets, and mostly the smallest.
-        order = np.argpartition(index.packet_size[packets], min(_LOOKED_AT, len(packets)) - 1)
-        smallest = packets[order[:_LOOKED_AT]].tolist()
-        if codec == "hevc":
-            signs.append((smallest[0], smallest[0]))
-            continue
-        looked_at = dict.fromkeys([*packets[:_LOOKED_AT].tolist(), *smallest])
-        heads = ((each, read_packet(index, source, each, _SLICE_HEAD)) for each in looked_at)
-        found = (each for each, head in heads if is_b_picture(codec, config, head))
-        signs += [(packet, packet) for packet in itertools.islice(found, 1)]
+        if len(packets) and _may_reorder(index, number):
+            signs += _sign_of_reordering(index, source, [*_smallest(index, packets, _LOOKED_AT), *packets[:_LOOKED_AT]])
     return signs
+
+
+def _reordered_in_stretches(index: VideoIndex, source: ByteSource, order: npt.NDArray[np.int64]) -> Signs:
+    """The same where only stretches of a video have times in decode order. Encoders make those of still scenes, too."""
+    if index.stream.codec not in _WITH_B_PICTURES:
+        return []
+    moved = np.concatenate(([-1], (order != np.arange(len(order))).nonzero()[0], [len(order)]))
+    steps = moved[1:] - moved[:-1]
+    if steps[steps.argmax()] <= _HELD_BACK + 1:
+        return []
+    longest = steps.argsort()[: -_MOST_PLACES - 1 : -1]
+    signs: Signs = []
+    for each in longest.tolist():
+        packets = np.arange(moved[each] + 1, moved[each + 1])
+        if len(packets) > _HELD_BACK and _may_reorder(index, int(index.packet_config[packets[-1]])):
+            signs += _sign_of_reordering(index, source, _smallest(index, packets, _LOOKED_AT_IN_STRETCHES))
+    return signs
+
+
+def _may_reorder(index: VideoIndex, number: int) -> bool:
+    """Whether a configuration's parameter sets leave room for reordering."""
+    codec, config = index.stream.codec, index.stream.codec_configs[number]
+    if codec not in _WITH_B_PICTURES or (codec == "h264" and config[:1] == b"\1" and config[1:2] == _H264_BASELINE):
+        return False
+    picture = picture_format(replace(index.stream, codec_configs=(config,)))
+    stated = picture.reordered if picture else None
+    return stated != 0 and not (codec == "hevc" and stated is None)
+
+
+def _smallest(index: VideoIndex, packets: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
+    order = np.argpartition(index.packet_size[packets], min(count, len(packets)) - 1)
+    return packets[order[:count]]
+
+
+def _sign_of_reordering(index: VideoIndex, source: ByteSource, packets: Iterable[int]) -> Signs:
+    """(packet, packet), of the first of these packets that holds a B picture; in HEVC others may be reordered, too."""
+    codec, configs = index.stream.codec, index.stream.codec_configs
+    for packet in dict.fromkeys(map(int, packets)):
+        config = configs[index.packet_config[packet]]
+        if codec == "hevc" or is_b_picture(codec, config, read_packet(index, source, packet, _SLICE_HEAD)):
+            return [(packet, packet)]
+    return []
 
 
 def _signs(

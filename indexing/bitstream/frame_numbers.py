@@ -9,11 +9,12 @@ _B = 1  # slice_type, table 7-6; with 5 added where all slices of the picture ar
 
 
 class FrameNumbers:
-    """Follows the numbers of pictures through all packets of a run to which others may refer.
+    """Follows the numbers of pictures through all packets of a run, also those to which no other refers.
 
-    A picture has the number that comes after that of the last one before it that is referred to. Memory management
-    operation 5, which sets numbers back, looks as if pictures were missing. So does what a stream may leave out by its
-    own word, of which no other picture makes use.
+    A picture has the number that comes after that of the last one before it that is referred to. libavcodec goes by the
+    last one of all: a picture with a wrong number makes it invent others, even if nothing refers to that picture.
+    Memory management operation 5, which sets numbers back, looks as if pictures were missing. So does what a stream may
+    leave out by its own word, of which no other picture makes use.
 
     Args:
         record: the configuration record of the packets.
@@ -37,7 +38,7 @@ class FrameNumbers:
         self.guessed = False
 
     def show_missing(self, payload: bytes | memoryview) -> bool:
-        """Take in the next packet; whether pictures that were referred to are missing before it.
+        """Take in the next packet; whether pictures that were referred to are missing, or seem so to libavcodec.
 
         False where that cannot be told.
         """
@@ -56,10 +57,11 @@ class FrameNumbers:
         if header & 31 == 5:  # an IDR picture
             self._invented = False
             return False
-        if before is not None and number - before & highest > 1:
+        leaps = before is not None and number - before & highest > 1
+        if leaps:
             self._invented = True
         if self._invented:
             slice_header = BitReader.raw(value.to_bytes(HEAD_BITS // 8, "big"))
             slice_header.ue()  # first_mb_in_slice
             self.guessed = slice_header.ue() % 5 == _B
-        return last is not None and number - last & highest > 1
+        return leaps or (last is not None and number - last & highest > 1)

@@ -118,16 +118,20 @@ def h264_numbers(unit: bytes) -> tuple[int, tuple[int, ...]]:
     return sps.number, h264_told(sps)
 
 
-def h264_told(sps: Sps) -> tuple[int, int, int]:
-    """Whether slices hold order counts, behind how many bits after frame_num begins, and how long ones.
+def h264_told(sps: Sps) -> tuple[int, ...]:
+    """The bits of slices behind the number of the picture parameter set, as a sequence parameter set tells of them.
+
+    Returns:
+        (whether there are order counts, bits before those, bits of one, bits before frame_num, bits of it).
 
     Raises:
         ValueError: it counts pictures in the rare way of type 1.
     """
     if sps.order_type not in (_BY_COUNT, _AS_DECODED):
         raise ValueError("order counts of type 1")
-    before = sps.frame_num_bits + 2 * sps.separate_planes + (not sps.frames_only)
-    return sps.order_type == _BY_COUNT, before, max(sps.order_bits, 1)
+    planes = 2 * sps.separate_planes
+    before = planes + sps.frame_num_bits + (not sps.frames_only)
+    return sps.order_type == _BY_COUNT, before, max(sps.order_bits, 1), planes, sps.frame_num_bits
 
 
 @lru_cache(64)
@@ -154,7 +158,7 @@ def h264_places(bits: Bits, restarts: Flags, anchor: Flags, told: tuple[Numbers,
         anchor: bool[N], reference pictures.
         told: the numbers that ``h264_numbers`` tells, one or one for each picture.
     """
-    by_count, _, length = told
+    by_count, _, length, *_ = told
     places = np.arange(len(bits))
     if by_count.any():
         low = top_bits(h264_count_bits(bits, restarts, told), length)
@@ -175,6 +179,20 @@ def h264_count_bits(bits: Bits, restarts: Flags, told: tuple[Numbers, ...]) -> B
             value = int(bits[start])
             bits[start] = value << 2 * (64 - value.bit_length()) + 1 & _ALL_BITS
     return bits
+
+
+def numbers_leap(bits: Bits, restarts: Flags, anchor: Flags, told: tuple[Numbers, ...]) -> Flags:
+    """Pictures of H.264 that have neither the number of the reference picture before them nor the one after it.
+
+    ``h264_places`` explains the arguments.
+    """
+    planes, length = told[3:]
+    number = top_bits(bits << _bits(planes), length)
+    number[restarts] = 0
+    last = np.maximum.accumulate(np.arange(len(number)) * anchor)[:-1]
+    leaps = np.zeros(len(number), np.bool_)
+    leaps[1:] = (number[1:] - number[last]) % (1 << np.broadcast_to(length, len(number))[1:]) > 1
+    return leaps & ~restarts
 
 
 def hevc_places(

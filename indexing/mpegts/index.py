@@ -17,7 +17,7 @@ from videoloader.indexing.libav import index_by_decoding, index_by_demuxing
 from videoloader.indexing.mpegts.access_units import AccessUnits
 from videoloader.indexing.mpegts.packets import LONGEST_HEAD, OddStreamError, find_packing
 from videoloader.indexing.mpegts.pes import NO_TIME, unwrap
-from videoloader.indexing.mpegts.picture_order import comes_in_order
+from videoloader.indexing.mpegts.picture_order import comes_in_order, follows_leap, numbers_that_leap
 from videoloader.indexing.mpegts.scan import Scan, scan_transport
 from videoloader.indexing.mpegts.stream import (
     TIME_BASE,
@@ -73,6 +73,11 @@ def index_mpegts(source: ByteSource) -> VideoIndex | None:
         return _with_places(index_by_decoding(source), scan)
     stream, key = mark_changes(scan.codec, scan.units, stream)
     brought = headers_brought(scan.codec, scan.units)
+    leaps = np.zeros(len(pts), np.bool_)
+    if scan.codec == "h264":
+        leaps = numbers_that_leap(scan.units)
+        # What a decoder has invented shifts what pictures behind a recovery point refer to, too.
+        key = key & (scan.units.restarts | ~follows_leap(scan.units, leaps))
     count = len(pts)
     index = VideoIndex(
         source=source.name,
@@ -82,7 +87,7 @@ def index_mpegts(source: ByteSource) -> VideoIndex | None:
         packet_size=scan.size.astype(np.int32),
         packet_pts=pts,
         packet_key=key,
-        packet_disposable=_disposable(scan, stream, [*brought]),
+        packet_disposable=_disposable(scan, stream, [*brought], leaps),
         packet_config=np.zeros(count, np.uint8),
         frame_packet=order.astype(np.int32),
         frame_pts=pts[order],
@@ -162,10 +167,13 @@ def _leaves_pictures_out(units: AccessUnits) -> bool:
     return False
 
 
-def _disposable(scan: Scan, stream: StreamInfo, with_headers: list[int]) -> npt.NDArray[np.uint8]:
+def _disposable(
+    scan: Scan, stream: StreamInfo, with_headers: list[int], leaps: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.uint8]:
     disposable = scan.units.disposable.copy()
     # What others need besides pictures.
     disposable[with_headers] = DISPOSABLE_UNKNOWN
+    disposable[leaps & (disposable == DISPOSABLE_YES)] = DISPOSABLE_UNKNOWN
     if scan.codec == "hevc" and not has_one_layer(stream.codec_configs[0]):
         return np.where(disposable == DISPOSABLE_YES, DISPOSABLE_UNKNOWN, disposable).astype(np.uint8)
     return disposable

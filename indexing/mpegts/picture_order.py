@@ -13,14 +13,18 @@ from videoloader.indexing.bitstream.picture_counts import (
     hevc_picture_numbers,
     hevc_places,
     hevc_sequence_numbers,
+    numbers_leap,
     places_by_kind,
 )
 from videoloader.indexing.mpegts.access_units import AccessUnits
 from videoloader.indexing.mpegts.stream import nal_type
 
 Numbers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 _H264_SPS, _HEVC_SPS, _HEVC_PPS = 7, 33, 34
+# The reference pictures that a decoder of H.264 holds at most (ITU-T H.264, A.3.1: MaxDpbFrames).
+_MOST_REFERENCES = 16
 
 
 def comes_in_order(codec: str, units: AccessUnits, order: Numbers) -> bool:
@@ -48,6 +52,26 @@ def comes_in_order(codec: str, units: AccessUnits, order: Numbers) -> bool:
     places[shown] = place
     in_order = places[order]
     return bool((in_order[1:] > in_order[:-1]).all())
+
+
+def numbers_that_leap(units: AccessUnits) -> Flags:
+    """The units of H.264 whose pictures have numbers that leap: decoders see that others are missing, and invent them.
+
+    Raises:
+        ValueError: see ``comes_in_order``, which is False then.
+    """
+    shown = (units.picture >= 0).nonzero()[0]
+    told = _in_force("h264", _H264_SPS, units, shown, h264_numbers)
+    leaps = np.zeros(len(units.picture), np.bool_)
+    leaps[shown] = numbers_leap(units.slice_bits[shown], units.restarts[shown], units.anchor[shown], told)
+    return leaps
+
+
+def follows_leap(units: AccessUnits, leaps: Flags) -> Flags:
+    """The units at which a decoder may still hold what it has invented; see ``numbers_that_leap``."""
+    place = (units.anchor + _MOST_REFERENCES * 2 * units.restarts).cumsum()
+    last = np.maximum.accumulate(np.where(leaps, place, -2 * _MOST_REFERENCES))
+    return place - last <= _MOST_REFERENCES
 
 
 def _in_force(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from lies import LIES
+from lies.bases import write_base
 from lies.joined import joined
 from lies.remuxed import rewritten
 from sample_videos import X264, Recipe, write_video
@@ -58,6 +60,89 @@ def test_they_are_the_same_where_the_plan_has_left_out_what_hides_that_a_picture
     clip = video.read(referred_to)
     for number, frame, corrupt in zip(referred_to, clip.frames, clip.corrupt, strict=True):
         assert corrupt or torch.equal(frame, streamed[number]), number
+
+
+def slice_header_at(data):
+    """The place of the NAL unit header of a packet's first slice, which has a start code or a length of 4 bytes."""
+    starts = (match.start(1) for match in re.finditer(rb"\0\0\x01(.)", data, re.DOTALL))
+    return next((at for at in starts if data[at] & 31 in (1, 5)), 4)
+
+
+def others_alone_than_streamed(data):
+    """The frames that are others when they are read alone, and not called corrupt."""
+    streamed = list(vl.Video(MemorySource(data), device="cpu").stream())
+    clips = [vl.Video(MemorySource(data), device="cpu").read([number]) for number in range(len(streamed))]
+    return [
+        number
+        for number, (clip, frame) in enumerate(zip(clips, streamed, strict=True))
+        if not clip.corrupt[0] and not torch.equal(clip.frames[0], frame)
+    ]
+
+
+@pytest.mark.parametrize("which", [2, 3])
+@pytest.mark.parametrize("name", ["h264_mkv", "h264_ts"])
+def test_a_wrong_number_of_a_picture_that_nothing_refers_to_changes_others_in_all_reads(sample, name, which):
+    """libavcodec takes it for a sign that pictures are missing, and invents them, if it is shown that packet."""
+
+    def change(found):
+        packets = list(found.packets)
+        disposable = [each for each, packet in enumerate(packets) if not packet.data[slice_header_at(packet.data)] & 96]
+        number = disposable[which]
+        changed = bytearray(packets[number].data)
+        # Behind first_mb_in_slice (1 bit), slice_type (5) and pic_parameter_set_id (1) of x264's B slices.
+        assert changed[slice_header_at(changed) + 1] >> 1 == 0b1001111
+        changed[slice_header_at(changed) + 2] ^= 0x80
+        packets[number] = replace(packets[number], data=bytes(changed))
+        return packets
+
+    plain = list(vl.Video(sample(name), device="cpu").stream())
+    data = rewritten(sample(name).read_bytes(), change)
+    streamed = vl.Video(MemorySource(data), device="cpu").stream()
+    assert sum(not torch.equal(one, other) for one, other in zip(plain, streamed, strict=True)) > 1
+    assert not others_alone_than_streamed(data)
+
+
+def test_decoding_starts_at_no_recovery_point_behind_a_leap_of_numbers(tmp_path):
+    """What the decoder invents for missing pictures shifts what pictures behind the recovery point refer to."""
+    plain = write_base(tmp_path, "h264_open_ts").read_bytes()
+    keyframes = np.flatnonzero(build_index(plain).packet_key).tolist()
+
+    def change(found):
+        packets = list(found.packets)
+        number = keyframes[1] - 1
+        changed = bytearray(packets[number].data)
+        header = slice_header_at(changed)
+        assert changed[header] & 0x60 == 0
+        assert changed[header + 1] >> 1 == 0b1001111
+        changed[header + 2] ^= 0x20  # the last of the 4 bits of frame_num
+        packets[number] = replace(packets[number], data=bytes(changed))
+        return packets
+
+    data = rewritten(plain, change)
+    key = build_index(data).packet_key
+    assert not key[keyframes[1]]
+    assert key[keyframes[-1]], "a decoder holds no more than 16 pictures that others refer to"
+    assert not others_alone_than_streamed(data)
+
+
+def test_a_damaged_picture_that_hides_a_missing_one_does_so_in_all_reads(tmp_path):
+    """Nothing refers to it, and it has the missing one's number. A strict decoder refuses it, and misses that one."""
+
+    def change(found):
+        packets = list(found.packets)
+        keys = [number for number, packet in enumerate(packets) if packet.key]
+        references = [packet.data[slice_header_at(packet.data)] & 0x60 != 0 for packet in packets]
+        # Behind the first picture that nothing refers to comes the one that goes missing.
+        hides = references.index(False, keys[1])
+        assert references[hides + 1 : hides + 3] == [True, True]
+        data = packets[hides].data
+        packets[hides] = replace(packets[hides], data=data[:60] + bytes(len(data) - 60))
+        return packets[: hides + 1] + packets[hides + 2 :]
+
+    data = rewritten(joined(tmp_path, "h264_size", [2, 2], "once", "flv"), change)
+    video = vl.Video(MemorySource(data), device="cpu")
+    assert video.read(range(len(video))).corrupt.any()
+    assert not others_alone_than_streamed(data)
 
 
 def without(folder, settings, missing):

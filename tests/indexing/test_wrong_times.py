@@ -111,8 +111,23 @@ def test_decode_times_in_place_of_presentation_times(film, patched, name):
     assert index.method == "decoded"
 
 
-def test_decode_times_where_reordering_begins_late(tmp_path, patched):
-    path = tmp_path / "late.mp4"
+def without_reordering(values: list[int], first: int, last: int) -> list[int]:
+    """Offsets by which a stretch of about these packets is shown in decode order, evenly with all others."""
+    times = [number * STEP + value for number, value in enumerate(values)]
+    bounds = [n for n in range(1, len(times)) if max(times[:n]) < min(times[n:])] + [len(times)]
+    start, stop = (min(bounds, key=lambda bound: abs(bound - each)) for each in (first, last))
+    return [*values[:start], *[values[0]] * (stop - start), *values[stop:]]
+
+
+@each_film
+@pytest.mark.parametrize("packets", [(12, 36), (20, 45), (36, 60)])
+def test_decode_times_in_a_stretch(film, patched, name, packets):
+    values = without_reordering(offsets(film[name]), *packets)
+    assert_is_as_decoded(with_offsets(film[name], values), patched)
+
+
+def late_reordering(path):
+    """A film without B pictures among its first 30."""
     with av.open(str(path), "w") as container:
         stream = container.add_stream("libx264", rate=25, options={"g": "100", "b-pyramid": "none", "b_strategy": "0"})
         stream.width, stream.height = 128, 96
@@ -124,6 +139,22 @@ def test_decode_times_where_reordering_begins_late(tmp_path, patched):
                 frame.pict_type = av.video.frame.PictureType.P
             container.mux(stream.encode(frame))
         container.mux(stream.encode())
+    return path.read_bytes()
+
+
+def test_a_stretch_in_decode_order_is_believed_and_another_is_not(tmp_path, patched):
+    data = late_reordering(tmp_path / "late.mp4")
+    with patch.object(wrong_times, "open_decoder", side_effect=AssertionError):
+        assert build_index(data).method == "tables"
+    values = offsets(data)
+    assert len(set(values[:28])) == 1
+    values = without_reordering(values, 40, 60)
+    assert assert_is_as_decoded(with_offsets(data, values), patched).method == "decoded"
+
+
+def test_decode_times_where_reordering_begins_late(tmp_path, patched):
+    path = tmp_path / "late.mp4"
+    late_reordering(path)
     values = offsets(path.read_bytes())
     assert len(set(values[:28])) == 1
     assert len(set(values)) > 1

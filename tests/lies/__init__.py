@@ -22,6 +22,7 @@ from lies import (  # noqa: F401 - each module enters its lies into the list
     mpegts,
     ogg,
     parameter_sets,
+    picture_numbers,
     remuxed,
 )
 from lies.registry import LIES, Lie, container_of, lies_of

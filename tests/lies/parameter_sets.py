@@ -44,11 +44,11 @@ def _inserted(found: Packets, units: Iterable[bytes], packet: Packet) -> Packet:
     """The packet with units in front of its first slice."""
     length_size = nal_length_size(found.codec, found.config)
     own = units_of(found, packet.data)
-    first_slice = next((n for n, unit in enumerate(own) if _is_slice(found.codec, unit)), 0)
+    first_slice = next((n for n, unit in enumerate(own) if is_slice(found.codec, unit)), 0)
     return replace(packet, data=joined_units([*own[:first_slice], *units, *own[first_slice:]], length_size))
 
 
-def _is_slice(codec: str, unit: bytes) -> bool:
+def is_slice(codec: str, unit: bytes) -> bool:
     kind = unit_type(codec, unit)
     return 1 <= kind <= 5 if codec == "h264" else kind < 32
 

@@ -15,6 +15,7 @@ import numpy as np
 from videoloader.decoding.cpu import CpuDecoder, Sink
 from videoloader.errors import DecodeError
 from videoloader.indexing.bitstream.damage_reach import DamageReach
+from videoloader.indexing.bitstream.frame_numbers import FrameNumbers
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.pictures import digest_of
 from videoloader.packets.decode_plan import PacketBytes, Run, plan_frames, with_all_frames
@@ -81,6 +82,9 @@ class _DamagedGop:
         self._decoder, self._index, self._start, self._read, self._sink = decoder, index, start, read, sink
         # Packets that a strict decoder refuses only because they are damaged, and another conceals without a mark.
         self._surely: set[int] = set()
+        # Packets before which numbers of pictures leap: what a decoder invents there depends on all packets before, and
+        # so on whether a damaged one was refused or concealed.
+        self._leaps: set[int] = set()
         self.fed = 0
         self.corrupt: set[int] = set()
 
@@ -100,7 +104,7 @@ class _DamagedGop:
             self.fed += outcome.fed
             if self._index.stream.codec in _WITHOUT_MARKS:
                 self._surely |= outcome.refused.keys()
-            for sign in sorted(outcome.signs):
+            for sign in sorted(outcome.signs | (self._leaps if outcome.signs else set())):
                 # Signs after it may come of it: without it, they would not be.
                 if reached := reach.of(sign) & wanted:
                     break
@@ -164,9 +168,12 @@ class _DamagedGop:
 
     def _reach(self, last: int) -> DamageReach:
         index = self._index
-        reach = DamageReach(index.stream.codec, index.stream.codec_configs[index.packet_config[self._start]])
+        codec, record = index.stream.codec, index.stream.codec_configs[index.packet_config[self._start]]
+        reach, numbers = DamageReach(codec, record), FrameNumbers(record) if codec == "h264" else None
         for packet in self._read(with_all_frames(index, self._start, last)):
             reach.add(packet.number, packet.data)
+            if numbers is not None and numbers.show_missing(packet.data):
+                self._leaps.add(packet.number)
         return reach
 
 

@@ -165,20 +165,19 @@ def _with_sets_told(
                 disposable = not header & 0x60 if begins_picture else is_disposable(codec, configs[config], data)
             else:
                 disposable = False
-        if disposable and number not in kept:
-            continue
         if units and brings_others(index, number, units):
             correct = partial(with_sets_found, source=source, packet=number, units=units)
             # What no record can hold, or no number names, is not known then either: it takes effect as it is read.
             if not brings_others(correct(index), number, units):
                 raise WrongIndexError(index, correct)
-        guessed = False
-        if numbers is not None:
-            if numbers.show_missing(data) and needs_all:
-                correct = partial(_with_all_needed, recovery_point=recovery_point, packet=number)
-                if correct(index) is not index:
-                    raise WrongIndexError(index, correct)
-            guessed = numbers.guessed
+        missing = numbers is not None and numbers.show_missing(data)
+        if missing and needs_all:
+            correct = partial(_with_all_needed, recovery_point=recovery_point, packet=number)
+            if correct(index) is not index:
+                raise WrongIndexError(index, correct)
+        if disposable and number not in kept:
+            continue
+        guessed = numbers is not None and numbers.guessed
         yield packet._replace(headers=bool(units), guessed=guessed) if units or guessed else packet
 
 
