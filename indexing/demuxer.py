@@ -38,7 +38,7 @@ _LISTS = {
 }
 
 # Before version 19 PyAV refused files whose titles are not UTF-8 unless told otherwise; it has no such option since.
-_LENIENT_METADATA: dict[str, Any] = {"metadata_errors": "ignore"} if int(av.__version__.split(".")[0]) < 19 else {}
+LENIENT_METADATA: dict[str, Any] = {"metadata_errors": "ignore"} if int(av.__version__.split(".")[0]) < 19 else {}
 
 
 class _Input:
@@ -77,7 +77,7 @@ def open_demuxer(source: ByteSource) -> Iterator[av.container.InputContainer]:
     probing = {"max_pixels": str(current_limits().picture_pixels), **UNCONCEALED}
     try:
         container = av.open(
-            _Input(source), options=probing, container_options=options, buffer_size=_BUFFER_SIZE, **_LENIENT_METADATA
+            _Input(source), options=probing, container_options=options, buffer_size=_BUFFER_SIZE, **LENIENT_METADATA
         )
     except av.error.FFmpegError as error:
         _refuse_lists(source)

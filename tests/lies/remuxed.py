@@ -11,6 +11,7 @@ import av
 import av.error
 
 from lies.registry import Rng, container_of, few, lie
+from videoloader.indexing.demuxer import LENIENT_METADATA
 
 FORMATS = {
     "mp4": "mov", "mkv": "matroska", "avi": "avi", "flv": "flv", "ts": "mpegts", "ps": "vob", "asf": "asf",
@@ -46,7 +47,7 @@ class Packets:
 def demuxed(data: bytes) -> Packets | None:
     """The packets of the best video stream; None where libavformat finds none, or one packet only."""
     try:
-        with av.open(io.BytesIO(data), metadata_errors="ignore") as container:
+        with av.open(io.BytesIO(data), **LENIENT_METADATA) as container:
             stream = container.streams.best("video")
             if stream is None or stream.codec_context is None:
                 return None
@@ -69,7 +70,7 @@ def muxed(packets: Packets, container: str) -> bytes | None:
     output = io.BytesIO()
     try:
         with (
-            av.open(io.BytesIO(packets.source), metadata_errors="ignore") as pattern,
+            av.open(io.BytesIO(packets.source), **LENIENT_METADATA) as pattern,
             av.open(output, "w", format=FORMATS.get(container, container), options=_EXACT) as made,
         ):
             template = pattern.streams.best("video")
