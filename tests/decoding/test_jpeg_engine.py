@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import io
+import os
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import av
@@ -91,3 +94,16 @@ def test_a_file_of_another_size_than_its_folder_is_left_to_the_cpu() -> None:
 def test_it_is_told_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jpeg_engine, "_library", lambda: None)
     assert "nvJPEG is not installed" in jpeg_engine.why_not_jpeg_engine.__wrapped__(0)
+
+
+def test_a_forked_process_leaves_the_decoder_to_the_process_that_made_it() -> None:
+    called: list[str] = []
+    library: Any = SimpleNamespace(
+        nvjpegJpegStateDestroy=lambda state: called.append("state"),
+        nvjpegDestroy=lambda handle: called.append("handle"),
+    )
+    nothing = ctypes.c_void_p()
+    jpeg_engine._destroy(library, nothing, nothing, os.getpid() + 1)
+    assert called == []
+    jpeg_engine._destroy(library, nothing, nothing, os.getpid())
+    assert called == ["state", "handle"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import os
 import weakref
 from collections.abc import Sequence
 from fractions import Fraction
@@ -159,7 +160,7 @@ class JpegDecoder:
             _check(create(_BACKEND_HARDWARE, None, None, 0, ctypes.byref(self._handle)))
             _check(library.nvjpegJpegStateCreate(self._handle, ctypes.byref(self._state)))
         # Before the interpreter ends: the CUDA driver ends before module objects do.
-        weakref.finalize(self, _destroy, library, self._handle, self._state)
+        weakref.finalize(self, _destroy, library, self._handle, self._state, os.getpid())
 
     def surfaces(self, pictures: Sequence[CodedPicture], stream: torch.cuda.Stream) -> list[CudaSurface | DecodeError]:
         """Decode files to surfaces that are valid for work put on the stream before the surfaces are dropped.
@@ -218,6 +219,8 @@ def _reason(status: int) -> str:
     return _STATUS[status] if 0 < status < len(_STATUS) else f"status {status}"
 
 
-def _destroy(library: ctypes.CDLL, handle: ctypes.c_void_p, state: ctypes.c_void_p) -> None:
+def _destroy(library: ctypes.CDLL, handle: ctypes.c_void_p, state: ctypes.c_void_p, owner: int) -> None:
+    if os.getpid() != owner:
+        return  # in a forked process CUDA does not work
     library.nvjpegJpegStateDestroy(state)
     library.nvjpegDestroy(handle)
