@@ -186,7 +186,7 @@ def test_an_epoch_resumed_by_more_ranks_still_holds_every_clip_once(data: vl.Vid
 
 def test_a_state_of_other_clips_is_refused(data: vl.VideoDataset) -> None:
     state = make(data).state_dict()
-    with pytest.raises(vl.ConfigurationError, match="another data set"):
+    with pytest.raises(vl.ConfigurationError, match="another seed: 5 and not 6"):
         make(data, seed=6).load_state_dict(state)
 
 

@@ -77,7 +77,10 @@ def test_loaders_and_tables_are_told_in_one_line(sample: Sample, monkeypatch: py
     assert repr(loader).endswith("shard 1 of 2, on cpu without native code)")
     assert repr(ClipDataset(data, mode)) == f"ClipDataset(6 clips of 2 rows, {shown})"
     assert repr(DecodingLoader([[ClipRequest(path, [0])]], device="cpu")) == "DecodingLoader(list, epoch 0, on cpu)"
-    assert repr(BatchStream(lambda: loader, shard_id=1, num_shards=2)) == "BatchStream(shard 1 of 2, epoch 0)"
+    assert (
+        repr(BatchStream(lambda shard_id, num_shards: loader, shard_id=1, num_shards=2))
+        == "BatchStream(shard 1 of 2, epoch 0)"
+    )
     assert len(repr(vl.VideoLoader(data, range(60), batch_size=1, device="cpu", num_workers=1))) < 200
     composed = vl.Compose(vl.Resize(32), dtype="float16")
     assert repr(composed).startswith("Compose([Resize(size=32, ")

@@ -6,6 +6,7 @@ import threading
 import time
 from concurrent.futures import Future
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -235,8 +236,12 @@ def test_a_gpu_loader_keeps_two_cores_from_its_processes(
     assert workers(17, 0).num_processes == processes
 
 
-def test_no_more_threads_have_work_for_processes_than_there_are_processes(nvdec_only_h264: None) -> None:
+def test_no_more_threads_have_work_for_processes_than_there_are_processes(
+    nvdec_only_h264: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Another thread would find none that is idle, and do the work by itself with Python's lock.
+    reader = SimpleNamespace(device=torch.device("cuda", 0))
+    monkeypatch.setattr(videoloader.reading.workers, "reader_of_thread", lambda device: reader)
     pool = DecodeWorkers(torch.device("cuda", 0), num_workers=6, cpu_workers=0, num_processes=2)
     at_once, most, lock = 0, 0, threading.Lock()
 
