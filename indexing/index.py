@@ -271,7 +271,8 @@ class VideoIndex:
         Args:
             packets: array of int. Packet numbers, any shape.
         """
-        return np.searchsorted(self._key_packets, packets, "right")
+        gops: npt.NDArray[np.int64] = np.searchsorted(self._key_packets, packets, "right")
+        return gops
 
     @_cached_array
     def packet_start(self) -> npt.NDArray[np.int64]:

@@ -254,14 +254,16 @@ class RemoteSource(SourceBase):
             what = f"bytes {starts[0]} to {stops[0]}" + (
                 f" and {len(ranges) - 1} ranges more" if len(ranges) > 1 else ""
             )
-            return self._run(
+            some: list[bytes] = self._run(
                 filesystem,
                 lambda: filesystem._cat_ranges([path] * len(ranges), starts, stops, on_error="raise"),
                 what,
                 sum(stops) - sum(starts),
             )
+            return some
         if filesystem.async_impl:
-            return filesystem.cat_ranges([path] * len(ranges), starts, stops, on_error="raise")
+            pieces: list[bytes] = filesystem.cat_ranges([path] * len(ranges), starts, stops, on_error="raise")
+            return pieces
         with _turn_at(filesystem):
             return [_read_synchronously(filesystem, path, *each) for each in ranges]
 
@@ -319,7 +321,8 @@ def _read_synchronously(filesystem: AbstractFileSystem, path: str, start: int, s
     from fsspec.spec import AbstractBufferedFile
 
     if type(filesystem).cat_file is not AbstractFileSystem.cat_file:
-        return filesystem.cat_file(path, start, stop)
+        data: bytes = filesystem.cat_file(path, start, stop)
+        return data
     with filesystem.open(path, "rb") as file:
         if isinstance(file, AbstractBufferedFile):
             # Its own cache would fetch megabytes for a few bytes.

@@ -50,4 +50,5 @@ def count_read(read: RemoteReads) -> None:
 
 def reads_so_far() -> RemoteReads:
     """All that the calling thread has read so far."""
-    return getattr(_of_thread, "reads", NO_READS)
+    reads: RemoteReads = getattr(_of_thread, "reads", NO_READS)
+    return reads

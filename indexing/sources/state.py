@@ -62,7 +62,8 @@ class SourceState:
 
 def state_of(source: ByteSource) -> SourceState | None:
     """The state of a source as it was opened; None where it is not known, as of a remote one that was not read yet."""
-    return getattr(source, "state", None)
+    state: SourceState | None = getattr(source, "state", None)
+    return state
 
 
 def check_unchanged(source: ByteSource, known: SourceState | None = None) -> None:

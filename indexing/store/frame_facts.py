@@ -119,7 +119,8 @@ class TimeRules:
         _, _, grain, offset, rise, run, numerator, denominator = self.numbers.T
         positive = np.stack([self.frames, grain, rise, run, numerator, denominator]).min(0) > 0
         small = (np.abs(self.numbers).max(1) < _EXACT) & (self.frames < _EXACT // np.maximum(rise, 1))
-        return positive & small & (offset >= 0) & (offset < run)
+        sound: npt.NDArray[np.bool_] = positive & small & (offset >= 0) & (offset < run)
+        return sound
 
     def take(self, rows: npt.NDArray[np.int64]) -> TimeRules:
         """The rules of some of them."""
@@ -155,4 +156,5 @@ class TimeRules:
 
     def _steps_to(self, frame: Integers) -> Integers:
         _, _, _, offset, rise, run, *_ = self.numbers.T
-        return (offset + frame * rise) // run
+        steps: Integers = (offset + frame * rise) // run
+        return steps

@@ -197,7 +197,8 @@ def pack(values: Sequence[Any]) -> Column:
 
 def plain(column: Column) -> Sequence[Any]:
     """The values as Python's own types."""
-    return column.tolist() if isinstance(column, np.ndarray) else column
+    values: Sequence[Any] = column.tolist() if isinstance(column, np.ndarray) else column
+    return values
 
 
 def take(column: Column, rows: Rows) -> Column:

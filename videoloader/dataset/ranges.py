@@ -133,7 +133,8 @@ def _end_late(seconds: Floats, rules: TimeRules, in_pts: npt.NDArray[np.bool_]) 
     shown += (2 * more > steps) | ((2 * more == steps) & (shown % 2 == 1))
     zero, base = np.where(in_pts, 0, rules.zero), rules.time_base
     begin, end = ((units - zero) * base[0] / base[1] for units in (rules.first, rules.last + np.maximum(shown, 1)))
-    return seconds > end + np.maximum(_LATE_SECONDS, _LATE_SHARE * (end - begin))
+    late: npt.NDArray[np.bool_] = seconds > end + np.maximum(_LATE_SECONDS, _LATE_SHARE * (end - begin))
+    return late
 
 
 def tell_of_late_ends(table: EntryTable, late: Sequence[int], indexes: Indexes) -> None:

@@ -66,7 +66,8 @@ class ClipGroups:
 
     def table_numbers(self, clips: Integers) -> Integers:
         """The table's numbers of these clips."""
-        return clips + self.shift[np.searchsorted(self.last, clips, "right")]
+        numbers: Integers = clips + self.shift[np.searchsorted(self.last, clips, "right")]
+        return numbers
 
     @cached_property
     def name(self) -> str:
@@ -82,7 +83,8 @@ class ClipGroups:
         """int64: the number of clips in each file and all before it, of those in a range of clips."""
         last = self.file_ends()
         inside = last[np.searchsorted(last, first, "right") : np.searchsorted(last, stop, "left") + 1]
-        return np.minimum(inside, stop) - first
+        ends: Integers = np.minimum(inside, stop) - first
+        return ends
 
 
 def group_clips(table: ClipTable, by: ByColumn | None) -> ClipGroups:
@@ -119,4 +121,5 @@ def _numbers(table: ClipTable, column: str) -> Integers:
 def _file_ends(table: ClipTable, order: Integers, last: Integers) -> Integers:
     paths = list(table.dataset.table.path)
     names = [paths[row] for row in table.ranges.rows[order].tolist()]
-    return last[np.array([one != other for one, other in zip(names, [*names[1:], None], strict=True)])]
+    ends: Integers = last[np.array([one != other for one, other in zip(names, [*names[1:], None], strict=True)])]
+    return ends

@@ -253,7 +253,8 @@ class EpochPlan:
 
     def repeated(self, batch: int) -> npt.NDArray[np.bool_]:
         """bool[B]: which clips of a batch fill it up, and come elsewhere in the epoch on their own turn."""
-        return self._wanted(batch) >= self._size
+        repeated: npt.NDArray[np.bool_] = self._wanted(batch) >= self._size
+        return repeated
 
     def _wanted(self, batch: int) -> Integers:
         """The clips of its lane that are in a batch, int64[B]; those beyond the lane's end fill it up."""

@@ -154,13 +154,15 @@ class Left:
     def at(self, offsets: Integers) -> Integers:
         """The positions of these numbers among those left."""
         run = np.searchsorted(self.before, offsets, "right") - 1
-        return self.start[run] + offsets - self.before[run]
+        positions: Integers = self.start[run] + offsets - self.before[run]
+        return positions
 
     def below(self, positions: Integers) -> Integers:
         """The number of those left that are smaller than each of these positions."""
         run = np.maximum(np.searchsorted(self.start, positions, "right") - 1, 0)
         inside = np.clip(positions - self.start[run], 0, np.diff(self.before)[run])
-        return self.before[run] + inside
+        counts: Integers = self.before[run] + inside
+        return counts
 
     def after(self, bounds: Integers, taken: Integers) -> Left:
         """The rest when so many are taken from the front of each lane.

@@ -167,7 +167,8 @@ class ShuffleVideos(_Computed):
                 inside = permute_within(positions - group_start[group], size, seed, epoch, group)
                 positions = group_start[group] + inside
             place = np.searchsorted(end, positions, "right")
-            return positions - end[place] + last[order[place]]
+            numbers: Integers = positions - end[place] + last[order[place]]
+            return numbers
 
         return clips_at
 

@@ -186,7 +186,8 @@ def _allowed(first: npt.NDArray[np.int64], conditions: _Conditions) -> npt.NDArr
     kept = np.searchsorted(places, first, "right") == np.searchsorted(places, last, "right")
     if conditions.even and conditions.extent > 1:
         kept &= ~_uneven(conditions.index, first, last)
-    return first[kept]
+    allowed: npt.NDArray[np.int64] = first[kept]
+    return allowed
 
 
 # A long video with many clips in a batch: what takes its frames one by one is done once.

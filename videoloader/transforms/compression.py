@@ -48,7 +48,8 @@ def _dct() -> npt.NDArray[np.float64]:
     frequency, place = np.arange(8)[:, None], np.arange(8)
     waves = np.sqrt(2) * np.cos((2 * place + 1) * frequency * np.pi / 16)
     waves[0] = 1
-    return np.round(waves * 2**_BITS)
+    factors: npt.NDArray[np.float64] = np.round(waves * 2**_BITS)
+    return factors
 
 
 _DCT = np.kron(_dct(), _dct())

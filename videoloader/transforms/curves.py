@@ -120,7 +120,8 @@ class RandomWalk(_Between):
         walk[0] *= width
         walk[1:] = (2 * walk[1:] - 1) * self.step
         # A walk folded into the range at both ends is one that is turned back there.
-        return np.maximum(self.high - np.abs(np.cumsum(walk) % (2 * width) - width), self.low)
+        values: Values = np.maximum(self.high - np.abs(np.cumsum(walk) % (2 * width) - width), self.low)
+        return values
 
 
 def check_range(name: str, value: Range, low: float = -math.inf, high: float = math.inf) -> None:

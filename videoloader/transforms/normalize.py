@@ -83,4 +83,5 @@ def output_dtype(dtype: DType | torch.dtype | None, to_float: Normalize | ToFloa
     check_choice("dtype", name, get_args(DType))
     if (isinstance(to_float, Normalize) and name == "uint8") or (isinstance(to_float, ToFloat) and name != made):
         raise ConfigurationError(f"{type(to_float).__name__} makes {made}, but dtype is {name}: leave dtype out")
-    return getattr(torch, name)
+    wanted: torch.dtype = getattr(torch, name)
+    return wanted

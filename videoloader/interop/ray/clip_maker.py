@@ -173,7 +173,8 @@ def _column(values: Any) -> Column:
     if isinstance(values, list):
         rows = [_column(row) for row in values]
         return np.stack(rows) if len({row.shape for row in rows}) == 1 else _objects(rows)
-    return values.cpu().numpy() if isinstance(values, torch.Tensor) else values
+    column: Column = values.cpu().numpy() if isinstance(values, torch.Tensor) else values
+    return column
 
 
 def _objects(values: Sequence[Any]) -> Column:

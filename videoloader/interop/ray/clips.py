@@ -158,7 +158,7 @@ def read_clips(
     blocks = np.split(np.arange(len(table)), range(of_a_block, len(table), of_a_block))
     # They are there already: tasks that make them would need a core, which actors may hold all of.
     numbers = ray.data.from_blocks([pyarrow.table({"clip": block}) for block in blocks])
-    return numbers.map_batches(
+    clips: ray.data.Dataset = numbers.map_batches(
         ClipMaker,
         batch_size=batch_size,
         compute=ray.data.ActorPoolStrategy(
@@ -179,3 +179,4 @@ def read_clips(
             "attempts": ray.remote(num_cpus=0)(Attempts).remote(len(table)),
         },
     )
+    return clips

@@ -41,7 +41,8 @@ class SkippedClips:
 
     def entries(self) -> list[tuple[str, str]]:
         """(path, error) of every file that could not be indexed, and of every clip that could not be made."""
-        return ray.get(self._account.entries.remote())
+        listed: list[tuple[str, str]] = ray.get(self._account.entries.remote())
+        return listed
 
     def set_files(self, files: list[tuple[str, str]]) -> None:
         """Put the files that cannot be indexed on the account."""

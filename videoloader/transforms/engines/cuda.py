@@ -204,7 +204,7 @@ def _launch(plan: _Plan, finish: Finish, works: Sequence[ClipWork], length: int)
 
 @lru_cache(16)
 def _scale_shift(output: OutputSpec) -> list[float]:
-    return np.concatenate(output.scale_shift()).tolist()
+    return np.concatenate(output.scale_shift()).tolist()  # type: ignore[no-any-return]
 
 
 def _send(data: bytes, device: torch.device) -> torch.Tensor:

@@ -53,7 +53,8 @@ def apply_matrix(matrix: Matrices, points: npt.NDArray[np.float64]) -> npt.NDArr
     """Points (x, y) through matrices: float64[N, ..., 2] through float64[N, 3, 3], either N may be 1."""
     matrix = matrix.reshape(len(matrix), *[1] * (points.ndim - 2), 3, 3)
     mapped = (matrix[..., :2] @ points[..., None])[..., 0] + matrix[..., 2]
-    return mapped[..., :2] / mapped[..., 2:]
+    result: npt.NDArray[np.float64] = mapped[..., :2] / mapped[..., 2:]
+    return result
 
 
 def inverse(matrix: Matrices) -> Matrices:
