@@ -314,7 +314,8 @@ def _taken_as_listed(dataset: VideoDataset, mode: FrameMode, open_images: bool) 
         return np.zeros(len(table), np.bool_)
     # A pattern stands for the files of a folder.
     listed = table.path.end_with(IMAGE_ENDINGS) & ~table.path.hold("*") & ~table.path.hold("?")
-    return listed & (table.start == NONE) & (table.stop == NONE) & ~rows_in_seconds(table)
+    taken: npt.NDArray[np.bool_] = listed & (table.start == NONE) & (table.stop == NONE) & ~rows_in_seconds(table)
+    return taken
 
 
 def _index_all(
