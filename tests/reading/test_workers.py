@@ -243,18 +243,29 @@ def test_no_more_threads_have_work_for_processes_than_there_are_processes(
     reader = SimpleNamespace(device=torch.device("cuda", 0))
     monkeypatch.setattr(videoloader.reading.workers, "reader_of_thread", lambda device: reader)
     pool = DecodeWorkers(torch.device("cuda", 0), num_workers=6, cpu_workers=0, num_processes=2)
-    at_once, most, lock = 0, 0, threading.Lock()
-
-    def make(reader: object, decode: str) -> None:
-        nonlocal at_once, most
-        with lock:
-            at_once += 1
-            most = max(most, at_once)
-        time.sleep(0.02)
-        with lock:
-            at_once -= 1
-
-    for job in [pool.submit(make, INDEX, 1, in_process=True) for _ in range(12)]:
-        job.result(PATIENCE)
+    crowd = Crowd()
+    jobs = [pool.submit(crowd.make, INDEX, 1, in_process=True) for _ in range(12)]
+    for done in range(12):
+        crowd.wait_for(min(2, 12 - done))
+        crowd.go.release()
+    for job in jobs:
+        job.result(timeout=PATIENCE)
     pool.close()
-    assert most == 2
+    assert crowd.most == 2
+
+
+@pytest.mark.parametrize("cpu_workers", [0, 2])
+def test_a_reader_that_cannot_be_made_is_the_error_of_each_job(
+    nvdec_only_h264: None, monkeypatch: pytest.MonkeyPatch, cpu_workers: int
+) -> None:
+    def fail(device: torch.device) -> None:
+        raise torch.cuda.OutOfMemoryError("no memory for a decoder")
+
+    pool, work = workers(2, cpu_workers), Work(0, 0)
+    with monkeypatch.context() as short_of_memory:
+        short_of_memory.setattr(videoloader.reading.workers, "reader_of_thread", fail)
+        for job in [pool.submit(work.job(number), each, 1) for number, each in enumerate([INDEX, FOR_CPU] * 6)]:
+            with pytest.raises(torch.cuda.OutOfMemoryError, match="no memory for a decoder"):
+                job.result(timeout=PATIENCE)
+    assert not work.done
+    assert pool.submit(work.job(7), INDEX, 1).result(timeout=PATIENCE) == 7, "the threads live on"

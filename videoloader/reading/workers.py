@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -51,10 +51,13 @@ class _Job(Generic[T]):
     threads: int  # that may work at once while this is the oldest job
     future: Future[T] = field(default_factory=Future)
 
-    def run(self, reader: Reader, decode: Decode) -> None:
+    def run(self, reader: Callable[[], AbstractContextManager[Reader]], decode: Decode) -> None:
         if self.future.set_running_or_notify_cancel():
             try:
-                self.future.set_result(self.make(reader, decode))
+                # A reader that cannot be made is the job's error: the thread lives on, and nobody waits in vain.
+                with reader() as each:
+                    result = self.make(each, decode)
+                self.future.set_result(result)
             except BaseException as error:
                 self.future.set_exception(error)
                 # The error's traceback holds this frame and its caller's: while one of them knows the future, which
@@ -132,7 +135,7 @@ class DecodeWorkers:
 
     @contextmanager
     def _reader(self) -> Iterator[Reader]:
-        """One for the calling thread. A lent thread takes one of ours, whose decoders end with this object."""
+        """One for a job of the calling thread. A lent thread takes one of ours, whose decoders end with this object."""
         if not self._lent:
             yield self._with_processes(reader_of_thread(self._device))
             return
@@ -258,16 +261,15 @@ class DecodeWorkers:
             self._processes.close()
 
     def _work(self) -> None:
-        with self._reader() as reader:
-            while (job := self._take()) is not None:
-                # At the interpreter's end, or where no more threads can be started, this one does what is left.
-                with suppress(RuntimeError, VideoLoaderError):
-                    self._start_work()  # more may take the next one
-                start = time.perf_counter()
-                job.run(reader, self._decode)
-                self._nvdec_seconds.add(job, time.perf_counter() - start)
-                del job  # see _Job.run
-                self._call_help()
+        while (job := self._take()) is not None:
+            # At the interpreter's end, or where no more threads can be started, this one does what is left.
+            with suppress(RuntimeError, VideoLoaderError):
+                self._start_work()  # more may take the next one
+            start = time.perf_counter()
+            job.run(self._reader, self._decode)
+            self._nvdec_seconds.add(job, time.perf_counter() - start)
+            del job  # see _Job.run
+            self._call_help()
 
     def _take(self) -> _Job[Any] | None:
         """The oldest job; None ends the thread: there is none, or the others are enough."""
@@ -283,12 +285,11 @@ class DecodeWorkers:
         return min(self._allowed, queue[0].threads) if queue else 0
 
     def _help(self) -> None:
-        with self._reader() as reader:
-            while (job := self._take_for_cpu()) is not None:
-                start = time.perf_counter()
-                job.run(reader, "cpu")
-                self._cpu_seconds.add(job, time.perf_counter() - start)
-                del job  # see _Job.run
+        while (job := self._take_for_cpu()) is not None:
+            start = time.perf_counter()
+            job.run(self._reader, "cpu")
+            self._cpu_seconds.add(job, time.perf_counter() - start)
+            del job  # see _Job.run
 
     def _take_for_cpu(self) -> _Job[Any] | None:
         with self._lock:
