@@ -304,6 +304,11 @@ class ClipPlanner:
                     warn_user(f"repeats={self.repeats} gives equal copies of a clip: no transform of it is random")
 
 
+def as_planes(frames: torch.Tensor, layout: Layout) -> torch.Tensor:
+    """[T, 3, H, W]: a view of a clip's frames, in which decoders write them, whatever their layout in the batch."""
+    return frames.permute([layout.index(axis) for axis in "TCHW"])
+
+
 class BatchRow:
     """A row of a batch in the making.
 
@@ -331,7 +336,7 @@ class BatchRow:
     def slots(self) -> ClipSlots:
         """The frames that a decoder is to make, in the memory of the row."""
         if self._slots is None:
-            planes = self.frames.permute([self._layout.index(axis) for axis in "TCHW"])
+            planes = as_planes(self.frames, self._layout)
             self._slots = whole_clip(self.clip.frame_numbers, self.clip.drawn.geometry, planes)
         return self._slots
 

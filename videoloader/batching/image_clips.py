@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.batching.clip_plan import UNREADABLE, DrawRule, PlannedClip
+from videoloader.batching.clip_plan import UNREADABLE, DrawRule, PlannedClip, as_planes
 from videoloader.convert import Layout, OutputSpec
 from videoloader.dataset import VideoEntry
 from videoloader.decoding import Decode
@@ -120,7 +120,7 @@ def make_images(
         ConfigurationError: as in ``plan_views``.
     """
     rest, views = iter(frames), rule.repeats * rule.transforms.views
-    coming = deque((each, [_slots(there, layout) for there in islice(rest, views)]) for each in wanted)
+    coming = deque((each, [as_planes(there, layout) for there in islice(rest, views)]) for each in wanted)
     made: list[MadeImage] = []
     while coming:
         # Python between two calls of a decoder takes several times as long as in one go: see ``ClipReader``.
@@ -199,15 +199,10 @@ def prepare_images(
     return PreparedImages(images, move_contents(files, memory[0]), places)
 
 
-def _slots(frames: torch.Tensor, layout: Layout) -> torch.Tensor:
-    """[T, 3, H, W]: a view of frames with another order of dimensions."""
-    return frames.permute([layout.index(axis) for axis in "TCHW"])
-
-
 @lru_cache(maxsize=16)
 def _slots_without_memory(size: tuple[int, ...], stride: tuple[int, ...], layout: Layout) -> torch.Tensor:
     """The slots of frames of this size, to plan with. Kept, since PyTorch takes longer to make them than to plan."""
-    return _slots(torch.empty_strided(size, stride, device="meta"), layout)
+    return as_planes(torch.empty_strided(size, stride, device="meta"), layout)
 
 
 def _one_of_equals(known: dict[tuple[str, bytes], npt.NDArray[Any]], array: npt.NDArray[Any]) -> npt.NDArray[Any]:
