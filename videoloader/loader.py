@@ -15,8 +15,11 @@ from videoloader.argument_names import tells_of_arguments
 from videoloader.attribute_names import tells_of_attributes
 from videoloader.batching.account import LoaderAccount
 from videoloader.batching.batch import Batch
-from videoloader.batching.batch_maker import BatchInMaking, BatchPlan, OnError
+from videoloader.batching.batch_maker import OnError
 from videoloader.batching.clip_plan import ClipPlanner, PlannedClip
+from videoloader.batching.image_rows import FILES_OF_JOB
+from videoloader.batching.listed import ListedClips, list_clips
+from videoloader.batching.made_batch import BatchInMaking, BatchPlan
 from videoloader.batching.one_loop import OneLoop
 from videoloader.batching.options import check_dataset, plan_transforms
 from videoloader.batching.prefetch import batches_ahead, give_out, how_far_ahead
@@ -110,15 +113,16 @@ class VideoLoader(OneLoop):
             queue; the pixels are the same. JPEG files then go to the GPU's JPEG engines where nvJPEG is installed.
         cpu_workers: int, default half of the cores that this process may use, shared with the other processes of the
             machine (``LOCAL_WORLD_SIZE``). The threads that decode beside NVDEC with ``decode="auto"``.
-        num_processes: int, default one for each of more than four threads where the device is the CPU of a Linux
-            machine, else 0. The processes that decode clips on the CPU for these threads, at most one for each, so that
-            they do not wait for Python's lock. Each takes some 200 MB. They start one by one when there is work, need
-            no ``if __name__ == "__main__":``, and run no code of yours; if one dies over a clip, that clip is a
-            DecodeError. The threads read remote videos themselves.
-        prefetch: int, default enough for two clips a thread, or for four in the orders below. The batches that are
-            being made while one is used. In the order of the data set and with ``ShuffleVideos`` half of them are
-            planned at once, and a GOP that several of those need is decoded once. With ``num_workers=0`` there are
-            none.
+        num_processes: int, default on Linux one for each of more than four threads, and beside a GPU two fewer than
+            there are cores at most; else 0. The processes that decode clips on the CPU for these threads, or read image
+            files for a GPU's engines, at most one for each thread, so that they do not wait for Python's lock. Each
+            takes some 200 MB. They start one by one when there is work, need no ``if __name__ == "__main__":``, and run
+            no code of yours; if one dies over a clip, that clip is a DecodeError. The threads read remote videos
+            themselves.
+        prefetch: int, default enough for two clips a thread, or for four in the orders below; of image files on a GPU,
+            for two lists of 64 a process. The batches that are being made while one is used. In the order of the data
+            set and with ``ShuffleVideos`` half of them are planned at once, and a GOP that several of those need is
+            decoded once. With ``num_workers=0`` there are none.
         gop_cache: int, default 0, no cache. The bytes of GPU memory for decoded frames that later clips may want, too;
             least recently used GOPs leave first. It helps with long videos that are sampled often.
         collate: str, default ``"stack"``. The way to put clips of a batch together. ``"stack"`` requires the same
@@ -233,6 +237,9 @@ class VideoLoader(OneLoop):
             on_indexed=on_indexed,
             open_images=False,
         )
+        if self._maker.takes_listed and table.ranges.unopened.all():
+            each = self._workers.num_processes, batch_size, order, prefetch, FILES_OF_JOB
+            self._prefetch, self._planned_at_once = how_far_ahead(*each)
         self._account = LoaderAccount(table.unreadable, expects_padding=collate == "pad")
         self.unreadable = self._account.unreadable
         self._epochs = Epochs(table, order, seed, rank, ranks, batch_size, last_batch, sharding, mode)
@@ -361,9 +368,12 @@ class VideoLoader(OneLoop):
             partial(clip_rng, self._seed, plan.number, use=_FOR_BATCH),
         )
 
-    def _plan_batch(self, plan: EpochPlan, batch: int) -> list[PlannedClip]:
+    def _plan_batch(self, plan: EpochPlan, batch: int) -> list[PlannedClip] | ListedClips:
+        clips, repeated = plan.clips(batch), plan.repeated(batch)
+        if listed := list_clips(self._planner, clips, plan.number, repeated):
+            return listed
         planned: list[PlannedClip] = []
-        for views in self._planner.plan_all(plan.clips(batch), plan.number, plan.repeated(batch)):
+        for views in self._planner.plan_all(clips, plan.number, repeated):
             planned += views
             self._workers.let_others_run()
         return planned

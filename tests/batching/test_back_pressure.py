@@ -16,7 +16,8 @@ from sample_videos import Recipe, write_video
 from waiting import becomes
 
 import videoloader as vl
-from videoloader.batching.batch_maker import BatchInMaking, BatchMaker
+from videoloader.batching.batch_maker import BatchMaker
+from videoloader.batching.made_batch import BatchInMaking
 from videoloader.batching.rows import FrameMemory
 from videoloader.interop.torch import ClipRequest, DecodingLoader
 from videoloader.reading.clip_reader import ClipReader

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import torch
 from PIL import Image
 
 import videoloader as vl
-from videoloader.decoding import CodedPicture, JpegDecoder
+from videoloader.decoding import JpegDecoder
 from videoloader.decoding.jpeg_engine import why_not_jpeg_engine
 
 pytestmark = pytest.mark.gpu
@@ -93,15 +92,15 @@ TINY = {"nine by seven": jpeg(photo(9, 7), subsampling=2), "one pixel": jpeg(pho
 def on_engines(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The bytes of each file that engines have decoded."""
     decoded: list[int] = []
-    surfaces = JpegDecoder.surfaces
+    decode = JpegDecoder.decode
 
-    def counted(self: JpegDecoder, pictures: Sequence[CodedPicture], stream: torch.cuda.Stream) -> Any:
-        made = surfaces(self, pictures, stream)
-        decoded.extend(picture.size for picture in pictures)
+    def counted(self: JpegDecoder, addresses: Any, files: Any, owner: object, stream: torch.cuda.Stream) -> Any:
+        made = decode(self, addresses, files, owner, stream)
+        decoded.extend(files["size"].tolist())
         return made
 
     why_not_jpeg_engine(0)  # which decodes a file, once
-    monkeypatch.setattr(JpegDecoder, "surfaces", counted)
+    monkeypatch.setattr(JpegDecoder, "decode", counted)
     return decoded
 
 
@@ -164,11 +163,12 @@ def test_decode_cpu_means_the_cpu(tmp_path: Path, on_engines: list[int]) -> None
 
 
 def test_what_engines_refuse_is_done_by_the_cpu_with_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: JpegDecoder, pictures: Sequence[Any], stream: torch.cuda.Stream) -> Any:
-        return [vl.DecodeError("no") for _ in pictures]
+    def refuse(self: JpegDecoder, addresses: Any, files: Any, owner: object, stream: torch.cuda.Stream) -> Any:
+        nothing = torch.empty(0, dtype=torch.uint8, device="cuda")
+        return nothing, np.zeros(len(files), np.int64), [vl.DecodeError("no") for _ in files]
 
     why_not_jpeg_engine(0)
-    monkeypatch.setattr(JpegDecoder, "surfaces", refuse)
+    monkeypatch.setattr(JpegDecoder, "decode", refuse)
     path = write(tmp_path, "420", ON_ENGINES["420"])
     with pytest.warns(RuntimeWarning, match="mjpeg images: decoded on the CPU: no"):
         on_gpu = vl.Video(path, device="cuda")[:]

@@ -61,8 +61,8 @@ class Batch(FramesByRole):
             divided by its third number. Points are counted from the corner of the top left pixel, whose centre is at
             (0.5, 0.5); the video's, in frames that are turned if the file says so, but not stretched where pixels are
             not square.
-        drawn: list of ``DrawnView`` or None. All that was drawn for the pixels of each row, for ``replay``. None where
-            clips came from the processes of a torch DataLoader.
+        drawn: sequence of ``DrawnView`` or None. All that was drawn for the pixels of each row, for ``replay``. None
+            where clips came from the processes of a torch DataLoader.
         layout: str. The order of a clip's dimensions in ``frames``.
         roles: ``Roles`` or None. The frames that are inputs, and those that are targets: see ``inputs``, ``targets``
             and ``target_times``. None where the frame mode names none, or the clips are of several modes.
@@ -82,7 +82,7 @@ class Batch(FramesByRole):
     columns: list[Mapping[str, Any]]
     boxes: npt.NDArray[np.int64]
     source_matrix: npt.NDArray[np.float64]
-    drawn: list[DrawnView] | None = None
+    drawn: Sequence[DrawnView] | None = None
     layout: Layout = "TCHW"
     roles: Roles | None = None
     _target_times: Any = None  # float32[B, targets], or a list for a list

@@ -7,20 +7,21 @@ planned together share the decoding of the GOPs that several of them need.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Executor, Future, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from queue import SimpleQueue
-from typing import Literal, NamedTuple
+from typing import Literal
 
-import numpy as np
 import torch
 
-from videoloader.batching.batch import Batch, ListBatch, collate_rows, row_labels
+from videoloader.batching.batch import Batch, collate_rows, row_labels
 from videoloader.batching.clip_plan import UNREADABLE, BatchRow, PlannedClip, drawn_if_unlike, drawn_now
-from videoloader.batching.image_rows import submit_images
+from videoloader.batching.image_rows import submit_images, submit_listed
+from videoloader.batching.listed import ListedClips, collate_listed
+from videoloader.batching.made_batch import BatchInMaking, BatchPlan, DecodingBatch, MadeBatch
 from videoloader.batching.row_decoding import (
     SubmittedJob,
     apply_corrections,
@@ -28,7 +29,7 @@ from videoloader.batching.row_decoding import (
     group_into_jobs,
     submit_rows,
 )
-from videoloader.batching.rows import Collate, about, arrange_rows, decoding_memory, show_instead, transform_rows
+from videoloader.batching.rows import about, arrange_rows, decoding_memory, show_instead, transform_rows
 from videoloader.batching.stats import LoaderStats, clip_stats
 from videoloader.convert import Layout
 from videoloader.decoding import Decode
@@ -51,86 +52,6 @@ OnError = Literal["raise", "skip", "replace"]
 
 # At most so many clips that do not decode, the planned one included, before a batch is given up.
 _MOST_FAILED = 16
-
-
-@dataclass(frozen=True, eq=False)
-class MadeBatch:
-    """A batch, and the account of its making.
-
-    Attributes:
-        batch: None where no clip of it could be made.
-        stats: the account of its making.
-        ready: the CUDA event after which its tensors are there; None on the CPU.
-    """
-
-    batch: Batch | None
-    stats: LoaderStats
-    ready: torch.cuda.Event | None
-
-    def hand_over(self) -> Batch | None:
-        """The batch, for work on the current CUDA stream."""
-        if self.batch is not None and self.ready is not None:
-            labels = self.batch.labels
-            frames = self.batch.frames if isinstance(self.batch, ListBatch) else [self.batch.frames]
-            hand_over(labels.device, [self.ready], [labels, *frames])
-        return self.batch
-
-
-class BatchInMaking(NamedTuple):
-    """A batch that can be waited for, or given up.
-
-    Attributes:
-        planned: future of the decoding jobs of this batch and of those planned with it. It never raises.
-        made: future of a function that returns the batch, to be called in the consumer's thread; see ``result``.
-        unreadable: clips of the batch that could not be made, and the errors; complete when ``made`` is done.
-    """
-
-    planned: Future[list[Future[ClipsReport]]]
-    made: Future[Callable[[], MadeBatch]]
-    unreadable: list[tuple[PlannedClip, str]]
-
-    def result(self) -> MadeBatch:
-        """Wait for the batch. Modules among its transforms are called now, in this thread."""
-        return self.made.result()()
-
-    def drop(self) -> None:
-        """Cancel the jobs not yet begun, of this batch and of those planned with it, and wait for the others."""
-        wait([job for job in self.planned.result() if not job.cancel()])
-        wait([self.made])
-
-
-@dataclass(frozen=True, eq=False)
-class BatchPlan:
-    """The contents of one batch.
-
-    Attributes:
-        clips: returns the clips, one for each row. Called in the planning thread.
-        collate: ``"stack"``, ``"pad"`` or ``"list"``; see ``VideoLoader``.
-        stand_ins: gives the clips to try in place of one that cannot be made. Without it there are none.
-        rng: gives, for the number of the batch's first clip, the generator that mixing draws from; None for batches
-            that are not mixed.
-    """
-
-    clips: Callable[[], Sequence[PlannedClip]]
-    collate: Collate
-    stand_ins: Callable[[PlannedClip], Iterator[PlannedClip]] = lambda clip: iter(())
-    rng: Callable[[int], np.random.Generator] | None = None
-
-
-@dataclass(eq=False)
-class _DecodingBatch:
-    """A batch whose clips are being decoded, all in one tensor unless they make a list."""
-
-    plan: BatchPlan
-    stacked: torch.Tensor | None
-    rows: list[BatchRow]
-    unreadable: list[tuple[PlannedClip, str]]
-    token: CancelToken
-    jobs: list[SubmittedJob] = field(default_factory=list)
-    # Jobs that decode for an earlier batch, too, which accounts for them.
-    shared: list[SubmittedJob] = field(default_factory=list)
-    seconds: float = 0.0  # that planning took
-    replaced: int = 0  # rows that show another clip than the one planned
 
 
 class BatchMaker:
@@ -199,7 +120,7 @@ class BatchMaker:
         # Planned batches, handed from the planning thread to the finishing thread in order. Nothing else refers to a
         # batch in the making, so its memory is freed as soon as it is done with. Each call has a queue of its own: a
         # Ctrl-C between the two threads' orders must not leave its batches to those that are begun later.
-        decoding: SimpleQueue[_DecodingBatch | BaseException] = SimpleQueue()
+        decoding: SimpleQueue[DecodingBatch | BaseException] = SimpleQueue()
         plan_thread, finish_thread = self._start_threads()
         planned = plan_thread.submit(self._plan_and_submit, plans, unreadable, token, decoding)
         return [BatchInMaking(planned, finish_thread.submit(self._finish, decoding), errors) for errors in unreadable]
@@ -209,11 +130,11 @@ class BatchMaker:
         plans: Sequence[BatchPlan],
         unreadable: Sequence[list[tuple[PlannedClip, str]]],
         token: CancelToken,
-        decoding: SimpleQueue[_DecodingBatch | BaseException],
+        decoding: SimpleQueue[DecodingBatch | BaseException],
     ) -> list[Future[ClipsReport]]:
         """Plan some batches, have them decoded, and pass each on, or what went wrong with it."""
         begin = time.perf_counter()
-        batches: list[_DecodingBatch] = []
+        batches: list[DecodingBatch] = []
         jobs: list[Future[ClipsReport]] = []
         passed_on = 0
         try:
@@ -221,8 +142,7 @@ class BatchMaker:
                 with profiler_range("plan", self._device):
                     for plan, errors in zip(plans, unreadable, strict=True):
                         token.raise_if_cancelled()
-                        stacked, rows = arrange_rows(drawn_if_unlike(plan.clips()), plan.collate, self._memory)
-                        batches.append(_DecodingBatch(plan, stacked, rows, errors, token))
+                        batches.append(self._arrange(plan, errors, token))
             finally:  # where one cannot be planned, those before it are made
                 self._submit(batches, jobs, token)
                 for batch in batches:
@@ -234,25 +154,46 @@ class BatchMaker:
                 decoding.put(error)
         return jobs
 
-    def _submit(self, batches: Sequence[_DecodingBatch], jobs: list[Future[ClipsReport]], token: CancelToken) -> None:
+    @property
+    def takes_listed(self) -> bool:
+        """Whether processes prepare files for a GPU's engines, and nothing is done to the clips after that."""
+        plain = self._transforms.fused and not self._transforms.modules and self._transforms.mixing is None
+        return plain and self._device.type == "cuda" and self._workers.num_processes > 0
+
+    def _arrange(self, plan: BatchPlan, unreadable: list[tuple[PlannedClip, str]], token: CancelToken) -> DecodingBatch:
+        """Plan a batch and allocate its memory."""
+        clips = plan.clips()
+        if isinstance(clips, ListedClips):
+            if self.takes_listed and plan.collate == "stack":
+                stacked = self._memory.allocate(len(clips.clips) * clips.views, clips.shape)
+                return DecodingBatch(plan, stacked, [], unreadable, token, clips)
+            clips = [view for views in clips.planned() for view in views]
+        memory, rows = arrange_rows(drawn_if_unlike(clips), plan.collate, self._memory)
+        return DecodingBatch(plan, memory, rows, unreadable, token)
+
+    def _submit(self, batches: Sequence[DecodingBatch], jobs: list[Future[ClipsReport]], token: CancelToken) -> None:
         """Have the rows of some batches decoded, and add the jobs to a list."""
         images = {batch: [row for row in batch.rows if row.clip.undrawn is not None] for batch in batches}
         batch_of = {row: batch for batch in batches for row in batch.rows if row.clip.undrawn is None}
         rows, output = list(batch_of), self._transforms.decoded
         for batch, theirs in images.items():
-            layout, raises = self._memory.layout, self._is_raised
-            batch.jobs += submit_images(self._workers, theirs, layout, token, self._on_corrupt, raises)
+            more = self._memory.layout, token, self._on_corrupt, self._is_raised
+            if batch.listed is not None:
+                assert batch.stacked is not None
+                batch.jobs, batch.parts = submit_listed(self._workers, batch.listed, batch.stacked, *more)
+            else:
+                batch.jobs += submit_images(self._workers, theirs, *more)
             jobs += [job.report for job in batch.jobs]
         for job in submit_rows(self._workers, rows, output, self._cache, token, self._on_corrupt):
             jobs.append(job.report)
             # No batch keeps another's rows, and with them its memory.
-            rows_of: dict[_DecodingBatch, list[BatchRow]] = {}
+            rows_of: dict[DecodingBatch, list[BatchRow]] = {}
             for row in job.rows:
                 rows_of.setdefault(batch_of[row], []).append(row)
             for number, (batch, theirs) in enumerate(rows_of.items()):
                 (batch.shared if number else batch.jobs).append(SubmittedJob(job.report, theirs))
 
-    def _finish(self, planned: SimpleQueue[_DecodingBatch | BaseException]) -> Callable[[], MadeBatch]:
+    def _finish(self, planned: SimpleQueue[DecodingBatch | BaseException]) -> Callable[[], MadeBatch]:
         decoding = planned.get()
         if isinstance(decoding, BaseException):
             raise decoding
@@ -268,23 +209,27 @@ class BatchMaker:
         made = complete()
         return lambda: made
 
-    def _complete(self, decoding: _DecodingBatch, reports: list[ClipsReport]) -> MadeBatch:
+    def _complete(self, decoding: DecodingBatch, reports: list[ClipsReport]) -> MadeBatch:
         with on_stream(self._stream):
             rows = [row for row in decoding.rows if not row.left_out]
             begin = time.perf_counter()
             decoding.token.raise_if_cancelled()
             with profiler_range("transform", self._device):
-                batch = self._put_together(decoding, rows, reports) if rows else None
+                batch = self._put_together(decoding, rows, reports) if rows or decoding.parts else None
             ready = None if self._stream is None else self._stream.record_event()
         times = LoaderStats(planning=decoding.seconds, transforming=time.perf_counter() - begin)
         lost = LoaderStats(skipped=len(decoding.rows) - len(rows), replaced=decoding.replaced)
         shared = {job.report.result() for job in decoding.shared if not job.report.exception()}
         own = [report for report in reports if report not in shared]
-        return MadeBatch(batch, clip_stats([row.clip.mask for row in rows], own) + times + lost, ready)
+        masks = [] if batch is None else list(batch.mask)
+        return MadeBatch(batch, clip_stats(masks, own) + times + lost, ready)
 
-    def _wait_and_replace(self, decoding: _DecodingBatch) -> list[ClipsReport]:
+    def _wait_and_replace(self, decoding: DecodingBatch) -> list[ClipsReport]:
         """Wait for the decoding jobs; decode the clips of failed jobs again one by one, or clips in their place."""
         reports, failed = self._wait(*decoding.jobs, *decoding.shared)
+        if any(part.left for part in decoding.parts):
+            decoding.rows = [row for part in decoding.parts for row in part.one_by_one()]
+            decoding.parts = []
         if not all(row.fits for row in decoding.rows):
             more, lost = self._wait(*self._arrange_again(decoding))
             reports, failed = reports + more, failed + [row for row in lost if row not in failed]
@@ -320,7 +265,7 @@ class BatchMaker:
                 failed += [row for row in job.rows if row not in failed]
         return reports, failed
 
-    def _arrange_again(self, decoding: _DecodingBatch) -> list[SubmittedJob]:
+    def _arrange_again(self, decoding: DecodingBatch) -> list[SubmittedJob]:
         """Have a batch made whose clips turned out to be of other sizes than its memory."""
         rows = decoding.rows
         if decoding.plan.collate == "list":
@@ -346,7 +291,7 @@ class BatchMaker:
         return self._remedy(error) == "raise"
 
     def _make_replaced(
-        self, row: BatchRow, decoding: _DecodingBatch, reader: Reader, decode: Decode
+        self, row: BatchRow, decoding: DecodingBatch, reader: Reader, decode: Decode
     ) -> ClipsReport | None:
         """Decode by itself a clip whose job failed; if that fails too, skip it (None) or try clips in its place."""
         planned, clip, failed, tried = row.clip, row.clip, 0, 1
@@ -377,13 +322,16 @@ class BatchMaker:
             planned.video.entry.path,
         )
 
-    def _put_together(self, decoding: _DecodingBatch, rows: list[BatchRow], reports: list[ClipsReport]) -> Batch:
+    def _put_together(self, decoding: DecodingBatch, rows: list[BatchRow], reports: list[ClipsReport]) -> Batch:
         stacked = decoding.stacked
         ready = [event for report in reports for event in report.ready]
         hand_over(self._device, ready, [row.frames for row in rows] if stacked is None else [stacked])
         if stacked is not None and len(rows) < len(decoding.rows):
             kept = [number for number, row in enumerate(decoding.rows) if not row.left_out]
             stacked = stacked[torch.tensor(kept, device=self._device)]
+        if decoding.parts:
+            assert stacked is not None
+            return collate_listed(stacked, decoding.parts, self._layout)
         frames = transform_rows(self._transforms, stacked, rows, self._layout)
         batch = collate_rows(frames, rows, self._layout)
         if self._transforms.mixing is None:

@@ -270,11 +270,11 @@ class ClipPlanner:
         undrawn = Undrawn(self.rule, epoch, clip_in_video)
         return [
             PlannedClip(clip, video, like.frame_numbers, like.mask, like.drawn, view, repeated, like.roles, undrawn)
-            for view, like in enumerate(self._likely)
+            for view, like in enumerate(self.likely)
         ]
 
     @cached_property
-    def _likely(self) -> list[PlannedClip]:
+    def likely(self) -> list[PlannedClip]:
         """The views of the first of some image files that can be read; of 1 × 1 pixels where none can."""
         clips = self.table.clip_ends[np.flatnonzero(self.table.ranges.unopened)[:_MOST_TRIED]] - 1
         for clip in clips.tolist():

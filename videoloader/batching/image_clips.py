@@ -5,12 +5,13 @@ What is here also runs in other processes; see ``ReaderProcesses``.
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
-from functools import lru_cache, partial
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -18,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.batching.clip_plan import UNREADABLE, DrawRule, PlannedClip, as_planes
+from videoloader.batching.boxes import source_matrices
+from videoloader.batching.clip_plan import UNREADABLE, BatchRow, DrawRule, PlannedClip, as_planes
 from videoloader.convert import Layout, OutputSpec
 from videoloader.dataset import VideoEntry
 from videoloader.decoding import Decode
@@ -35,8 +37,9 @@ from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport, ImageRead
 from videoloader.reading.decode_job import ClipSlots, whole_clip
-from videoloader.reading.engine_files import EngineFile, engine_file, move_contents
+from videoloader.reading.engine_files import EngineFile, EngineList, engine_file, list_files
 from videoloader.reading.workers import Reader
+from videoloader.transforms.geometry.coordinates import picture_box
 from videoloader.transforms.planning.pipeline import DrawnView
 
 # Pixels of files that are read before the first of them is decoded, and decoded before the first is converted, but for
@@ -46,6 +49,7 @@ _MOST_PIXELS = (16 << 20) * 2 // 3
 _one_at_a_time = threading.Lock()
 # What an index tells of all image files that were decoded already.
 SEEN = image_of_a_pixel()
+_ALL_SEEN = SameIndex(SEEN)
 
 
 def _free() -> None:
@@ -56,11 +60,37 @@ def _free() -> None:
 after_fork(_free)  # another thread may have had it
 
 
-class WantedImage(NamedTuple):
-    """A clip of an image file that is to be made: arguments of ``DrawRule.views``, and the file's entry."""
+@dataclass(frozen=True)
+class WantedImages:
+    """Clips of image files that are to be made, by columns: arguments of ``DrawRule.views``, and the files' entries."""
 
-    clip: int
     epoch: int
+    clips: list[int]
+    clips_in_video: list[int]
+    rows: list[int]
+    paths: list[str]
+    labels: list[int | None]
+    columns: list[Mapping[str, Any]]
+    times: list[Times]
+
+    def __len__(self) -> int:
+        return len(self.clips)
+
+    def __iter__(self) -> Iterator[WantedImage]:
+        columns = self.clips, self.clips_in_video, self.rows, self.paths, self.labels, self.columns, self.times
+        return map(partial(WantedImage, self.epoch), *columns)
+
+    def at(self, place: int) -> WantedImages:
+        """One of them."""
+        one: list[Any] = [[column[place]] for name, column in vars(self).items() if name != "epoch"]
+        return WantedImages(self.epoch, *one)
+
+
+class WantedImage(NamedTuple):
+    """One of these clips."""
+
+    epoch: int
+    clip: int
     clip_in_video: int
     row: int
     path: str
@@ -76,6 +106,21 @@ class MadeView(NamedTuple):
     mask: npt.NDArray[np.bool_]
     drawn: DrawnView
     corrupt: npt.NDArray[np.bool_] | None
+
+
+def show_view(row: BatchRow, view: MadeView, known: VideoIndex | None = None) -> None:
+    """Let a row show what was made for it.
+
+    Args:
+        row: the row.
+        view: what was made.
+        known: see ``MadeImage``.
+    """
+    old, video = row.clip, row.clip.video
+    video = EntryFrames(video.entry, 0, 1, SameIndex(known) if known else _ALL_SEEN, video.row)
+    # ``replace`` takes four times as long.
+    clip = PlannedClip(old.number, video, view.frame_numbers, view.mask, view.drawn, old.view, old.repeated, old.roles)
+    row.settle(clip, view.corrupt)
 
 
 class MadeImage(NamedTuple):
@@ -96,7 +141,7 @@ class MadeImage(NamedTuple):
 
 
 def make_images(
-    wanted: Sequence[WantedImage],
+    wanted: WantedImages,
     layout: Layout,
     reader: Reader,
     rule: DrawRule,
@@ -135,21 +180,49 @@ def make_images(
 
 
 class PreparedImages(NamedTuple):
-    """Clips of image files of which JPEG engines are to decode some.
+    """Clips of image files of which JPEG engines are to decode some, by columns.
 
     Attributes:
-        images: the clips. Those for the engines are as they will be, without a report; None is a file of another kind.
-        files: the files for the engines.
-        places: the place in ``images`` of each of these.
+        others: the clips that are not for the engines, by their place; None is a file of another kind.
+        files: files of the other clips, in order.
+        views: views of these, one after the other.
     """
 
-    images: list[MadeImage | None]
-    files: list[EngineFile]
-    places: list[int]
+    others: dict[int, MadeImage | None]
+    files: EngineList
+    views: PreparedViews
+
+
+class PreparedViews(NamedTuple):
+    """Views of clips of a single frame, by columns.
+
+    Attributes:
+        frame_numbers, mask: int64[N] and bool[N]; see ``PlannedClip``.
+        boxes, matrices: see ``Batch.boxes`` and ``Batch.source_matrix``.
+        drawn: what was drawn for them, a list of ``DrawnView`` that is pickled: most programs do not look at it.
+    """
+
+    frame_numbers: npt.NDArray[np.int64]
+    mask: npt.NDArray[np.bool_]
+    boxes: npt.NDArray[np.int64]
+    matrices: npt.NDArray[np.float64]
+    drawn: bytes
+
+    def some(self, wanted: npt.NDArray[np.bool_]) -> PreparedViews:
+        """Those that are wanted, bool[N]."""
+        drawn = [view for view, kept in zip(pickle.loads(self.drawn), wanted.tolist(), strict=True) if kept]
+        numbers, mask, boxes, matrices, _ = self
+        return PreparedViews(numbers[wanted], mask[wanted], boxes[wanted], matrices[wanted], pickle.dumps(drawn))
+
+    def each(self) -> Iterator[MadeView]:
+        """Each of them by itself."""
+        for at, drawn in enumerate(pickle.loads(self.drawn)):
+            one = slice(at, at + 1)
+            yield MadeView(self.frame_numbers[one], self.mask[one], drawn, np.zeros(1, np.bool_))
 
 
 def prepare_images(
-    wanted: Sequence[WantedImage],
+    wanted: WantedImages,
     layout: Layout,
     shapes: Sequence[tuple[tuple[int, ...], tuple[int, ...]]],
     reader: Reader,
@@ -161,52 +234,38 @@ def prepare_images(
 
     Args:
         wanted, layout, rule, token: as in ``make_images``.
-        shapes: sizes and strides of the frames for all views of the clips, one after the other.
+        shapes: sizes and strides of the frames for the views of each clip.
         reader: not used: the work of processes has it.
         memory: memory for the contents of files, uint8[N].
 
     Raises:
         ReadCancelled, ConfigurationError: as in ``make_images``.
     """
-    rest, views = iter(shapes), rule.repeats * rule.transforms.views
-    images: list[MadeImage | None] = []
+    slots = [as_planes(torch.empty_strided(size, stride, device="meta"), layout) for size, stride in shapes]
+    others: dict[int, MadeImage | None] = {}
     files: list[EngineFile] = []
-    places: list[int] = []
-    # Most clips of files have equal numbers and marks. What is one object is pickled once.
-    known: dict[tuple[str, bytes], npt.NDArray[Any]] = {}
+    views: list[PlannedClip] = []
     for at, each in enumerate(wanted):
-        slots = [_slots_without_memory(size, stride, layout) for size, stride in islice(rest, views)]
         read = _read_image(each, slots, rule, token)
         if isinstance(read, MadeImage):
-            images.append(read)
-            continue
-        file = engine_file(read.image, read.known, read.parts, rule.transforms.decoded)
-        if file is None:
-            images.append(None)
-            continue
-        made = [
-            MadeView(
-                _one_of_equals(known, view.frame_numbers),
-                _one_of_equals(known, view.mask),
-                view.drawn,
-                _one_of_equals(known, part.corrupt),
-            )
-            for view, part in zip(read.views, read.parts, strict=True)
-        ]
-        images.append(MadeImage(made, None, None, None))
-        files.append(file)
-        places.append(at)
-    return PreparedImages(images, move_contents(files, memory[0]), places)
-
-
-@lru_cache(maxsize=16)
-def _slots_without_memory(size: tuple[int, ...], stride: tuple[int, ...], layout: Layout) -> torch.Tensor:
-    """The slots of frames of this size, to plan with. Kept, since PyTorch takes longer to make them than to plan."""
-    return as_planes(torch.empty_strided(size, stride, device="meta"), layout)
-
-
-def _one_of_equals(known: dict[tuple[str, bytes], npt.NDArray[Any]], array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return known.setdefault((array.dtype.char, array.tobytes()), array)
+            others[at] = read
+        elif (file := engine_file(read.image, read.known, read.parts, rule.transforms.decoded)) is None:
+            others[at] = None
+        else:
+            files.append(file)
+            views += read.views
+    drawn = [view.drawn for view in views]
+    return PreparedImages(
+        others,
+        list_files(files, memory[0]),
+        PreparedViews(
+            np.array([view.frame_numbers[0] for view in views], np.int64),
+            np.array([view.mask[0] for view in views], np.bool_),
+            np.array([picture_box(view.geometry) for view in drawn], np.int64).reshape(-1, 4),
+            source_matrices(drawn).reshape(-1, 3, 3),
+            pickle.dumps(drawn, pickle.HIGHEST_PROTOCOL),
+        ),
+    )
 
 
 class _ReadImage(NamedTuple):
@@ -223,7 +282,7 @@ class _ReadImage(NamedTuple):
 def _read_image(
     wanted: WantedImage, slots: Sequence[torch.Tensor], rule: DrawRule, token: CancelToken
 ) -> _ReadImage | MadeImage:
-    clip, epoch, clip_in_video, row, path, label, columns, times = wanted
+    epoch, clip, clip_in_video, row, path, label, columns, times = wanted
     token.raise_if_cancelled()
     try:
         with cancellable(token.raise_if_cancelled):

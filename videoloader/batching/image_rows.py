@@ -8,32 +8,44 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import TypeVar
+from itertools import islice
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
-from videoloader.batching.clip_plan import BatchRow, DrawRule, PlannedClip
-from videoloader.batching.image_clips import SEEN, MadeImage, WantedImage, make_images, prepare_images
+from videoloader.batching.clip_plan import UNREADABLE, BatchRow, DrawRule, PlannedClip, Undrawn
+from videoloader.batching.image_clips import (
+    SEEN,
+    MadeImage,
+    PreparedViews,
+    WantedImages,
+    make_images,
+    prepare_images,
+    show_view,
+)
+from videoloader.batching.listed import ListedClips, ListedRows
 from videoloader.batching.row_decoding import SubmittedJob
 from videoloader.convert import Layout
 from videoloader.decoding import Decode
 from videoloader.decoding.jpeg_engine import why_not_jpeg_engine
 from videoloader.errors import DecodeError
 from videoloader.indexing.sources.remote_reads import NO_READS
-from videoloader.order.clip_table import EntryFrames, SameIndex
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.corrupt_frames import OnCorrupt, tell_of_corrupt
-from videoloader.reading.engine_files import engine_files_of
+from videoloader.reading.engine_files import Slots, engine_files_of
 from videoloader.reading.own_code import is_own
 from videoloader.reading.reader_processes import ProcessDied, ProcessReader
 from videoloader.reading.workers import DecodeWorkers, Reader
 
 # Files that one job reads at most: to hand a job over costs a tenth of what an image does.
 _MOST_FILES = 32
-_ALL_SEEN = SameIndex(SEEN)
+# Files that a GPU's engines get at once: with less, and with more, they give fewer pictures a second.
+FILES_OF_JOB = 64
 T = TypeVar("T")
 
 
@@ -61,8 +73,8 @@ def submit_images(
         if row.clip.view == 0 or not clips:
             clips.append([])
         clips[-1].append(row)
-    together = max(min(-(-len(clips) // max(workers.num_workers, 1)), _MOST_FILES), 1)
     jobs = []
+    together = max(min(-(-len(clips) // max(workers.num_workers, 1)), _MOST_FILES), 1)
     for first in range(0, len(clips), together):
         some = clips[first : first + together]
         make = partial(_make_rows, some, layout, token, on_corrupt, raises)
@@ -70,6 +82,58 @@ def submit_images(
         jobs.append(SubmittedJob(report, [row for each in some for row in each]))
         workers.let_others_run()
     return jobs
+
+
+def submit_listed(
+    workers: DecodeWorkers,
+    listed: ListedClips,
+    stacked: torch.Tensor,
+    layout: Layout,
+    token: CancelToken,
+    on_corrupt: OnCorrupt,
+    raises: Callable[[BaseException], bool],
+) -> tuple[list[SubmittedJob], list[ListedRows]]:
+    """Have listed clips made by the GPU's JPEG engines, as far as they can.
+
+    Args:
+        workers, layout, token, on_corrupt, raises: as in ``submit_images``.
+        listed: the clips.
+        stacked: memory of the batch, a row for each view.
+
+    Returns:
+        The jobs, whose rows are known when they are done, and what each makes.
+    """
+    jobs, parts, count = [], [], len(listed.clips)
+    for first in range(0, count, FILES_OF_JOB):
+        stop = min(first + FILES_OF_JOB, count)
+        rows = ListedRows(listed.part(first, stop), stacked[first * listed.views : stop * listed.views], layout)
+        make = partial(_make_listed, rows, token, on_corrupt, raises)
+        jobs.append(SubmittedJob(workers.submit(make, SEEN, stop - first, in_process=True), rows.left))
+        parts.append(rows)
+        workers.let_others_run()
+    return jobs, parts
+
+
+def _make_listed(
+    rows: ListedRows,
+    token: CancelToken,
+    on_corrupt: OnCorrupt,
+    raises: Callable[[BaseException], bool],
+    reader: Reader,
+    decode: Decode,
+) -> ClipsReport:
+    wanted, rule = rows.listed.wanted, rows.listed.rule
+    local, process = _readers(reader)
+    done = None
+    # Beside processes: what this one would have to do for each picture costs more than objects.
+    if process is not None and _by_engines(local, decode):
+        with suppress(*UNREADABLE):  # then it is told of each by itself
+            done = _make_by_engines(wanted, rows.layout, process, local, rule, rows.frames, token, decode)
+    if done is None:
+        return _make_rows(rows.leave(range(len(wanted))), rows.layout, token, on_corrupt, raises, reader, decode)
+    rows.views = done.views
+    left = rows.leave(done.others) if done.others else []
+    return _joined([done.report, *_settle(left, list(done.others.values()), on_corrupt, raises)])
 
 
 def _make_rows(
@@ -81,38 +145,82 @@ def _make_rows(
     reader: Reader,
     decode: Decode,
 ) -> ClipsReport:
+    return _joined(_settle(clips, _make(clips, layout, token, reader, decode), on_corrupt, raises))
+
+
+def _settle(
+    clips: Sequence[list[BatchRow]],
+    images: Sequence[MadeImage],
+    on_corrupt: OnCorrupt,
+    raises: Callable[[BaseException], bool],
+) -> list[ClipsReport]:
+    """Let rows show what was made for them: the reports of that, one for all clips that were decoded together."""
     reports: dict[int, ClipsReport] = {}
-    for rows, made in zip(clips, _make(clips, layout, token, reader, decode), strict=True):
-        error = made.error or _settle(rows, made, on_corrupt)
-        if error is not None and raises(error):
+    for rows, made in zip(clips, images, strict=True):
+        error = made.error or _damage(rows, made, on_corrupt)
+        if error is None:
+            for row, view in zip(rows, made.views, strict=True):
+                show_view(row, view, made.known)
+        elif raises(error):
             raise error
         if made.report is not None:
             reports[id(made.report)] = made.report
-    each_once = reports.values()
+    return list(reports.values())
+
+
+def _damage(rows: Sequence[BatchRow], made: MadeImage, on_corrupt: OnCorrupt) -> DecodeError | None:
+    """The error that damage in a clip is, after its warning."""
+    if made.report is not None and made.report.corrupt_frames:
+        damaged = [view.frame_numbers[view.corrupt] for view in made.views if view.corrupt is not None]
+        try:
+            tell_of_corrupt(rows[0].clip.video.entry.path, np.concatenate(damaged), on_corrupt)
+        except DecodeError as error:
+            return error
+    return None
+
+
+def _joined(reports: Sequence[ClipsReport]) -> ClipsReport:
     packets, frames, corrupt, seconds = (
-        sum([getattr(each, name) for each in each_once]) for name in ("packets", "frames", "corrupt_frames", "seconds")
+        sum([getattr(each, name) for each in reports]) for name in ("packets", "frames", "corrupt_frames", "seconds")
     )
-    ready = [event for each in each_once for event in each.ready]
-    by_gpu = any(each.by_gpu for each in each_once)
-    remote = sum((each.remote for each in each_once), NO_READS)
+    ready = [event for each in reports for event in each.ready]
+    by_gpu = any(each.by_gpu for each in reports)
+    remote = sum((each.remote for each in reports), NO_READS)
     return ClipsReport(packets, frames, corrupt, SEEN, (), ready, seconds, by_gpu, remote)
+
+
+def _readers(reader: Reader) -> tuple[ClipReader, ProcessReader | None]:
+    """The thread's own reader, and the one of a process, if there are processes."""
+    return (reader.local, reader) if isinstance(reader, ProcessReader) else (reader, None)
+
+
+def _by_engines(reader: ClipReader, decode: Decode) -> bool:
+    return reader.device.type == "cuda" and decode == "auto" and not why_not_jpeg_engine(reader.device.index)
 
 
 def _make(
     clips: Sequence[list[BatchRow]], layout: Layout, token: CancelToken, reader: Reader, decode: Decode
 ) -> list[MadeImage]:
-    wanted = [_wanted(rows[0].clip) for rows in clips]
+    wanted = _wanted([rows[0].clip for rows in clips])
     frames = [row.frames for rows in clips for row in rows]
-    rule = _rule_of(clips[0][0].clip)
-    process = reader if isinstance(reader, ProcessReader) and rule.is_own and all(map(_is_own, wanted)) else None
-    local = reader.local if isinstance(reader, ProcessReader) else reader
+    rule = _undrawn(clips[0][0].clip).rule
+    local, process = _readers(reader)
+    if not rule.is_own or not all(not each or is_own(dict(each)) for each in wanted.columns):
+        process = None
     try:
+        if _by_engines(local, decode):
+            done = _make_by_engines(wanted, layout, process, local, rule, frames, token, decode)
+            views, each = done.views.each(), len(clips[0])
+            return [
+                done.others.get(at) or MadeImage(list(islice(views, each)), done.report, None, None)
+                for at in range(len(clips))
+            ]
         if local.device.type == "cuda":
-            return _make_by_engines(wanted, layout, process, local, rule, frames, token, decode)
+            return make_images(wanted, layout, local, rule, frames, token, decode)
         return _carry_out(partial(make_images, wanted, layout), process, local, rule, frames, token)
     except ProcessDied as error:
         if len(clips) == 1:
-            return [MadeImage([], None, None, DecodeError(error.message, wanted[0].path))]
+            return [MadeImage([], None, None, DecodeError(error.message, wanted.paths[0]))]
         # Each by itself: one of them is to blame.
         return [each for rows in clips for each in _make([rows], layout, token, reader, decode)]
 
@@ -130,75 +238,77 @@ def _carry_out(
     return work(local, rule, frames, token) if done is None else done
 
 
+class _EngineImages(NamedTuple):
+    """Clips of which a GPU's JPEG engines made some.
+
+    Attributes:
+        views: the views of these, by columns.
+        report: the report of their decoding.
+        others: the other clips, by their place, which were made file by file.
+    """
+
+    views: PreparedViews
+    report: ClipsReport
+    others: dict[int, MadeImage]
+
+
 def _make_by_engines(
-    wanted: Sequence[WantedImage],
+    wanted: WantedImages,
     layout: Layout,
     process: ProcessReader | None,
     local: ClipReader,
     rule: DrawRule,
-    frames: Sequence[torch.Tensor],
+    frames: Sequence[torch.Tensor] | torch.Tensor,
     token: CancelToken,
     decode: Decode,
-) -> list[MadeImage]:
+) -> _EngineImages:
     """Have a GPU's JPEG engines make what they can of some clips, all at once; the rest is made file by file."""
-    views = rule.repeats * rule.transforms.views
-    rows = [frames[first : first + views] for first in range(0, len(frames), views)]
-    if decode != "auto" or why_not_jpeg_engine(local.device.index):
-        return make_images(wanted, layout, local, rule, frames, token, decode)
+    count, views = len(wanted), len(frames) // len(wanted)
     engines = engine_files_of(local.device)
     with engines.memory() as memory:
-        work = partial(prepare_images, wanted, layout, [(tuple(each.shape), each.stride()) for each in frames])
-        prepared = _carry_out(work, process, local, rule, [memory], token)
+        # Clips that nobody has opened are all given memory of the same shape.
+        shapes = [(tuple(each.shape), each.stride()) for each in frames[:views]]
+        prepared = _carry_out(partial(prepare_images, wanted, layout, shapes), process, local, rule, [memory], token)
         begin = time.perf_counter()
-        done = engines.make(prepared.files, [rows[at] for at in prepared.places], memory)
+        there = np.array([at for at in range(count) if at not in prepared.others], np.int64)
+        places = (there[:, None] * views + np.arange(views)).ravel()
+        done = engines.make(prepared.files, _slots(frames, places), memory)
         seconds = time.perf_counter() - begin
-    errors = dict(zip(prepared.places, done.errors, strict=True))
-    decoded = sum(error is None for error in done.errors)
-    report = ClipsReport(decoded, decoded, 0, SEEN, (), [done.ready], seconds, True)
-    made: list[MadeImage] = []
-    for at, (each, one, row) in enumerate(zip(prepared.images, wanted, rows, strict=True)):
-        if each is None or errors.get(at) is not None:
-            made += make_images([one], layout, local, rule, row, token, decode)
-        elif at in errors:
-            made.append(each._replace(report=report))
-        else:
-            made.append(each)
-    return made
+    fine = np.array([error is None for error in done.errors], np.bool_)
+    made = prepared.views if fine.all() else prepared.views.some(np.repeat(fine, views))
+    report = ClipsReport(int(fine.sum()), int(fine.sum()), 0, SEEN, (), [done.ready], seconds, True)
+    others: dict[int, MadeImage] = {}
+    for at in sorted([*prepared.others, *there[~fine].tolist()]):
+        other, memory_of_one = prepared.others.get(at), list(frames[at * views : (at + 1) * views])
+        if other is None:
+            (other,) = make_images(wanted.at(at), layout, local, rule, memory_of_one, token, decode)
+        others[at] = other
+    return _EngineImages(made, report, others)
 
 
-def _wanted(clip: PlannedClip) -> WantedImage:
-    assert clip.undrawn is not None
-    _, epoch, clip_in_video = clip.undrawn
-    video, entry = clip.video, clip.video.entry
-    return WantedImage(
-        clip.number, epoch, clip_in_video, video.row, entry.path, entry.label, entry.columns, entry.times
+def _slots(frames: Sequence[torch.Tensor] | torch.Tensor, places: npt.NDArray[np.int64]) -> Slots:
+    """The memory of some rows."""
+    if isinstance(frames, torch.Tensor):
+        step = frames.stride(0) * frames.element_size()
+        return Slots(frames.data_ptr() + places * step, frames.dtype, [frames])
+    some = [frames[at] for at in places.tolist()]
+    return Slots(np.array([each.data_ptr() for each in some], np.int64), frames[0].dtype, some)
+
+
+def _wanted(clips: Sequence[PlannedClip]) -> WantedImages:
+    entries, draws = [clip.video.entry for clip in clips], [_undrawn(clip) for clip in clips]
+    return WantedImages(
+        draws[0].epoch,
+        [clip.number for clip in clips],
+        [draw.clip_in_video for draw in draws],
+        [clip.video.row for clip in clips],
+        [entry.path for entry in entries],
+        [entry.label for entry in entries],
+        [entry.columns for entry in entries],
+        [entry.times for entry in entries],
     )
 
 
-def _is_own(wanted: WantedImage) -> bool:
-    return not wanted.columns or is_own(dict(wanted.columns))
-
-
-def _rule_of(clip: PlannedClip) -> DrawRule:
+def _undrawn(clip: PlannedClip) -> Undrawn:
     assert clip.undrawn is not None
-    return clip.undrawn.rule
-
-
-def _settle(rows: Sequence[BatchRow], made: MadeImage, on_corrupt: OnCorrupt) -> DecodeError | None:
-    """Let rows show what was made for them; or the error that damage in it is."""
-    path = rows[0].clip.video.entry.path
-    if made.report is not None and made.report.corrupt_frames:
-        damaged = [view.frame_numbers[view.corrupt] for view in made.views if view.corrupt is not None]
-        try:
-            tell_of_corrupt(path, np.concatenate(damaged), on_corrupt)
-        except DecodeError as error:
-            return error
-    video = rows[0].clip.video
-    video = EntryFrames(video.entry, 0, 1, SameIndex(made.known) if made.known else _ALL_SEEN, video.row)
-    for row, view in zip(rows, made.views, strict=True):
-        old = row.clip  # ``replace`` takes four times as long
-        made_clip = PlannedClip(
-            old.number, video, view.frame_numbers, view.mask, view.drawn, old.view, old.repeated, old.roles
-        )
-        row.settle(made_clip, view.corrupt)
-    return None
+    return clip.undrawn

@@ -14,14 +14,16 @@ from videoloader.errors import check_positive_or_none
 from videoloader.order.shuffle import InOrder, Order, ShuffleVideos
 from videoloader.reading.cancellation import CancelToken
 
-# Default look-ahead, in clips for each decoding thread.
-_CLIPS_AHEAD = 2
+# Default look-ahead, in jobs for each decoding thread.
+_JOBS_AHEAD = 2
 
 T = TypeVar("T")
 Given = TypeVar("Given")
 
 
-def how_far_ahead(threads: int, batch_size: int, order: Order, prefetch: int | None) -> tuple[int, int]:
+def how_far_ahead(
+    threads: int, batch_size: int, order: Order, prefetch: int | None, clips_of_job: int = 1
+) -> tuple[int, int]:
     """(batches in the making while one is used, batches planned at once).
 
     Args:
@@ -29,6 +31,7 @@ def how_far_ahead(threads: int, batch_size: int, order: Order, prefetch: int | N
         batch_size: clips in a batch.
         order: the order of the clips. Where neighbours share GOPs, half of the batches are planned at once.
         prefetch: the first number, where it is given.
+        clips_of_job: clips that one thread makes together.
 
     Raises:
         ConfigurationError: ``prefetch`` is not positive.
@@ -36,7 +39,7 @@ def how_far_ahead(threads: int, batch_size: int, order: Order, prefetch: int | N
     check_positive_or_none(prefetch=prefetch)
     if not threads:
         return 0, 1
-    enough = max(2, -(-_CLIPS_AHEAD * threads // batch_size))
+    enough = max(2, -(-_JOBS_AHEAD * threads * clips_of_job // batch_size))
     if not isinstance(order, InOrder | ShuffleVideos):
         return prefetch or enough, 1
     ahead = prefetch or 2 * enough - 1

@@ -33,7 +33,7 @@ class SubmittedJob(NamedTuple):
 
     Attributes:
         report: future of the job's report. Take it by ``result``, which also corrects the index.
-        rows: the rows.
+        rows: the rows; of listed clips (``ListedRows``) those that engines left, once the job is done.
     """
 
     report: Future[ClipsReport]
@@ -46,7 +46,8 @@ class SubmittedJob(NamedTuple):
             ReadCancelled, VideoLoaderError: see ``decode_rows``.
         """
         report = self.report.result()
-        apply_corrections(self.rows[0], report)
+        for row in self.rows[:1]:
+            apply_corrections(row, report)
         return report
 
 

@@ -2,7 +2,7 @@
 
 from videoloader.convert.border import Border, extend_picture, fill_border
 from videoloader.convert.cpu import convert_frame, convert_frames
-from videoloader.convert.cuda import PicturePlan, convert_each, convert_surface, convert_surfaces, picture_plan
+from videoloader.convert.cuda import PICTURE_PLAN, convert_each, convert_surface, convert_surfaces, picture_plan
 from videoloader.convert.native import native_code
 from videoloader.convert.spec import (
     Color,
@@ -22,6 +22,7 @@ from videoloader.convert.swscale import FilterGraphs, by_graphs
 from videoloader.convert.upload import copy_surface, upload_frame
 
 __all__ = [
+    "PICTURE_PLAN",
     "Border",
     "Color",
     "ColorSpec",
@@ -31,7 +32,6 @@ __all__ = [
     "Interpolation",
     "Layout",
     "OutputSpec",
-    "PicturePlan",
     "SurfaceLayout",
     "by_graphs",
     "color_spec",

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections import defaultdict
 from collections.abc import Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +24,10 @@ _OUTPUTS = {torch.uint8: "unsigned char", torch.float16: "Half", torch.bfloat16:
 # As in convert.cu.
 _THREADS, _CHUNK, _ROWS, _MAX_TILE, _MAX_PICTURES = 128, 256, 2, 256, 16
 _PICTURE = np.dtype([("surface", np.uint64), ("slot", np.uint64), ("plan", PLAN)], align=True)
+_FILTERS = tuple(sorted({name for name, _ in FILTERS.values()}))
+# All about the conversion of one picture but where it lies and where it goes: the facts of a ``KernelKind``, the filter
+# by its number, the blocks that it takes in columns and rows, and the kernel's ``Plan``.
+PICTURE_PLAN = np.dtype([("kind", np.uint8, 4), ("grid", np.int32, 2), ("plan", PLAN)], align=True)
 # CUDA's limit of a grid's z.
 _MOST_BLOCKS_DEEP = 65535
 
@@ -51,26 +54,7 @@ class KernelKind(NamedTuple):
     @classmethod
     def of(cls, layout: SurfaceLayout, geometry: Geometry) -> KernelKind:
         """The kind for pictures of a layout and a geometry."""
-        return _kind(layout.sample_bytes, layout.subsampling, FILTERS[geometry.interpolation, geometry.antialias][0])
-
-
-@cache
-def _kind(sample_bytes: int, subsampling: tuple[int, int], filter: str) -> KernelKind:
-    return KernelKind(sample_bytes, subsampling, filter)  # one object each: the plans of a job are pickled together
-
-
-class PicturePlan(NamedTuple):
-    """All about the conversion of one picture but where it lies and where it goes. It can be sent to another process.
-
-    Attributes:
-        kind: the kernel's kind.
-        grid: the blocks that it takes, in columns and rows.
-        plan: the bytes of the kernel's ``Plan``.
-    """
-
-    kind: KernelKind
-    grid: tuple[int, int]
-    plan: bytes
+        return cls(layout.sample_bytes, layout.subsampling, FILTERS[geometry.interpolation, geometry.antialias][0])
 
 
 def picture_plan(
@@ -81,8 +65,8 @@ def picture_plan(
     geometry: Geometry,
     output: OutputSpec,
     strides: tuple[int, int, int],
-) -> PicturePlan:
-    """Plan the conversion of one picture, for ``convert_each``.
+) -> npt.NDArray[np.void]:
+    """Plan the conversion of one picture, for ``convert_each``: a ``PICTURE_PLAN`` without dimensions.
 
     Args:
         layout, color, rotation, mirrored, geometry, output: arguments of ``convert_surface``.
@@ -92,47 +76,52 @@ def picture_plan(
         ConfigurationError, UnsupportedError: as in ``convert_surface``.
     """
     plan = _tiled_plan(layout, color, rotation, mirrored, geometry, output, strides)
-    return PicturePlan(KernelKind.of(layout, geometry), _grid(plan), plan.tobytes())
+    kind = KernelKind.of(layout, geometry)
+    picture = np.zeros((), PICTURE_PLAN)
+    picture["kind"] = kind.sample_bytes, *kind.subsampling, _FILTERS.index(kind.filter)
+    picture["grid"], picture["plan"] = _grid(plan), plan
+    return picture
 
 
 def convert_each(
-    pictures: Sequence[tuple[PicturePlan, int, int]], dtype: torch.dtype, stream: torch.cuda.Stream
+    plans: npt.NDArray[np.void],
+    surfaces: npt.NDArray[np.int64],
+    slots: npt.NDArray[np.int64],
+    dtype: torch.dtype,
+    stream: torch.cuda.Stream,
 ) -> None:
     """Convert pictures that have a plan each, by one kernel for each kind of them.
 
     Only launches, as ``convert_surface`` does.
 
     Args:
-        pictures: the plan of each picture, the device address of its first luma sample, and of its slot's first
-            element. Slots are on the stream's device, and have the size and strides of the plan.
+        plans: ``PICTURE_PLAN`` of each picture.
+        surfaces: device address of each picture's first luma sample.
+        slots: device address of the first element of each picture's slot. Slots are on the stream's device, and have
+            the size and strides of the plan.
         dtype: type of the slots' elements.
         stream: stream of the current device.
 
     Raises:
         DecodeError: the kernel cannot be launched.
     """
-    of_kind: defaultdict[KernelKind, list[tuple[PicturePlan, int, int]]] = defaultdict(list)
-    for picture in pictures:
-        of_kind[picture[0].kind].append(picture)
-    for kind, some in of_kind.items():
-        records = np.empty(len(some), _PICTURE)
-        records["surface"] = [surface for _, surface, _ in some]
-        records["slot"] = [slot for _, _, slot in some]
-        records["plan"] = np.frombuffer(b"".join([planned.plan for planned, _, _ in some]), PLAN)
+    kinds = plans["kind"]
+    for sample_bytes, across, down, number in set(map(tuple, kinds.tolist())):
+        some = (kinds == (sample_bytes, across, down, number)).all(1)
+        records = np.empty(np.count_nonzero(some), _PICTURE)
+        records["surface"], records["slot"], records["plan"] = surfaces[some], slots[some], plans["plan"][some]
         host = torch.from_numpy(records.view(np.uint8)).pin_memory()
         with torch.cuda.stream(stream):
             there = host.to(stream.device, non_blocking=True)
-        columns, rows = (max(planned.grid[axis] for planned, _, _ in some) for axis in (0, 1))
+        kernel = _kernel(
+            "convert_each", KernelKind(sample_bytes, (across, down), _FILTERS[number]), dtype, stream.device.index
+        )
+        columns, rows = plans["grid"][some].max(0).tolist()
         arguments = (ctypes.c_void_p * 1)(ctypes.addressof(address := ctypes.c_uint64(there.data_ptr())))
-        for first in range(0, len(some), _MOST_BLOCKS_DEEP):
+        for first in range(0, len(records), _MOST_BLOCKS_DEEP):
             address.value = there.data_ptr() + first * _PICTURE.itemsize
-            depth = min(len(some) - first, _MOST_BLOCKS_DEEP)
-            _run(
-                _kernel("convert_each", kind, dtype, stream.device.index),
-                (columns, rows, depth),
-                stream.cuda_stream,
-                arguments,
-            )
+            depth = min(len(records) - first, _MOST_BLOCKS_DEEP)
+            _run(kernel, (columns, rows, depth), stream.cuda_stream, arguments)
 
 
 class _Recent(threading.local):

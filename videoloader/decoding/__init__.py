@@ -6,13 +6,13 @@ from videoloader.decoding.damage import decode_run, lost_frame
 from videoloader.decoding.engine import Decode, Engine, choose_engine, leave_to_cpu
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.decoding.frame_threads import UnsureError, decode_in_threads, suits_threads
-from videoloader.decoding.jpeg_engine import CodedPicture, JpegDecoder, coded_picture, engine_layout
+from videoloader.decoding.jpeg_engine import CODED, JpegDecoder, coded_file, engine_layout
 from videoloader.decoding.nvdec import NvdecDecoder
 from videoloader.decoding.sessions import set_decoder_memory
 
 __all__ = [
+    "CODED",
     "INEXACT_CODECS",
-    "CodedPicture",
     "CpuDecoder",
     "Decode",
     "Engine",
@@ -21,7 +21,7 @@ __all__ = [
     "NvdecDecoder",
     "UnsureError",
     "choose_engine",
-    "coded_picture",
+    "coded_file",
     "decode_in_threads",
     "decode_run",
     "default_workers",

@@ -6,11 +6,9 @@ import ctypes
 import importlib.util
 import os
 import weakref
-from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 import av
 import numpy as np
@@ -32,6 +30,8 @@ _STATUS = (
     "", "not initialized", "invalid parameter", "bad JPEG", "JPEG not supported", "no memory", "execution failed",
     "architecture mismatch", "internal error", "no JPEG engines", "incomplete JPEG",
 )  # fmt: skip
+# A JPEG file for ``JpegDecoder``: its bytes; those of its planes, and where in them its samples lie.
+CODED = np.dtype([(name, np.int64) for name in ("size", "nbytes", "cb", "cr", "pitch", "chroma_pitch")])
 # ``nvjpegImage_t``: device addresses and pitches of the planes.
 _IMAGE = np.dtype([("channel", np.uint64, 4), ("pitch", np.uint64, 4)])
 
@@ -50,8 +50,8 @@ def why_not_jpeg_engine(gpu: int) -> str:
     with torch.cuda.device(gpu):
         stream = torch.cuda.current_stream()
         try:
-            (surface,) = JpegDecoder(gpu).surfaces([coded_picture(picture, layout)], stream)
-            why = surface.message if isinstance(surface, DecodeError) else ""
+            JpegDecoder(gpu).surface(picture, layout, stream)
+            why = ""
         except DecodeError as error:
             why = error.message
     return f"the GPU has no JPEG engines that nvJPEG can use: {why}" if why else ""
@@ -113,24 +113,9 @@ def _planes_layout(width: int, height: int, chroma: str) -> SurfaceLayout:
     )  # fmt: skip
 
 
-class CodedPicture(NamedTuple):
-    """A JPEG file in memory, for ``JpegDecoder``.
-
-    Attributes:
-        address, size: place of the file's bytes.
-        layout: layout of its samples, by ``engine_layout``.
-        owner: an object that keeps the bytes alive, and as they are until the GPU has read them.
-    """
-
-    address: int
-    size: int
-    layout: SurfaceLayout
-    owner: object
-
-
-def coded_picture(content: bytes, layout: SurfaceLayout) -> CodedPicture:
-    """A JPEG file that lies in a ``bytes``."""
-    return CodedPicture(np.frombuffer(content, np.uint8).ctypes.data, len(content), layout, content)
+def coded_file(size: int, layout: SurfaceLayout) -> npt.NDArray[np.void]:
+    """A ``CODED`` without dimensions, for a file of so many bytes and the layout that ``engine_layout`` gives it."""
+    return np.array((size, layout.nbytes, layout.cb, layout.cr, layout.pitch, layout.chroma_pitch), CODED)
 
 
 class JpegDecoder:
@@ -162,52 +147,76 @@ class JpegDecoder:
         # Before the interpreter ends: the CUDA driver ends before module objects do.
         weakref.finalize(self, _destroy, library, self._handle, self._state, os.getpid())
 
-    def surfaces(self, pictures: Sequence[CodedPicture], stream: torch.cuda.Stream) -> list[CudaSurface | DecodeError]:
-        """Decode files to surfaces that are valid for work put on the stream before the surfaces are dropped.
+    def surface(self, picture: bytes, layout: SurfaceLayout, stream: torch.cuda.Stream) -> CudaSurface:
+        """Decode one file.
+
+        Args:
+            picture: the file.
+            layout: layout of its samples, by ``engine_layout``.
+            stream: as in ``decode``.
+
+        Raises:
+            DecodeError: nvJPEG refuses it.
+        """
+        address = np.array([np.frombuffer(picture, np.uint8).ctypes.data])
+        planes, starts, (error,) = self.decode(address, coded_file(len(picture), layout)[None], picture, stream)
+        if error is not None:
+            raise error
+        return CudaSurface(int(starts[0]), layout, planes)
+
+    def decode(
+        self, addresses: npt.NDArray[np.int64], files: npt.NDArray[np.void], owner: object, stream: torch.cuda.Stream
+    ) -> tuple[torch.Tensor, npt.NDArray[np.int64], list[DecodeError | None]]:
+        """Decode files to planes that are valid for work put on the stream before they are dropped.
 
         Many at once come several times as fast as one by one. Python's lock is free meanwhile.
 
         Args:
-            pictures: the files.
-            stream: CUDA stream of the current device, on which the surfaces will be ready.
+            addresses: addresses of the files' bytes.
+            files: ``CODED`` of each.
+            owner: an object that keeps the bytes alive, and as they are until the GPU has read them.
+            stream: CUDA stream of the current device, on which the planes will be ready.
 
         Returns:
-            Of each file its surface; or an error where nvJPEG refuses it.
+            The memory of all planes, the address of each file's, and an error for each that nvJPEG refuses.
         """
-        layouts = [picture.layout for picture in pictures]
-        sizes = np.array([each.nbytes for each in layouts])
+        sizes = files["nbytes"]
         with torch.cuda.stream(stream):
             planes = torch.empty(int(sizes.sum()), dtype=torch.uint8, device=stream.device)
         starts = planes.data_ptr() + np.cumsum(sizes) - sizes
-        status = self._decode(pictures, _images(layouts, starts), stream)
-        if not status:
-            return [CudaSurface(at, layout, planes) for at, layout in zip(starts.tolist(), layouts, strict=True)]
-        if len(pictures) == 1:
-            return [DecodeError(f"nvJPEG refuses it: {_reason(status)}")]
+        errors: list[DecodeError | None] = [None] * len(files)
         # One that is refused keeps the others from being decoded.
-        return [surface for picture in pictures for surface in self.surfaces([picture], stream)]
+        if self._decode(addresses, files, starts, owner, stream):
+            for at in range(len(files)):
+                one = slice(at, at + 1)
+                if status := self._decode(addresses[one], files[one], starts[one], owner, stream):
+                    errors[at] = DecodeError(f"nvJPEG refuses it: {_reason(status)}")
+        return planes, starts, errors
 
-    def _decode(self, pictures: Sequence[CodedPicture], images: npt.NDArray[np.void], stream: torch.cuda.Stream) -> int:
-        """Have files decoded to the places that ``images`` names: nvJPEG's status."""
-        count, library = len(pictures), self._library
-        addresses = (ctypes.c_void_p * count)(*[picture.address for picture in pictures])
-        lengths = (ctypes.c_size_t * count)(*[picture.size for picture in pictures])
+    def _decode(
+        self,
+        addresses: npt.NDArray[np.int64],
+        files: npt.NDArray[np.void],
+        starts: npt.NDArray[np.int64],
+        owner: object,
+        stream: torch.cuda.Stream,
+    ) -> int:
+        """Have files decoded to planes that start at these addresses: nvJPEG's status."""
+        images = np.zeros(len(files), _IMAGE)
+        for plane, (after, pitch) in enumerate((("", "pitch"), ("cb", "chroma_pitch"), ("cr", "chroma_pitch"))):
+            images["channel"][:, plane] = starts + files[after] if after else starts
+            images["pitch"][:, plane] = files[pitch]
+        library, data = self._library, addresses.astype(np.uint64)
+        lengths = files["size"].astype(np.uint64)
         if self._busy is not None:
             self._busy[0].synchronize()
-        status: int = library.nvjpegDecodeBatchedInitialize(self._handle, self._state, count, 1, _OUTPUT_UNCHANGED)
+        status: int = library.nvjpegDecodeBatchedInitialize(self._handle, self._state, len(files), 1, _OUTPUT_UNCHANGED)
         if not status:
-            places, on = ctypes.c_void_p(images.ctypes.data), ctypes.c_void_p(stream.cuda_stream)
-            status = library.nvjpegDecodeBatched(self._handle, self._state, addresses, lengths, places, on)
-        self._busy = event_to_sleep_for(stream), (pictures, images)
+            arrays = [ctypes.c_void_p(each.ctypes.data) for each in (data, lengths, images)]
+            on = ctypes.c_void_p(stream.cuda_stream)
+            status = library.nvjpegDecodeBatched(self._handle, self._state, *arrays, on)
+        self._busy = event_to_sleep_for(stream), (data, lengths, images, owner)
         return status
-
-
-def _images(layouts: Sequence[SurfaceLayout], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
-    images = np.zeros(len(layouts), _IMAGE)
-    after = np.array([(0, each.cb, each.cr) for each in layouts])
-    images["channel"][:, :3] = starts[:, None] + after
-    images["pitch"][:, :3] = [(each.pitch, each.chroma_pitch, each.chroma_pitch) for each in layouts]
-    return images
 
 
 def _check(status: int) -> None:

@@ -180,9 +180,13 @@ class ClipTable:
 
     def clips(self, clips: npt.NDArray[np.int64]) -> list[tuple[EntryFrames, int]]:
         """The video of each of some clips, and the clip's number in it."""
-        videos = np.searchsorted(self.clip_ends, clips, "right")
-        within = clips - np.where(videos > 0, self.clip_ends[videos - 1], 0)
+        videos, within = self.places(clips)
         return list(zip(entry_frames(self.dataset, self.ranges, videos), within.tolist(), strict=True))
+
+    def places(self, clips: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int64]]:
+        """The number of each clip's video among those of ``ranges``, and the clip's number in it."""
+        videos = np.searchsorted(self.clip_ends, clips, "right")
+        return videos, clips - np.where(videos > 0, self.clip_ends[videos - 1], 0)
 
     def fingerprint(self, *settings: object) -> str:
         """A short name for these clips in this order under these settings; another table has another name.

@@ -1,25 +1,26 @@
 """JPEG files that a GPU's engines decode many at once: what is settled before, where no GPU is needed, and the rest.
 
 A file's plan holds all that Python has to say about it. Other processes make it, and the process that has the GPU
-hands a whole list of files to the engines, and all of their pictures to one kernel.
+hands a whole list of files to the engines, and all of their pictures to one kernel. Lists travel as arrays: objects for
+each picture would cost that process more than their decoding.
 """
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import cache
-from itertools import islice
-from typing import NamedTuple, TypeAlias
+from itertools import pairwise
+from queue import SimpleQueue
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
-from videoloader.convert import OutputSpec, PicturePlan, SurfaceLayout, color_spec, convert_each, picture_plan
-from videoloader.decoding import CodedPicture, JpegDecoder, coded_picture, engine_layout
+from videoloader.convert import PICTURE_PLAN, OutputSpec, color_spec, convert_each, picture_plan
+from videoloader.decoding import CODED, JpegDecoder, coded_file, engine_layout
 from videoloader.device import event_to_sleep_for, own_stream
 from videoloader.errors import DecodeError
 from videoloader.indexing import ByteSource, VideoIndex
@@ -28,26 +29,42 @@ from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.decode_job import ClipSlots
 from videoloader.shared_memory import MemoryBlock, can_share, new_block, own_block
 
-# Pixels of pictures that are decoded before the first is converted: 192 MiB of planes.
-_MOST_PIXELS = 64 << 20
-# Bytes of files that one piece of shared memory holds: of 32 files on average 128 KiB each. More go through the pipe.
+# Bytes of pictures that are decoded before the first is converted, but for the last.
+_MOST_BYTES = 192 << 20
+# Decoders of a GPU.
+_DECODERS = 2
+# Bytes of files that one piece of shared memory holds: of 64 files on average 64 KiB each. More go through the pipe.
 _CONTENTS = 4 << 20
 
 
 class EngineFile(NamedTuple):
-    """A JPEG file for the engines. It can be sent to another process.
+    """A JPEG file for the engines.
 
     Attributes:
-        content: the bytes of the file; or their place in memory that both processes share.
-        size: number of bytes.
-        layout: places where the engines put its samples.
-        plans: the conversion of its picture for each of the views that are wanted.
+        content: the bytes of the file.
+        file: ``CODED`` of the file.
+        plans: ``PICTURE_PLAN`` of its picture for each of the views that are wanted.
     """
 
-    content: bytes | int
-    size: int
-    layout: SurfaceLayout
-    plans: list[PicturePlan]
+    content: bytes
+    file: npt.NDArray[np.void]
+    plans: list[npt.NDArray[np.void]]
+
+
+class EngineList(NamedTuple):
+    """JPEG files for the engines, by columns. It can be sent to another process.
+
+    Attributes:
+        places: int64[N], the place of each file's bytes in memory that both processes share; -1 for those that follow.
+        contents: the bytes of the other files.
+        files: ``CODED`` of each.
+        plans: ``PICTURE_PLAN`` of each file's views, one after the other.
+    """
+
+    places: npt.NDArray[np.int64]
+    contents: list[bytes]
+    files: npt.NDArray[np.void]
+    plans: npt.NDArray[np.void]
 
 
 class Made(NamedTuple):
@@ -90,38 +107,47 @@ def engine_file(
         across = (strides[0], strides[1], strides[2])
         color = color_spec(stream)
         plans.append(picture_plan(layout, color, stream.rotation, stream.mirrored, view.geometry, output, across))
-    return EngineFile(content, len(content), layout, plans)
+    return EngineFile(content, coded_file(len(content), layout), plans)
 
 
 def _is_plain(view: ClipSlots) -> bool:
     return len(view.frame_numbers) == 1 and view.frame_numbers[0] != CONSTANT_FRAME and view.geometry.border is None
 
 
-def move_contents(files: Sequence[EngineFile], memory: torch.Tensor) -> list[EngineFile]:
-    """The same files with their contents in some memory, uint8[N], as far as they fit."""
-    there, moved, used = memory.numpy(), list(files), 0
-    for number, file in enumerate(files):
-        if isinstance(file.content, bytes) and used + file.size <= len(there):
-            there[used : used + file.size] = np.frombuffer(file.content, np.uint8)
-            moved[number] = file._replace(content=used)
-            used += file.size
-    return moved
+def list_files(files: Sequence[EngineFile], memory: torch.Tensor) -> EngineList:
+    """The files by columns, with their contents in some memory, uint8[N], as far as they fit."""
+    there, used = memory.numpy(), 0
+    places, contents = np.full(len(files), -1, np.int64), []
+    for number, (content, _, _) in enumerate(files):
+        if used + len(content) <= len(there):
+            there[used : used + len(content)] = np.frombuffer(content, np.uint8)
+            places[number] = used
+            used += len(content)
+        else:
+            contents.append(content)
+    coded = b"".join([each.file.tobytes() for each in files])
+    plans = b"".join([plan.tobytes() for each in files for plan in each.plans])
+    return EngineList(places, contents, np.frombuffer(coded, CODED), np.frombuffer(plans, PICTURE_PLAN))
 
 
-class _Order(NamedTuple):
-    """Files that one thread wants: see ``EngineFiles.make``."""
+class Slots(NamedTuple):
+    """The memory that views of files are written to.
 
-    pictures: list[CodedPicture]
-    plans: list[list[PicturePlan]]
-    slots: Sequence[Sequence[torch.Tensor]]
-    made: Future[Made]
+    Attributes:
+        addresses: int64[N], the device address of each view's first element.
+        dtype: type of the elements.
+        memory: tensors that this memory belongs to.
+    """
+
+    addresses: npt.NDArray[np.int64]
+    dtype: torch.dtype
+    memory: Sequence[torch.Tensor]
 
 
 class EngineFiles:
     """Decodes and converts files on one GPU, for all threads.
 
-    More decoders get into each other's way. So one thread at a time has the engines, and takes with its own files those
-    of all threads that wait: many files cost as many calls of CUDA as one.
+    One decoder keeps a core busy before it does the engines. Many get into each other's way.
 
     Args:
         device: CUDA device.
@@ -129,9 +155,10 @@ class EngineFiles:
 
     def __init__(self, device: torch.device) -> None:
         self._device, self._stream = device, own_stream(device, self)
-        self._decoder: JpegDecoder | None = None
-        self._lock = threading.Lock()
-        self._waiting: deque[_Order] = deque()
+        # Those that no thread uses; None is one that is not made yet.
+        self._decoders: SimpleQueue[JpegDecoder | None] = SimpleQueue()
+        for _ in range(_DECODERS):
+            self._decoders.put(None)
         # Memory that other processes put contents of files into, each with the event after which the GPU has read them.
         self._memory: deque[tuple[MemoryBlock, torch.cuda.Event | None]] = deque()
 
@@ -149,79 +176,54 @@ class EngineFiles:
         with torch.cuda.device(self._device):
             self._memory.append((block, event_to_sleep_for(self._stream)))
 
-    def make(self, files: Sequence[EngineFile], slots: Sequence[Sequence[torch.Tensor]], memory: torch.Tensor) -> Made:
+    def make(self, files: EngineList, slots: Slots, memory: torch.Tensor) -> Made:
         """Decode files and convert their pictures.
 
         Args:
             files: the files.
             slots: memory for the views of each file, of the size and strides that they were planned with. Nothing else
                 may be under way there.
-            memory: the memory that ``EngineFile.content`` is about.
+            memory: the memory that ``EngineList.places`` is about.
 
         Raises:
             DecodeError: a kernel cannot be launched.
         """
-        start = memory.data_ptr()
-        pictures = [
-            coded_picture(file.content, file.layout)
-            if isinstance(file.content, bytes)
-            else CodedPicture(start + file.content, file.size, file.layout, memory)
-            for file in files
-        ]
-        made: Future[Made] = Future()
-        self._waiting.append(_Order(pictures, [file.plans for file in files], slots, made))
-        with self._lock, torch.cuda.device(self._device):
-            if not made.done():
-                self._make_waiting()
-        return made.result()
-
-    def _make_waiting(self) -> None:
-        orders = [self._waiting.popleft() for _ in range(len(self._waiting))]
-        try:
-            each = [one for order in orders for one in zip(order.pictures, order.plans, order.slots, strict=True)]
-            errors = [error for some in _bounded(each) for error in self._make_some(some)]
-            ready = self._stream.record_event()
-        except BaseException as error:
-            for order in orders:
-                order.made.set_exception(error)
-            return
-        rest = iter(errors)
-        for order in orders:
-            order.made.set_result(Made(list(islice(rest, len(order.pictures))), ready))
-
-    def _make_some(self, files: Sequence[_Wanted]) -> list[DecodeError | None]:
-        self._decoder = self._decoder or JpegDecoder(self._stream.device.index)
-        surfaces = self._decoder.surfaces([picture for picture, _, _ in files], self._stream)
-        pictures = [
-            (plan, surface.pointer, there.data_ptr())
-            for (_, plans, slots), surface in zip(files, surfaces, strict=True)
-            if not isinstance(surface, DecodeError)
-            for plan, there in zip(plans, slots, strict=True)
-        ]
-        if pictures:
-            convert_each(pictures, files[0][2][0].dtype, self._stream)
-        for memory in {there.untyped_storage().data_ptr(): there for _, _, slots in files for there in slots}.values():
-            memory.record_stream(self._stream)
-        return [surface if isinstance(surface, DecodeError) else None for surface in surfaces]
+        addresses = files.places + memory.data_ptr()
+        addresses[files.places < 0] = [np.frombuffer(each, np.uint8).ctypes.data for each in files.contents]
+        views, owner = len(files.plans) // max(len(files.files), 1), (files.contents, memory)
+        errors: list[DecodeError | None] = []
+        with torch.cuda.device(self._device):
+            for first, stop in _bounded(files.files["nbytes"]):
+                part = slice(first, stop)
+                decoder = self._decoders.get()
+                try:
+                    decoder = decoder or JpegDecoder(self._stream.device.index)
+                    planes, starts, refused = decoder.decode(addresses[part], files.files[part], owner, self._stream)
+                finally:
+                    self._decoders.put(decoder)
+                shown = slice(first * views, stop * views)
+                plans, there = files.plans[shown], slots.addresses[shown]
+                starts = np.repeat(starts, views)
+                if any(refused):
+                    fine = np.repeat([error is None for error in refused], views)
+                    plans, starts, there = plans[fine], starts[fine], there[fine]
+                convert_each(plans, starts, there, slots.dtype, self._stream)
+                errors += refused
+                del planes  # the next ones may have its memory
+            for tensor in {each.untyped_storage().data_ptr(): each for each in slots.memory}.values():
+                tensor.record_stream(self._stream)
+            return Made(errors, self._stream.record_event())
 
 
-_Wanted: TypeAlias = tuple[CodedPicture, list[PicturePlan], Sequence[torch.Tensor]]
+def _bounded(sizes: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """The first and the stop of parts of some files whose pictures take a bounded amount of the GPU's memory.
 
-
-def _bounded(files: Sequence[_Wanted]) -> Iterator[list[_Wanted]]:
-    """The files in lists whose pictures take a bounded amount of the GPU's memory, and whose slots are of one type."""
-    some: list[_Wanted] = []
-    pixels = 0
-    for file in files:
-        (_, _, layout, _), _, slots = file
-        size = layout.width * layout.height
-        if some and (pixels + size > _MOST_PIXELS or slots[0].dtype != some[0][2][0].dtype):
-            yield some
-            some, pixels = [], 0
-        some.append(file)
-        pixels += size
-    if some:
-        yield some
+    Args:
+        sizes: bytes of each picture. One alone may take more.
+    """
+    parts = (np.cumsum(sizes) - sizes) // _MOST_BYTES
+    bounds = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(sizes)]
+    yield from pairwise(bounds)
 
 
 @cache

@@ -15,13 +15,11 @@ from videoloader.decoding import (
     CpuDecoder,
     JpegDecoder,
     NvdecDecoder,
-    coded_picture,
     decode_in_threads,
     decode_run,
     engine_layout,
     suits_threads,
 )
-from videoloader.errors import DecodeError
 from videoloader.indexing import VideoIndex
 from videoloader.packets.decode_plan import PacketBytes, Run, with_all_frames
 from videoloader.packets.read_packets import read_packets
@@ -169,10 +167,7 @@ class JpegEngine(DecodingEngine):
                 alone = np.array([packet.number])
                 self._cpu.decode_packets(index, Run(alone, alone), partial(_again, packet), sink)
             else:
-                (surface,) = self._decoder.surfaces([coded_picture(picture, layout)], self._stream)
-                if isinstance(surface, DecodeError):
-                    raise surface
-                sink.put_surface(packet.number, surface, self._stream)
+                sink.put_surface(packet.number, self._decoder.surface(picture, layout, self._stream), self._stream)
                 sink.finish()
             decoded += 1
         return decoded

@@ -8,6 +8,8 @@ of the batch, which both share, and are told a few hundred bytes for a clip.
 from __future__ import annotations
 
 import os
+import pickle
+import select
 import sys
 import threading
 import warnings
@@ -39,8 +41,8 @@ from videoloader.reading.decode_job import ClipSlots
 from videoloader.reading.reader_process import Answer, Order, Told, WantedClip, Work, make_clips, serve
 from videoloader.shared_memory import Place, SharedBlock, block_of, new_shared_block, numbers_in_use
 
-# Seconds between two looks at whether an order has been cancelled.
-_LOOK_UP = 0.05
+# Milliseconds between two looks at whether an order has been cancelled.
+_LOOK_UP = 50
 # Orders that threads have carried out themselves before processes are started, one with each order from then on: to
 # start one takes two seconds of a core, which a few clips do not pay.
 _ORDERS_BEFORE = 32
@@ -65,6 +67,9 @@ class _Process:
 
     def __init__(self) -> None:
         self._process, self._connection = start_process(serve)
+        # ``Connection.poll`` and ``send`` make objects for each call, which take longer than the call.
+        self._answered = select.poll()
+        self._answered.register(self._connection.fileno(), select.POLLIN)
         self.has_begun = False
         # The numbers of what it knows, in the order of use, and of its memory.
         self._known: OrderedDict[int, None] = OrderedDict()
@@ -101,10 +106,11 @@ class _Process:
         forgotten = [self._known.popitem(last=False)[0]] if len(self._known) > _MOST_KNOWN else []
         places = [(block.number, place) for block, place in tensors]
         self._cancelled.memory[0] = 0
-        self._connection.send(Order(forgotten, gone, os.getcwd(), number, told, list(new), places, work))
+        order = Order(forgotten, gone, os.getcwd(), number, told, list(new), places, work)
+        self._connection.send_bytes(pickle.dumps(order, pickle.HIGHEST_PROTOCOL))
         for block in new.values():
             self._send_block(block)
-        while not self._connection.poll(_LOOK_UP):
+        while not self._answered.poll(_LOOK_UP):
             self._cancelled.memory[0] = token.cancelled
         answer: Answer = self._connection.recv()
         return answer

@@ -16,8 +16,9 @@ import torch
 
 from videoloader.batching.account import nothing_made
 from videoloader.batching.batch import Batch
-from videoloader.batching.batch_maker import BatchMaker, BatchPlan
+from videoloader.batching.batch_maker import BatchMaker
 from videoloader.batching.clip_plan import ClipPlanner, PlannedClip
+from videoloader.batching.made_batch import BatchPlan
 from videoloader.batching.options import RaiseOrSkip
 from videoloader.convert import Layout
 from videoloader.device import resolve_device

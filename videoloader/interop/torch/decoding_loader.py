@@ -16,7 +16,7 @@ import torch
 from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.account import LoaderAccount
 from videoloader.batching.batch import Batch, clip_of
-from videoloader.batching.batch_maker import BatchInMaking, BatchPlan
+from videoloader.batching.made_batch import BatchInMaking, BatchPlan
 from videoloader.batching.one_loop import OneLoop
 from videoloader.batching.options import RaiseOrSkip, plan_transforms
 from videoloader.batching.prefetch import batches_ahead, give_out

@@ -1,0 +1,104 @@
+"""JPEG engines without a GPU: files are decoded by libavcodec, and converted by native code, by the same plans."""
+
+from __future__ import annotations
+
+import ctypes
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+import torch
+
+from videoloader.batching import image_rows
+from videoloader.batching.batch_maker import BatchMaker
+from videoloader.convert.cuda import _FILTERS
+from videoloader.convert.native import _FILTER_NUMBERS, _OUTPUTS, _Kind, _Picture, native_code
+from videoloader.errors import DecodeError
+from videoloader.reading.engine_files import EngineList, Made, Slots
+from videoloader.shared_memory import new_block
+
+
+def planes(content: bytes) -> np.ndarray:
+    """The samples of a JPEG file, plane after plane without gaps."""
+    with av.open(io.BytesIO(content), format="jpeg_pipe") as container:
+        frame = next(container.decode(video=0))
+    rows = [np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)[:, : plane.width] for plane in frame.planes]
+    return np.concatenate([plane[: there.height].ravel() for plane, there in zip(rows, frame.planes, strict=True)])
+
+
+class EmulatedEngines:
+    """Has the methods of ``EngineFiles``, and memory on the CPU.
+
+    Attributes:
+        made: bytes of each file that was made.
+        refused: sizes of the files that are refused.
+    """
+
+    def __init__(self) -> None:
+        self.made: list[int] = []
+        self.refused: set[int] = set()
+
+    @contextmanager
+    def memory(self) -> Iterator[torch.Tensor]:
+        block = new_block(1 << 16)
+        yield torch.from_numpy(block.memory)
+
+    def make(self, files: EngineList, slots: Slots, memory: torch.Tensor) -> Made:
+        contents, bytes_there = iter(files.contents), memory.numpy()
+        views = len(files.plans) // max(len(files.files), 1)
+        errors: list[DecodeError | None] = []
+        for number, (place, file) in enumerate(zip(files.places.tolist(), files.files, strict=True)):
+            size = int(file["size"])
+            content = next(contents) if place < 0 else bytes_there[place : place + size].tobytes()
+            if size in self.refused:
+                errors.append(DecodeError("refused"))
+                continue
+            samples = planes(content)
+            assert len(samples) == file["nbytes"]
+            for view in range(number * views, (number + 1) * views):
+                convert(samples, file, files.plans[view], int(slots.addresses[view]), slots.dtype)
+            self.made.append(size)
+            errors.append(None)
+        return Made(errors, _Done())  # type: ignore[arg-type]
+
+
+class _Done:
+    """An event behind all work."""
+
+    def synchronize(self) -> None:
+        pass
+
+
+def convert(samples: np.ndarray, file: np.void, plan: np.void, slot: int, dtype: torch.dtype) -> None:
+    sample_bytes, across, down, number = plan["kind"].tolist()
+    kind = _Kind(sample_bytes, across, down, _FILTER_NUMBERS[_FILTERS[number]], _OUTPUTS[dtype])
+    start = samples.ctypes.data
+    pictures = (_Picture * 1)(_Picture(start, start + int(file["cb"]), start + int(file["cr"]), slot))
+    numbers = np.array(plan["plan"])
+    library: Any = native_code()
+    assert library.videoloader_convert(ctypes.c_void_p(numbers.ctypes.data), ctypes.byref(kind), pictures, 1)
+
+
+def emulate(monkeypatch: pytest.MonkeyPatch) -> EmulatedEngines:
+    """Have loaders on the CPU take these engines for a GPU's."""
+    if native_code() is None:
+        pytest.skip("native code was not compiled")
+    engines = EmulatedEngines()
+    monkeypatch.setattr(image_rows, "engine_files_of", lambda device: engines)
+    monkeypatch.setattr(image_rows, "_by_engines", lambda reader, decode: True)
+    plain = BatchMaker.takes_listed.fget
+    assert plain is not None
+
+    def takes(self: BatchMaker) -> bool:
+        device, self._device = self._device, torch.device("cuda")
+        try:
+            return plain(self)
+        finally:
+            self._device = device
+
+    monkeypatch.setattr(BatchMaker, "takes_listed", property(takes))
+    return engines

@@ -1,0 +1,116 @@
+"""A batch on its way: its plan, what is decoded for it, the batch in the making, and the made one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from videoloader.batching.batch import Batch, ListBatch
+from videoloader.batching.clip_plan import BatchRow, PlannedClip
+from videoloader.batching.listed import ListedClips, ListedRows
+from videoloader.batching.row_decoding import SubmittedJob
+from videoloader.batching.rows import Collate
+from videoloader.batching.stats import LoaderStats
+from videoloader.device import hand_over
+from videoloader.reading.cancellation import CancelToken
+from videoloader.reading.clip_reader import ClipsReport
+
+
+@dataclass(frozen=True, eq=False)
+class MadeBatch:
+    """A batch, and the account of its making.
+
+    Attributes:
+        batch: None where no clip of it could be made.
+        stats: the account of its making.
+        ready: the CUDA event after which its tensors are there; None on the CPU.
+    """
+
+    batch: Batch | None
+    stats: LoaderStats
+    ready: torch.cuda.Event | None
+
+    def hand_over(self) -> Batch | None:
+        """The batch, for work on the current CUDA stream."""
+        if self.batch is not None and self.ready is not None:
+            labels = self.batch.labels
+            frames = self.batch.frames if isinstance(self.batch, ListBatch) else [self.batch.frames]
+            hand_over(labels.device, [self.ready], [labels, *frames])
+        return self.batch
+
+
+class BatchInMaking(NamedTuple):
+    """A batch that can be waited for, or given up.
+
+    Attributes:
+        planned: future of the decoding jobs of this batch and of those planned with it. It never raises.
+        made: future of a function that returns the batch, to be called in the consumer's thread; see ``result``.
+        unreadable: clips of the batch that could not be made, and the errors; complete when ``made`` is done.
+    """
+
+    planned: Future[list[Future[ClipsReport]]]
+    made: Future[Callable[[], MadeBatch]]
+    unreadable: list[tuple[PlannedClip, str]]
+
+    def result(self) -> MadeBatch:
+        """Wait for the batch. Modules among its transforms are called now, in this thread."""
+        return self.made.result()()
+
+    def drop(self) -> None:
+        """Cancel the jobs not yet begun, of this batch and of those planned with it, and wait for the others."""
+        wait([job for job in self.planned.result() if not job.cancel()])
+        wait([self.made])
+
+
+@dataclass(frozen=True, eq=False)
+class BatchPlan:
+    """The contents of one batch.
+
+    Attributes:
+        clips: returns the clips, one for each row, or by columns. Called in the planning thread.
+        collate: ``"stack"``, ``"pad"`` or ``"list"``; see ``VideoLoader``.
+        stand_ins: gives the clips to try in place of one that cannot be made. Without it there are none.
+        rng: gives, for the number of the batch's first clip, the generator that mixing draws from; None for batches
+            that are not mixed.
+    """
+
+    clips: Callable[[], Sequence[PlannedClip] | ListedClips]
+    collate: Collate
+    stand_ins: Callable[[PlannedClip], Iterator[PlannedClip]] = lambda clip: iter(())
+    rng: Callable[[int], np.random.Generator] | None = None
+
+
+@dataclass(eq=False)
+class DecodingBatch:
+    """A batch whose clips are being decoded.
+
+    Attributes:
+        plan: plan of the batch.
+        stacked: memory of all its rows; None for a list.
+        rows: the rows; none while the clips are listed.
+        unreadable: see ``BatchInMaking``.
+        token: cancels it.
+        listed: the clips by columns; None where they are not listed.
+        parts: the rows by columns, until one of them has to be an object: then all are.
+        jobs: jobs that decode for it.
+        shared: jobs that decode for an earlier batch, too, which accounts for them.
+        seconds: seconds that planning took.
+        replaced: number of rows that show another clip than the one planned.
+    """
+
+    plan: BatchPlan
+    stacked: torch.Tensor | None
+    rows: list[BatchRow]
+    unreadable: list[tuple[PlannedClip, str]]
+    token: CancelToken
+    listed: ListedClips | None = None
+    parts: list[ListedRows] = field(default_factory=list)
+    jobs: list[SubmittedJob] = field(default_factory=list)
+    shared: list[SubmittedJob] = field(default_factory=list)
+    seconds: float = 0.0
+    replaced: int = 0
