@@ -113,7 +113,7 @@ def show_view(row: BatchRow, view: MadeView, known: VideoIndex | None = None) ->
 
     Args:
         row: the row.
-        view: what was made.
+        view: the view that was made.
         known: see ``MadeImage``.
     """
     old, video = row.clip, row.clip.video
@@ -199,7 +199,7 @@ class PreparedViews(NamedTuple):
     Attributes:
         frame_numbers, mask: int64[N] and bool[N]; see ``PlannedClip``.
         boxes, matrices: see ``Batch.boxes`` and ``Batch.source_matrix``.
-        drawn: what was drawn for them, a list of ``DrawnView`` that is pickled: most programs do not look at it.
+        drawn: pickled list of their ``DrawnView``: most programs do not look at it.
     """
 
     frame_numbers: npt.NDArray[np.int64]

@@ -58,7 +58,7 @@ class ListedClips:
 
     @cached_property
     def wanted(self) -> WantedImages:
-        """What a process has to know to make them."""
+        """All that a process has to know to make them."""
         table, ranges = self.planner.table.dataset.table, self.planner.table.ranges
         videos, within = self.planner.table.places(self.clips)
         rows, count = ranges.rows[videos], len(videos)
@@ -107,7 +107,7 @@ class ListedRows:
 
     Attributes:
         listed, frames, layout: as given.
-        views: what the rows show that engines have made.
+        views: the views that engines have made.
         left: the other rows. Their clips are made one by one.
     """
 
@@ -141,7 +141,7 @@ class ListedRows:
 
 
 class PackedViews(Sequence[DrawnView]):
-    """What was drawn for the rows of a batch, as other processes have pickled it, until somebody looks at it."""
+    """All that was drawn for the rows of a batch, as other processes have pickled it until somebody looks at it."""
 
     def __init__(self, packed: Sequence[bytes]) -> None:
         self._packed = list(packed)
