@@ -19,6 +19,9 @@ from videoloader.indexing.sources.part import PartSource
 
 # APPNOTE.TXT, 4.3.7: local file header; the lengths of name and extra field are its last two numbers.
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
+# 4.3.16: the record at the end, of which the number of members is the fifth field; a comment of 64 KiB may follow.
+_END_RECORD = struct.Struct("<4s3HH10x")
+_LONGEST_END = _END_RECORD.size + (1 << 16) - 1
 _ENCRYPTED, _UTF_8 = 1, 1 << 11
 # Deflate cannot pack more tightly (zlib, "Technical Details").
 _LARGEST_RATIO = 1032
@@ -122,6 +125,14 @@ def _check_content(content: bytes | memoryview, member: zipfile.ZipInfo, name: s
 def _read_directory(archive: ByteSource) -> dict[str, zipfile.ZipInfo]:
     try:
         with zipfile.ZipFile(archive.open()) as file:
-            return {each.filename: each for each in file.infolist() if not each.is_dir()}
+            members = file.infolist()
+        end = archive.read(max(archive.size - _LONGEST_END, 0), _LONGEST_END)
+        *_, told = _END_RECORD.unpack_from(end, end.rindex(b"PK\5\6"))
     except (zipfile.BadZipFile, NotImplementedError, ValueError, IndexError, OverflowError, struct.error) as error:
         raise IndexingError(f"is a damaged zip archive ({error})", archive.name) from None
+    # zipfile takes whatever lies between the directory's begin and end as they are told, which may be a part of it.
+    if told not in (len(members) & 0xFFFF, 0xFFFF):  # the second where a larger field tells
+        raise IndexingError(
+            f"is a damaged zip archive (its directory has {len(members)} entries where {told} are told)", archive.name
+        )
+    return {each.filename: each for each in members if not each.is_dir()}
