@@ -65,7 +65,7 @@ def open_zip_member(archive: ByteSource, name: str) -> ByteSource:
     if member.compress_type == zipfile.ZIP_STORED and member.compress_size != member.file_size:
         raise IndexingError(f"is damaged: {member.compress_size} bytes where {member.file_size} should be", full_name)
     if member.compress_type == zipfile.ZIP_STORED:
-        return PartSource(archive, start, member.compress_size, full_name)
+        return PartSource(archive, start, member.compress_size, full_name, member.CRC)
     return MemorySource(_inflate(archive, start, member, full_name), full_name)
 
 
