@@ -1,13 +1,14 @@
 """What it takes a rank to open a loader over a data set of a million videos, and what it keeps in memory.
 
-    python benchmarks/scale.py [--rows 10000 100000 1000000] [--ranks 1 8] [--only "Keyframes()"]
+    python benchmarks/scale.py [--rows 10000 100000 1000000] [--ranks 1 8] [--in-turn 256] [--only "Keyframes()"]
 
 No video is read: one of 300 frames is encoded and indexed, and its row in a store is cloned by SQL under as many
-names, the files of which do not exist. Each rank is a process of its own. It makes a loader from rows that it has
-already, and its state; or from a data set that was saved, which it opens first. Seconds are those of its CPU. MB are
-those of its own, beyond those of a loader of ten rows, without files that are mapped, which ranks share; "more at most"
-is beyond all it had before it made the loader, with such files. Where seconds a million rows do not grow with the
-rows, a step is linear.
+names, the files of which do not exist. Each rank is a process of its own, and a shard of as many. It makes a loader
+from rows that it has already, and its state; or from a data set that was saved, which it opens first. Seconds are
+those of its CPU. MB are those of its own, beyond those of a loader of ten rows, without files that are mapped, which
+ranks share; "more at most" is beyond all it had before it made the loader, with such files. Where seconds a million
+rows do not grow with the rows, a step is linear. Ranks in turn open the saved data set one after the other in one
+process, so that its MB are those of the last one and of what the others left.
 """
 
 from __future__ import annotations
@@ -92,37 +93,57 @@ def most_memory() -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1e3
 
 
-def run_rank(store: str, rows: int, step: str, saved: str) -> None:
-    """One rank: a loader over all rows; tells (CPU seconds, MB kept, MB at most) as JSON."""
+def run_rank(store: str, rows: int, step: str, saved: str, first: int, stop: int, ranks: int) -> None:
+    """Ranks from the first one in turn, each a loader over all rows; tells what they took at most as JSON.
+
+    That is CPU seconds of one, MB kept after all, MB at most.
+    """
     import videoloader as vl
 
     modes = {"Triplets(even=True)": vl.Triplets(even=True), "Keyframes()": vl.Keyframes()}
     settings: dict[str, Any] = {"device": "cpu", "num_workers": 1, "num_processes": 0, "batch_size": 8}
+    settings |= {"num_shards": ranks, "last_batch": "uneven"}
 
-    def open_loader(data: vl.VideoDataset) -> vl.VideoLoader:
+    def open_loader(data: vl.VideoDataset, rank: int) -> vl.VideoLoader:
         mode = modes.get(step, vl.RandomWindow(16))
-        return vl.VideoLoader(data, mode, index=vl.IndexStore(store, verify=False), **settings)
+        store_of_rank = vl.IndexStore(store, verify=False)
+        return vl.VideoLoader(data, mode, index=store_of_rank, shard_id=rank, **settings)
 
-    open_loader(data_of(10, step)).close()  # all that is imported
+    # All that is imported.
+    open_loader(data_of(10, step), 0).close()
+    if saved:
+        vl.VideoDataset.load(saved)
     before = own_memory()
     data = None if saved else data_of(rows, step)
-    highest, begin = most_memory(), time.process_time()
-    loader = open_loader(vl.VideoDataset.load(saved) if data is None else data)
-    loader.state_dict()
-    seconds = time.process_time() - begin
+    highest, seconds = most_memory(), 0.0
+    for rank in range(first, stop):
+        begin = time.process_time()
+        loader = open_loader(vl.VideoDataset.load(saved) if data is None else data, rank)
+        loader.state_dict()
+        seconds = max(seconds, time.process_time() - begin)
     print(json.dumps((seconds, own_memory() - before, most_memory() - highest)))
 
 
-def run_ranks(ranks: int, *arguments: str) -> list[float]:
-    """What each of some ranks took that run at once, on average: CPU seconds, MB kept and MB at most."""
+def run_ranks(shards: list[tuple[int, int]], ranks: int, *arguments: str) -> list[float]:
+    """What processes took at most that run at once, each some ranks in turn: CPU seconds, MB kept and MB at most."""
     command = [sys.executable, *(["-P"] if sys.flags.safe_path else []), __file__, "--as-rank", *arguments]
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(ranks)]
+    running = [
+        subprocess.Popen([*command, *map(str, (*shard, ranks))], stdout=subprocess.PIPE, text=True) for shard in shards
+    ]
     told = [json.loads(process.communicate()[0]) for process in running]
-    return [sum(each) / ranks for each in zip(*told, strict=True)]
+    return [max(each) for each in zip(*told, strict=True)]
 
 
-def measure(folder: Path, rows: int, ranks: list[int], steps: list[str]) -> None:
+def measure(folder: Path, rows: int, ranks: list[int], in_turn: int, steps: list[str]) -> None:
     from videoloader.indexing import IndexStore
+
+    def tell(shards: list[tuple[int, int]], count: int, how: str, saved: str) -> None:
+        seconds, kept, most = run_ranks(shards, count, str(store), str(rows), step, saved)
+        print(
+            f"    {how}: {seconds:.2f} s of CPU ({seconds / rows * _MILLION:.2f} a million), {kept:.0f} MB kept, "
+            f"{most:.0f} more at most",
+            flush=True,
+        )
 
     store = folder / f"{rows}.db"
     make_store(store, rows)
@@ -134,30 +155,30 @@ def measure(folder: Path, rows: int, ranks: list[int], steps: list[str]) -> None
         seconds, size = time.process_time() - begin, saved.stat().st_size
         print(f"  {step}: saved in {seconds:.1f} s of CPU, {size / 1e6:.0f} MB")
         for count in ranks:
+            shards = [(rank, rank + 1) for rank in range(count)]
             for how, path in (("from the store", ""), ("from the saved data set", str(saved))):
-                seconds, kept, most = run_ranks(count, str(store), str(rows), step, path)
-                print(
-                    f"    {count} ranks at once, each {how}: {seconds:.2f} s of CPU "
-                    f"({seconds / rows * _MILLION:.2f} a million), {kept:.0f} MB kept, {most:.0f} more at most"
-                )
+                tell(shards, count, f"{count} ranks at once, each {how}", path)
+        if in_turn:
+            tell([(0, in_turn)], in_turn, f"{in_turn} ranks in turn, from the saved data set", str(saved))
         saved.unlink()
     store.unlink()
 
 
 def main() -> None:
     if sys.argv[1:2] == ["--as-rank"]:
-        store, rows, step, saved = sys.argv[2:]
-        run_rank(store, int(rows), step, saved)
+        store, rows, step, saved, *numbers = sys.argv[2:]
+        run_rank(store, int(rows), step, saved, *map(int, numbers))
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000, _MILLION])
     parser.add_argument("--ranks", type=int, nargs="+", default=[1])
+    parser.add_argument("--in-turn", type=int, default=0)
     parser.add_argument("--only", nargs="+", choices=STEPS, default=list(STEPS))
-    parser.add_argument("--folder", help="where stores go, some 1.5 GB a million rows; a temporary one unless given")
+    parser.add_argument("--folder", help="where stores go, some 0.7 GB a million rows; a temporary one unless given")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
         for rows in arguments.rows:
-            measure(Path(name), rows, arguments.ranks, arguments.only)
+            measure(Path(name), rows, arguments.ranks, arguments.in_turn, arguments.only)
 
 
 if __name__ == "__main__":

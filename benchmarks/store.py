@@ -1,11 +1,11 @@
 """What an index store costs: to build, to open, to look into, in bytes and in memory.
 
-    python benchmarks/store.py FOLDER [--copies 5000] [--rows 100000] [--workers 2]
+    python benchmarks/store.py FOLDER [--copies 5000] [--rows 100000] [--workers 2] [--parts 10]
 
-FOLDER holds videos. The mp4 files among them that are smaller than 2 MB, can be indexed from their tables and begin
-with a keyframe (else their start is decoded) are linked until there are as many as wanted, and indexed from a warm
-page cache, start of the processes included. Bytes are counted over all videos of the folder that can be indexed. For
-opening and looking up a store of many rows is made of one index of 300 frames.
+FOLDER holds videos. The files of each container among them that are smaller than 2 MB, can be indexed without
+decoding and begin with a keyframe (else their start is decoded) are linked until there are as many as wanted, and
+indexed from a warm page cache, start of the processes included. Bytes are counted over all videos of the folder that
+can be indexed. For opening, looking up and merging, stores of many rows are made of one index of 300 frames.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import timeit
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from videoloader import RandomWindow, VideoDataset
 from videoloader.errors import VideoLoaderError
@@ -65,31 +66,60 @@ def bytes_a_frame(indexes: dict[Path, VideoIndex]) -> None:
     )
 
 
-def building(indexes: dict[Path, VideoIndex], folder: Path, copies: int, workers: int) -> None:
+def processor_seconds() -> NDArray[np.float64]:
+    """CPU seconds of this process, which writes the store, and of those it started that have ended, which index."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return np.array([each.ru_utime + each.ru_stime for each in used])
+
+
+def building(indexes: dict[Path, VideoIndex], folder: Path, ending: str, copies: int, workers: int) -> None:
     small = [
         path
         for path, index in indexes.items()
-        if path.suffix == ".mp4" and index.method == "tables" and index.packet_key[0] and path.stat().st_size < 2 << 20
+        if path.suffix == ending and index.method != "decoded" and index.packet_key[0] and path.stat().st_size < 2 << 20
     ]
-    paths = [folder / f"{number}.mp4" for number in range(copies)]
+    paths = [folder / f"{number}{ending}" for number in range(copies)]
     for number, path in enumerate(paths):
         path.symlink_to(small[number % len(small)])
-    store = folder / "built.db"
+    store = folder / f"built{ending}.db"
+    begin = processor_seconds()
     report = build_store(paths, store, workers=workers)
+    built = processor_seconds()
     again = build_store(paths, store, workers=workers)
+    passed = processor_seconds()
     frames = IndexStore(store).query("SELECT sum(frames) FROM videos")[0][0]
     print(
-        f"building: {copies / report.seconds:.0f} files a second ({copies} links to {len(small)} mp4 files, "
-        f"{workers} processes); again, unchanged: {copies / again.seconds:.0f} a second"
+        f"building: {copies / report.seconds:.0f} files a second, {copies / (built - begin).sum():.0f} a second of a "
+        f"core ({copies} links to {len(small)} {ending} files of {frames / copies:.0f} frames, {workers} processes), "
+        f"{copies / (built - begin)[0]:.0f} of the one that writes; again, unchanged: {copies / again.seconds:.0f}, "
+        f"{copies / (passed - built).sum():.0f} of a core"
     )
     print(f"the store as a file: {store.stat().st_size / frames:.2f} bytes a frame with paths and facts")
 
 
-def large_store(path: Path, index: VideoIndex, rows: int) -> None:
+def merging(folder: Path, index: VideoIndex, rows: int, parts: int) -> None:
+    stores = [folder / f"part-{part}.db" for part in range(parts)]
+    for part, store in enumerate(stores):
+        large_store(store, index, range(rows * part // parts, rows * (part + 1) // parts))
+    command = [sys.executable, *(["-P"] if sys.flags.safe_path else []), "-m", "videoloader", "merge", "--json"]
+    begin, start = processor_seconds(), time.perf_counter()
+    merged = folder / "merged.db"
+    running = subprocess.Popen([*command, *map(str, stores), "-o", str(merged)], stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(running.pid, 0)
+    assert status == 0
+    seconds, (_, used_seconds) = time.perf_counter() - start, processor_seconds() - begin
+    assert IndexStore(merged, verify=False).query("SELECT count(*) FROM videos") == [(rows,)]
+    print(
+        f"merging {parts} parts of {rows} rows in all: {seconds:.1f} s, {used_seconds:.1f} s of CPU, "
+        f"at most {used.ru_maxrss / 1e3:.0f} MB"
+    )
+
+
+def large_store(path: Path, index: VideoIndex, rows: range) -> None:
     facts, packed = facts_of(index), pack_index(index)
     with StoreBuild([], path, root="/data/videos") as build:
-        for first in range(0, rows, 1000):
-            names = (f"{number % 1000:03}/clip_{number:09}.mp4" for number in range(first, min(first + 1000, rows)))
+        for first in range(0, len(rows), 1000):
+            names = (f"{number % 1000:03}/clip_{number:09}.mp4" for number in rows[first : first + 1000])
             build.add(Answer(name, Row(name, None, facts=facts, packed=packed)) for name in names)
 
 
@@ -125,15 +155,18 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--copies", type=int, default=5000)
     parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--parts", type=int, default=10)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
     indexes = indexable(arguments.folder)
     bytes_a_frame(indexes)
     with tempfile.TemporaryDirectory() as name:
-        building(indexes, Path(name), arguments.copies, arguments.workers)
+        for ending in (".mp4", ".mkv", ".avi", ".ts"):
+            building(indexes, Path(name), ending, arguments.copies, arguments.workers)
         typical = min(indexes.values(), key=lambda index: (abs(len(index) - 300), -len(pack_index(index).blob)))
-        large_store(Path(name) / "large.db", typical, arguments.rows)
+        large_store(Path(name) / "large.db", typical, range(arguments.rows))
         reading(Path(name) / "large.db", arguments.rows)
+        merging(Path(name), typical, arguments.rows, arguments.parts)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,6 +49,25 @@ def test_batches_are_those_of_a_loader_without_a_store(
     again = make(data, index=vl.IndexStore(tmp_path / "index.db"))
     again.load_state_dict(make(data).state_dict())
     assert_same_batches(list(again), list(make(data)))
+
+
+@pytest.mark.parametrize("sharding", ["strided", "contiguous", "stick_to_shard", vl.ByColumn("node")], ids=str)
+def test_a_state_goes_on_in_a_data_set_that_was_saved(paths: list[Path], tmp_path: Path, sharding: Any) -> None:
+    data = vl.VideoDataset([
+        vl.VideoEntry(str(path), start_seconds=row / 10, columns={"node": row % 2}) for row, path in enumerate(paths)
+    ])  # fmt: skip
+    data.build_index(tmp_path / "index.db", workers=1)
+    data.save(tmp_path / "rows.arrow", store=tmp_path / "index.db")
+    saved = vl.VideoDataset.load(tmp_path / "rows.arrow")
+    settings: dict[str, Any] = {"sharding": sharding, "num_shards": 2, "shard_id": 1, "last_batch": "uneven"}
+    plain, stored = make(data, **settings), make(saved, index=tmp_path / "index.db", **settings)
+    for one, other in ((plain, stored), (stored, plain)):
+        batches = iter(one)
+        next(batches)
+        other.load_state_dict(one.state_dict())
+        left = list(batches)
+        assert left
+        assert_same_batches(list(other), left)
 
 
 def test_a_loader_is_made_without_expanding_an_index(

@@ -18,11 +18,12 @@ class PartSource(SourceBase):
         source: ByteSource. The source that holds the bytes.
         offset, size: int. The place of the part, bytes; it must lie inside the source.
         name: str. The name for messages.
+        crc: int, default None. The CRC-32 that all of its bytes should have; reading ranges does not compare it.
     """
 
-    def __init__(self, source: ByteSource, offset: int, size: int, name: str) -> None:
+    def __init__(self, source: ByteSource, offset: int, size: int, name: str, crc: int | None = None) -> None:
         self.name, self.size, self.read_through = name, size, source.read_through
-        self._source, self._offset = source, offset
+        self._source, self._offset, self.crc = source, offset, crc
 
     @property
     def fingerprint(self) -> str:

@@ -58,19 +58,21 @@ class TarDirectory:
         names: names of all files, each between two zero bytes.
         offset, size: int64, place of the bytes of each.
         index: the index file that told so; None where the headers did.
+        has_end: whether a block of zeros, or the index file, says that no file is missing behind the last.
     """
 
     names: bytes
     offset: npt.NDArray[np.int64]
     size: npt.NDArray[np.int64]
     index: ByteSource | None = None
+    has_end: bool = True
 
     @classmethod
-    def of_members(cls, members: list[Member], index: ByteSource | None = None) -> TarDirectory:
+    def of_members(cls, members: list[Member], index: ByteSource | None = None, has_end: bool = True) -> TarDirectory:
         """A directory of files in their order."""
         joined = b"\0".join([b"", *(os.fsencode(member.name) for member in members), b""])
         offset, size = (np.array([member[field] for member in members], np.int64) for field in (1, 2))
-        return cls(joined, offset, size, index)
+        return cls(joined, offset, size, index, has_end)
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -259,7 +261,8 @@ def _walk(archive: ByteSource, see: Callable[[Member], None] = lambda member: No
         see(Member(names[-1], offsets[-1], size))
     if links:
         _follow_links(names, offsets, sizes, links)
-    return TarDirectory.of_members([Member(*each) for each in zip(names, offsets, sizes, strict=True)])
+    members = [Member(*each) for each in zip(names, offsets, sizes, strict=True)]
+    return TarDirectory.of_members(members, has_end=position < archive.size)
 
 
 def _check_end(archive: ByteSource, position: int) -> None:

@@ -19,6 +19,9 @@ from videoloader.indexing.sources.part import PartSource
 
 # APPNOTE.TXT, 4.3.7: local file header; the lengths of name and extra field are its last two numbers.
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
+# 4.3.16: the record at the end, of which the number of members is the fifth field; a comment may follow.
+_END_RECORD = struct.Struct("<4s3HH10x")
+_LONGEST_END = _END_RECORD.size + (1 << 16) - 1
 _ENCRYPTED, _UTF_8 = 1, 1 << 11
 # Deflate cannot pack more tightly (zlib, "Technical Details").
 _LARGEST_RATIO = 1032
@@ -62,7 +65,7 @@ def open_zip_member(archive: ByteSource, name: str) -> ByteSource:
     if member.compress_type == zipfile.ZIP_STORED and member.compress_size != member.file_size:
         raise IndexingError(f"is damaged: {member.compress_size} bytes where {member.file_size} should be", full_name)
     if member.compress_type == zipfile.ZIP_STORED:
-        return PartSource(archive, start, member.compress_size, full_name)
+        return PartSource(archive, start, member.compress_size, full_name, member.CRC)
     return MemorySource(_inflate(archive, start, member, full_name), full_name)
 
 
@@ -119,9 +122,25 @@ def _check_content(content: bytes | memoryview, member: zipfile.ZipInfo, name: s
         raise IndexingError("is damaged: its checksum is another one", name)
 
 
+def _told_members(archive: ByteSource, comment: int) -> int:
+    """The number of members that the record at the end tells."""
+    end, at = b"", -1
+    for size in (_END_RECORD.size + comment, _LONGEST_END):  # the second where bytes follow the archive
+        if at < 0:
+            end = archive.read(max(archive.size - size, 0), size)
+            at = end.rfind(b"PK\5\6")
+    return int(_END_RECORD.unpack_from(end, at)[-1])
+
+
 def _read_directory(archive: ByteSource) -> dict[str, zipfile.ZipInfo]:
     try:
         with zipfile.ZipFile(archive.open()) as file:
-            return {each.filename: each for each in file.infolist() if not each.is_dir()}
+            members, told = file.infolist(), _told_members(archive, len(file.comment))
     except (zipfile.BadZipFile, NotImplementedError, ValueError, IndexError, OverflowError, struct.error) as error:
         raise IndexingError(f"is a damaged zip archive ({error})", archive.name) from None
+    # zipfile takes whatever lies between the directory's begin and end as they are told, which may be a part of it.
+    if told not in (len(members) & 0xFFFF, 0xFFFF):  # the second where a larger field tells
+        raise IndexingError(
+            f"is a damaged zip archive (its directory has {len(members)} entries where {told} are told)", archive.name
+        )
+    return {each.filename: each for each in members if not each.is_dir()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+import tarfile
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -75,6 +76,22 @@ def test_shards_that_cannot_be_read(shards: list[Path], tmp_path: Path) -> None:
     shards[0].write_bytes(shards[0].read_bytes()[:50_000])
     with pytest.raises(vl.IndexingError, match=r"0\.tar: is cut off"):
         vl.VideoDataset.from_tars(shards)
+
+
+def test_a_shard_cut_off_between_two_files_is_warned_of(shards: list[Path], recwarn: pytest.WarningsRecorder) -> None:
+    whole = shards[1].read_bytes()
+    with tarfile.open(shards[1]) as shard:
+        cuts = [member.offset for member in shard if member.name.endswith(".mp4")][1:]
+    assert len(vl.VideoDataset.from_archives(shards)) == 4
+    assert not recwarn
+    for cut in (*cuts, len(whole.rstrip(b"\0"))):
+        shards[1].write_bytes(whole[: -(-cut // 512) * 512])
+        with pytest.warns(
+            vl.VideoLoaderWarning, match=r"1 of 2 archives end without the zeros .* missing behind it: .*1\.tar"
+        ):
+            data = vl.VideoDataset.from_archives(shards)
+        assert [row.path for row in data][:3] == [f"{shards[0]}::v/00.mp4", f"{shards[0]}::v/01.left.mp4",
+                                                  f"{shards[1]}::v/10.mp4"]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ["tar", "zip", "deflated zip", "lmdb", "lmdb file"])

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,9 +25,12 @@ from pathlib import Path
 import videoloader as vl
 
 folder, rank, ranks, fails = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "fails"
+meeting = sys.argv[5] or f"file://{folder}/meeting"
 if ranks:
     import torch.distributed as dist
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=ranks)
+    from videoloader.dataset import preparing
+    dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=ranks)
+    preparing._BEAT, preparing._LONGEST_SILENCE = 0.1, 5
 
 
 def make():
@@ -56,9 +62,9 @@ def folder(sample: Callable[[str], Path], tmp_path: Path) -> Path:
     return tmp_path
 
 
-def start(folder: Path, rank: int, ranks: int, fails: str = "") -> subprocess.Popen[str]:
+def start(folder: Path, rank: int, ranks: int, fails: str = "", meeting: str = "") -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-P", "-c", SCRIPT, str(folder), str(rank), str(ranks), fails],
+        [sys.executable, "-P", "-c", SCRIPT, str(folder), str(rank), str(ranks), fails, meeting],
         env=child_environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -111,6 +117,38 @@ def test_all_ranks_learn_that_the_first_has_failed(folder: Path) -> None:
     assert "x.arrow: rank 0 could not prepare it (ValueError: no such bucket)" in second
     assert len(makers(folder)) == 1
     assert not (folder / "x.arrow").exists()
+
+
+@pytest.mark.parametrize(
+    ("meeting", "message"),
+    [
+        ("tcp://127.0.0.1:{port}", r"the process group ended while rank 0 prepared it \(.*[Cc]onnection"),
+        ("", "rank 0, which prepares it, gave no sign of life for 5 s"),
+    ],
+    ids=["store of rank 0", "store on disk"],
+)
+def test_all_ranks_learn_that_the_first_has_died(folder: Path, meeting: str, message: str) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        meeting = meeting.format(port=free.getsockname()[1])
+    first, *others = (start(folder, rank, 3, meeting=meeting) for rank in range(3))
+    assert becomes(lambda: started(folder) == 3 and len(makers(folder)) == 1)
+    time.sleep(1)  # so that the others have heard of it
+    os.kill(first.pid, signal.SIGKILL)
+    for process in others:
+        said = process.communicate(timeout=PATIENCE)[1]
+        assert re.search(rf"SourceError: \S*x\.arrow: {message}", said), said
+    first.communicate()
+    assert makers(folder) == [first.pid]
+
+
+def test_a_rank_that_prepares_for_long_is_waited_for(folder: Path) -> None:
+    processes = [start(folder, rank, 2) for rank in range(2)]
+    assert becomes(lambda: started(folder) == 2 and len(makers(folder)) == 1)
+    time.sleep(7)  # longer than silence may last
+    (folder / "go").touch()
+    said = [process.communicate(timeout=PATIENCE) for process in processes]
+    assert [out for out, _ in said] == ["2 True\n"] * 2, said
 
 
 def test_what_is_there_is_loaded_and_nothing_is_made(folder: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 import torch
 from corpus_files import GOOD_FILES
 from image_files import write_frames
+from range_server import serve
 from waiting import becomes
 
 import videoloader as vl
@@ -112,6 +113,26 @@ def test_a_loader_gives_the_same_batches_with_processes(sample: Sample, tmp_path
     pid = pid_of(loader._workers._processes)
     loader.close()
     assert not os.path.exists(f"/proc/{pid}")
+
+
+def test_clips_of_a_server_are_fetched_once_beside_processes(
+    sample: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(videoloader.reading.workers, "ReaderProcesses", Waiting)
+    path = sample("h264_mp4")
+    settings: dict[str, Any] = dict(batch_size=3, device="cpu", num_workers=2)
+    with serve({path.name: path.read_bytes()}) as server:
+        data = vl.VideoDataset.from_paths([str(path), server.url + path.name] * 2)
+        data.build_index(tmp_path / "x.db", workers=1)
+        server.forget()
+        loader = vl.VideoLoader(data, vl.EveryWindow(4, step=15), num_processes=1, index=tmp_path / "x.db", **settings)
+        frames = torch.cat([batch.frames for batch in loader])
+        assert os.path.exists(f"/proc/{pid_of(loader._workers._processes)}")
+        stats = loader.stats()
+        loader.close()
+    assert len(server.requests) == stats.requests == 8
+    assert torch.equal(frames, vl.Video(path, device="cpu")[:][[n + k for n in (0, 15, 30, 45) for k in range(4)]]
+                       .view(4, 4, 3, 128, 160).repeat(4, 1, 1, 1, 1))  # fmt: skip
 
 
 def test_processes_end_with_those_who_use_them() -> None:

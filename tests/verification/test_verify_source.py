@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from archive_writing import zip_bytes
 from image_files import write_frames
 from lies import LIES
 
@@ -46,6 +47,20 @@ def test_what_is_flagged_wrongly_is_told_and_does_no_harm(sample: Sample, tmp_pa
     (file,) = verify(path).files
     assert file.ok, str(file)
     assert file.keyframes == verify(sample("h264_mp4")).files[0].keyframes
+
+
+@pytest.mark.parametrize("stream", ["", "::stream_index=0"])
+def test_changed_bytes_of_a_zip_are_told_by_their_checksum(sample: Sample, tmp_path: Path, stream: str) -> None:
+    path = f"{tmp_path}/x.zip"
+    content = zip_bytes({"clip.mp4": sample("h264_mp4").read_bytes()})
+    Path(path).write_bytes(content)
+    assert verify(f"{path}::clip.mp4{stream}").ok
+    at = content.index(b"udta")  # notes on the file, which nobody decodes
+    Path(path).write_bytes(content[: at + 20] + bytes([content[at + 20] ^ 1]) + content[at + 21 :])
+    (file,) = verify(f"{path}::clip.mp4{stream}").files
+    assert [fault.kind for fault in file.faults] == ["checksum"], str(file)
+    assert "clip.mp4" in str(file)
+    assert "the archive tells another checksum" in str(file)
 
 
 def test_damage_is_told_with_its_frames(sample: Sample, tmp_path: Path) -> None:

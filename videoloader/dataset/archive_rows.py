@@ -40,16 +40,19 @@ class ArchiveRow:
     features: Collection[str] = field(default=())
 
 
-def rows_of_members(name: str, kind: ArchiveKind, archive: ByteSource, endings: tuple[str, ...]) -> list[ArchiveRow]:
+def rows_of_members(
+    name: str, kind: ArchiveKind, archive: ByteSource, endings: tuple[str, ...], without_end: list[str]
+) -> list[ArchiveRow]:
     """The members that end so, in their order, with the small files of the same key as columns.
 
     The key of a file is its path up to the first dot of its name; the rest of the name says what it holds: JSON
-    (parsed), text (``cls``, ``txt``, ``text``, ``transcript``), else bytes.
+    (parsed), text (``cls``, ``txt``, ``text``, ``transcript``), else bytes. The name of an archive that may be cut off
+    between two members is added to ``without_end``.
 
     Raises:
         ConfigurationError: a file is not the JSON or the text that its name says.
     """
-    contents = _members(name, kind, archive, lambda member, size: _is_beside(member, size, endings))
+    contents = _members(name, kind, archive, lambda member, size: _is_beside(member, size, endings), without_end)
     videos = {member: _split_name(member)[0] for member in contents if member.lower().endswith(endings)}
     keys, of_key = set(videos.values()), dict[str, dict[str, Any]]()
     for member, content in contents.items():
@@ -112,7 +115,11 @@ def rows_of_records(name: str, file: ByteSource) -> list[ArchiveRow]:
 
 
 def _members(
-    name: str, kind: ArchiveKind, archive: ByteSource, wanted: Callable[[str, int], bool]
+    name: str,
+    kind: ArchiveKind,
+    archive: ByteSource,
+    wanted: Callable[[str, int], bool],
+    without_end: list[str],
 ) -> Mapping[str, bytes | None]:
     """The names of all members in their order, and the bytes of those that are wanted."""
     if kind == "zip":
@@ -120,6 +127,8 @@ def _members(
     if kind == "LMDB":  # of which each may be open by one name only
         return read_lmdb(local_path(name), wanted)
     directory, contents = read_tar(archive, lambda member: wanted(member.name, member.size))
+    if not directory.has_end:
+        without_end.append(name)
     # A file that stands twice in an archive is the later one.
     return {
         member.name: contents.get(member.offset) if wanted(member.name, member.size) else None

@@ -15,7 +15,7 @@ from videoloader.dataset.archive_rows import ArchiveRow, rows_of_examples, rows_
 from videoloader.dataset.entry import VideoEntry
 from videoloader.dataset.folders import VIDEO_EXTENSIONS, file_endings
 from videoloader.dataset.labels import parse_labels
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, warn_user
 from videoloader.indexing.sources.opening import open_archive_of_kind
 
 _ARCHIVES_AT_ONCE = 16
@@ -34,9 +34,12 @@ def archive_entries(
         ConfigurationError: there is no video, one has no label where others do, an argument does not fit the archives,
             or a file is not the JSON or the text that its name says.
     """
-    names = names_of_archives(archives)
+    names, without_end = names_of_archives(archives), list[str]()
     with ThreadPoolExecutor(_ARCHIVES_AT_ONCE, "videoloader-archives") as pool:
-        rows = list(chain(*pool.map(partial(_rows_of, video=video), names)))
+        rows = list(chain(*pool.map(partial(_rows_of, video=video, without_end=without_end), names)))
+    if without_end:
+        many = f"{len(without_end)} of {len(names)} archives"
+        warn_user(f"{many} end without the zeros that end a tar, so files may be missing behind it: {min(without_end)}")
     if not rows:
         raise ConfigurationError(f"no video in {len(names)} archives: no file ends with {', '.join(_endings(video))}")
     _read_as_text(rows)
@@ -58,7 +61,7 @@ def _endings(video: str | Collection[str] | None) -> tuple[str, ...]:
     return file_endings(VIDEO_EXTENSIONS if video is None else [video] if isinstance(video, str) else video)
 
 
-def _rows_of(name: str, video: str | Collection[str] | None) -> list[ArchiveRow]:
+def _rows_of(name: str, video: str | Collection[str] | None, without_end: list[str]) -> list[ArchiveRow]:
     kind, archive = open_archive_of_kind(name)
     if kind == "TFRecord":
         if video is not None and not isinstance(video, str):
@@ -68,7 +71,7 @@ def _rows_of(name: str, video: str | Collection[str] | None) -> list[ArchiveRow]
         if video is not None:
             raise ConfigurationError(f"records of RecordIO have no names: leave video={video!r} out", name)
         return rows_of_records(name, archive)
-    return rows_of_members(name, kind, archive, _endings(video))
+    return rows_of_members(name, kind, archive, _endings(video), without_end)
 
 
 def _read_as_text(rows: Sequence[ArchiveRow]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +18,8 @@ from videoloader.errors import SourceError
 _LONGEST_PAUSE = 1.0
 _WITHOUT_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 _DONE = b"done"
+# Seconds between the signs of life of rank 0, and those without any after which the others give up.
+_BEAT, _LONGEST_SILENCE = 5.0, 300.0
 
 # All ranks prepare the same files in the same order, so this tells one from the next.
 _calls = count()
@@ -30,7 +33,7 @@ def prepare(path: str, make: Callable[[], object]) -> None:
     file is there now, and makes it if not. So machines that see different files under the path make one each.
 
     Raises:
-        SourceError: rank 0 could not make it, or the file system has no locks.
+        SourceError: rank 0 could not make it, or died over it, or the file system has no locks.
     """
     store, rank = _process_group()
     number = next(_calls)
@@ -41,7 +44,8 @@ def prepare(path: str, make: Callable[[], object]) -> None:
         _wait_for_first(store, key, path)
         return _make_in_turn(path, make)
     try:
-        _make_in_turn(path, make)
+        with _signs_of_life(store, key):
+            _make_in_turn(path, make)
     except BaseException as error:
         store.set(key, f"{type(error).__name__}: {error}")
         raise
@@ -57,12 +61,42 @@ def _process_group() -> tuple[Any, int]:
     return distributed.distributed_c10d._get_default_store(), distributed.get_rank()
 
 
+@contextmanager
+def _signs_of_life(store: Any, key: str) -> Iterator[None]:
+    """While the context lasts the other ranks can see that this process lives, whatever it does."""
+    ended = threading.Event()
+
+    def beat() -> None:
+        # Where the store is gone, the others know that by themselves.
+        with suppress(RuntimeError):
+            store.add(f"{key}/beats", 1)
+            while not ended.wait(_BEAT):
+                store.add(f"{key}/beats", 1)
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
 def _wait_for_first(store: Any, key: str, path: str) -> None:
-    pause = 0.01
-    while not store.check([key]):
-        time.sleep(pause)
-        pause = min(2 * pause, _LONGEST_PAUSE)
-    if (said := store.get(key)) != _DONE:
+    pause, beats, heard = 0.01, 0, 0.0
+    try:
+        while not store.check([key]):
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+            if (now := store.add(f"{key}/beats", 0)) != beats:
+                beats, heard = now, time.monotonic()
+            elif beats and time.monotonic() - heard > _LONGEST_SILENCE:
+                raise SourceError(f"rank 0, which prepares it, gave no sign of life for {_LONGEST_SILENCE:g} s", path)
+        said = store.get(key)
+    except RuntimeError as error:  # the process that keeps the group's store has ended, mostly rank 0
+        told = str(error).partition("\n")[0]
+        raise SourceError(f"the process group ended while rank 0 prepared it ({told})", path) from None
+    if said != _DONE:
         raise SourceError(f"rank 0 could not prepare it ({said.decode(errors='replace')})", path)
 
 

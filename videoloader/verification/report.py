@@ -24,6 +24,7 @@ class Fault:
     Attributes:
         kind: str. ``"unreadable"``: no video that can be opened; ``"decode"``: the sequential decode ends with an
             error; ``"count"``: the index has another number of frames; ``"times"``: frames have other times;
+            ``"checksum"``: the bytes of a stored member have another checksum than the zip archive tells;
             ``"pictures"``: a read gives other pictures than the sequential decode, and does not call them corrupt;
             ``"read"``: a read ends with an error.
         message: str. The fault in one sentence.

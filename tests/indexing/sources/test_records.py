@@ -285,6 +285,29 @@ def test_damaged_zips_are_errors_or_true_members(data: st.DataObject) -> None:
     assert len(content(source)) == source.size
 
 
+@pytest.mark.parametrize("lost", [1, 2, 3])
+def test_a_zip_whose_end_record_leaves_members_out_is_refused(lost: int) -> None:
+    whole = bytearray(zip_bytes({name: b"1" for name in "abc"}))
+    size = whole.rindex(b"PK\5\6") + 12  # of the directory
+    (all_of_it,) = struct.unpack_from("<I", whole, size)
+    struct.pack_into("<I", whole, size, all_of_it // 3 * (3 - lost))
+    with pytest.raises(IndexingError, match=rf"x\.zip: .*its directory has {3 - lost} entries where 3 are told"):
+        open_zip_member(MemorySource(bytes(whole), "x.zip"), "c")
+
+
+def test_a_zip_of_more_members_than_its_end_record_counts_or_with_more_behind_it() -> None:
+    files = {f"{number}": b"" for number in range(65_540)}
+    whole = bytearray(zip_bytes(files | {"last": b"v"}))
+    end = whole.rindex(b"PK\5\6")
+    assert struct.unpack_from("<H", whole, end + 10) == (0xFFFF,)
+    assert content(open_zip_member(MemorySource(bytes(whole), "x.zip"), "last")) == b"v"
+    small = bytearray(zip_bytes({"last": b"v"}) + b"PK comment")
+    struct.pack_into("<H", small, small.rindex(b"PK\5\6") + 20, 10)
+    assert content(open_zip_member(MemorySource(bytes(small), "y.zip"), "last")) == b"v"
+    small += bytes(99)  # as some downloads end
+    assert content(open_zip_member(MemorySource(bytes(small), "z.zip"), "last")) == b"v"
+
+
 def test_unpacked_bytes_have_their_checksum() -> None:
     content = bytes(range(256)) * 4
     whole = bytearray(zip_bytes({"a": content}, method=8))
