@@ -6,7 +6,7 @@ import struct
 import warnings
 
 from videoloader.argument_names import tells_of_arguments
-from videoloader.errors import IndexingError, UnsupportedError, VideoLoaderError, VideoWarning
+from videoloader.errors import IndexingError, UnsupportedError, VideoLoaderError, VideoWarning, enough_memory
 from videoloader.indexing.avi import index_avi
 from videoloader.indexing.configurations import config_switches
 from videoloader.indexing.decoder_check import check_decoder
@@ -73,7 +73,7 @@ def build_index(source: Openable, *, stream_index: int | None = None) -> VideoIn
         (300, 25.0)
     """
     opened = choose_stream(open_source(source), stream_index)
-    with decoding_budget(opened.name):
+    with decoding_budget(opened.name), enough_memory(source=opened.name):
         return _build(opened)
 
 
