@@ -34,7 +34,7 @@ from videoloader.indexing.true_order import with_decoded_frames
 from videoloader.indexing.wrong_times import times_are_wrong
 
 # Raised with every change that gives some file another index: stores then index their videos again.
-INDEXER_VERSION = 8
+INDEXER_VERSION = 9
 
 # Box types that an ISO base media or QuickTime file may begin with.
 _MP4_FIRST_BOXES = {b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"free", b"skip", b"wide", b"pnot", b"sidx", b"uuid"}

@@ -102,14 +102,11 @@ def test_a_wrong_number_of_a_picture_that_nothing_refers_to_changes_others_in_al
     assert not others_alone_than_streamed(data)
 
 
-def test_decoding_starts_at_no_recovery_point_behind_a_leap_of_numbers(tmp_path):
-    """What the decoder invents for missing pictures shifts what pictures behind the recovery point refer to."""
-    plain = write_base(tmp_path, "h264_open_ts").read_bytes()
-    keyframes = np.flatnonzero(build_index(plain).packet_key).tolist()
+def leaping(plain, number):
+    """An open GOP's file with another number for a picture that nothing refers to."""
 
     def change(found):
         packets = list(found.packets)
-        number = keyframes[1] - 1
         changed = bytearray(packets[number].data)
         header = slice_header_at(changed)
         assert changed[header] & 0x60 == 0
@@ -118,11 +115,49 @@ def test_decoding_starts_at_no_recovery_point_behind_a_leap_of_numbers(tmp_path)
         packets[number] = replace(packets[number], data=bytes(changed))
         return packets
 
-    data = rewritten(plain, change)
-    key = build_index(data).packet_key
-    assert not key[keyframes[1]]
-    assert key[keyframes[-1]], "a decoder holds no more than 16 pictures that others refer to"
+    return rewritten(plain, change)
+
+
+@pytest.mark.parametrize("looked_at", [2000, 0], ids=["when indexed", "when read"])
+@pytest.mark.parametrize("name", ["h264_open_ts", "h264_open_mp4", "h264_fragmented_open_mp4", "h264_open_mkv", "flv"])
+def test_decoding_starts_at_no_recovery_point_behind_a_leap_of_numbers(tmp_path, monkeypatch, name, looked_at):
+    """What the decoder invents for missing pictures shifts what pictures behind the recovery point refer to."""
+    monkeypatch.setattr("videoloader.indexing.keyframe_heads._MOST_NEAR", looked_at)
+    if name == "flv":
+        plain = joined(tmp_path, "h264_open", [0, 1], "once", "flv")
+    else:
+        plain = write_base(tmp_path, name).read_bytes()
+    keyframes = np.flatnonzero(build_index(plain).packet_key).tolist()
+    data = leaping(plain, keyframes[1] - 1)
+    video = vl.Video(MemorySource(data), device="cpu")
+    assert video.index.packet_key[keyframes[1]] == (looked_at == 0 and name != "h264_open_ts")
+    video.read(range(len(video)))
+    for frame in range(len(video)):
+        video.read([frame])
+    assert not video.index.packet_key[keyframes[1]]
+    assert video.index.packet_key[keyframes[-1]], "a decoder holds no more than 16 pictures that others refer to"
     assert not others_alone_than_streamed(data)
+
+
+@pytest.mark.parametrize("name", ["h264_open_ts", "h264_open_mp4", "h264_open_mkv"])
+def test_a_number_that_goes_back_is_a_leap_too(tmp_path, name):
+    plain = write_base(tmp_path, name).read_bytes()
+    keyframe = np.flatnonzero(build_index(plain).packet_key).tolist()[2]
+    assert keyframe == 24
+    data = leaping(plain, 23)
+    assert not build_index(data).packet_key[keyframe]
+    assert not others_alone_than_streamed(data)
+
+
+def test_of_a_sound_file_all_recovery_points_are_starts(tmp_path, monkeypatch):
+    data = write_base(tmp_path, "h264_open_mp4").read_bytes()
+    monkeypatch.setattr("videoloader.indexing.keyframe_heads._MOST_NEAR", 0)
+    video = vl.Video(MemorySource(data), device="cpu")
+    keyframes = np.flatnonzero(video.index.packet_key).tolist()
+    for frame in range(len(video)):
+        video.read([frame])
+    assert np.flatnonzero(video.index.packet_key).tolist() == keyframes
+    assert video.index.starts_seen_right == {*keyframes[1:]}
 
 
 def test_a_damaged_picture_that_hides_a_missing_one_does_so_in_all_reads(tmp_path):

@@ -30,13 +30,14 @@ from videoloader.indexing.bitstream.x264_version import demands_version, x264_ve
 from videoloader.indexing.configurations import brings_others
 from videoloader.indexing.images import is_cut_off
 from videoloader.indexing.index import DISPOSABLE_NO, VideoIndex
-from videoloader.indexing.keyframe_heads import with_sets_found
+from videoloader.indexing.keyframe_heads import NEAR, with_sets_found
 from videoloader.indexing.libav import open_video
 from videoloader.indexing.mpegts import read_transport_packets
+from videoloader.indexing.number_leaps import is_behind_leap
 from videoloader.indexing.sources import ByteSource, FolderSource
 from videoloader.packets.decode_plan import PacketBytes, Run, packet_bytes
 from videoloader.packets.picture_places import with_places
-from videoloader.packets.run_start import WrongIndexError, from_keyframe
+from videoloader.packets.run_start import WrongIndexError, from_keyframe, without_keyframe
 
 _LARGEST_READ = 16 << 20
 # Bytes of packets held in memory to see which of them are needed.
@@ -142,8 +143,10 @@ def _with_sets_told(
     for packet, config_here in zip(packets, index.packet_config[run.packets].tolist(), strict=True):
         number, data = packet.number, packet.data
         if config_here != config:
-            if needs_all and config < 0 and number and not has_idr(configs[config_here], data):
+            if config < 0 and number and codec == "h264" and not has_idr(configs[config_here], data):
                 recovery_point = number
+                if _starts_behind_leap(index, source, number):
+                    raise WrongIndexError(index, partial(without_keyframe, packet=number))
             config = config_here
             length_size = nal_length_size(codec, configs[config])
             numbers = FrameNumbers(configs[config]) if sees_gaps else None
@@ -179,6 +182,17 @@ def _with_sets_told(
             continue
         guessed = numbers is not None and numbers.guessed
         yield packet._replace(headers=bool(units), guessed=guessed) if units or guessed else packet
+
+
+def _starts_behind_leap(index: VideoIndex, source: ByteSource, recovery_point: int) -> bool:
+    """Whether numbers of pictures leap before a start, where indexing has not looked. Of remote files nobody does."""
+    unknown = index.keys_from == "container" and index.byte_ranges and source.read_through <= NEAR
+    if not unknown or recovery_point in index.starts_seen_right:
+        return False
+    if is_behind_leap(index, source, recovery_point):
+        return True
+    index.starts_seen_right.add(recovery_point)
+    return False
 
 
 def _with_all_needed(index: VideoIndex, recovery_point: int, packet: int) -> VideoIndex:
