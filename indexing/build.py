@@ -6,7 +6,7 @@ import struct
 import warnings
 
 from videoloader.argument_names import tells_of_arguments
-from videoloader.errors import IndexingError, UnsupportedError, VideoLoaderError, VideoWarning
+from videoloader.errors import IndexingError, UnsupportedError, VideoLoaderError, VideoWarning, enough_memory
 from videoloader.indexing.avi import index_avi
 from videoloader.indexing.configurations import config_switches
 from videoloader.indexing.decoder_check import check_decoder
@@ -34,7 +34,7 @@ from videoloader.indexing.true_order import with_decoded_frames
 from videoloader.indexing.wrong_times import times_are_wrong
 
 # Raised with every change that gives some file another index: stores then index their videos again.
-INDEXER_VERSION = 8
+INDEXER_VERSION = 9
 
 # Box types that an ISO base media or QuickTime file may begin with.
 _MP4_FIRST_BOXES = {b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"free", b"skip", b"wide", b"pnot", b"sidx", b"uuid"}
@@ -73,7 +73,7 @@ def build_index(source: Openable, *, stream_index: int | None = None) -> VideoIn
         (300, 25.0)
     """
     opened = choose_stream(open_source(source), stream_index)
-    with decoding_budget(opened.name):
+    with decoding_budget(opened.name), enough_memory(source=opened.name):
         return _build(opened)
 
 

@@ -239,6 +239,11 @@ class VideoIndex:
         """The last packet up to which ``packet_rank`` was seen to be right, for packets that decoding started at."""
         return {}
 
+    @cached_property
+    def starts_seen_right(self) -> set[int]:
+        """Recovery points of H.264 that were seen to be behind no leap of numbers; see ``is_behind_leap``."""
+        return set()
+
     @_cached_array
     def packet_has_frame(self) -> npt.NDArray[np.bool_]:
         """bool[P]: whether a packet's own frame is shown."""

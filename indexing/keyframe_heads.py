@@ -15,10 +15,11 @@ from videoloader.indexing.bitstream.parameter_sets import (
     units_of,
 )
 from videoloader.indexing.bitstream.picture import PictureFormat, picture_format
-from videoloader.indexing.bitstream.random_access import is_random_access
+from videoloader.indexing.bitstream.random_access import has_idr, is_random_access
 from videoloader.indexing.bitstream.vpx import LONGEST_KEYFRAME_HEADER, keyframe_format
 from videoloader.indexing.configurations import brings_others, with_configurations
 from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.number_leaps import is_behind_leap, looked_at_for
 from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.stream_info import StreamInfo
 
@@ -29,7 +30,7 @@ _WITH_KEYFRAME_HEADERS = (*WITH_HEADERS, "vvc", "vp8", "vp9", "av1")
 # Packets that are looked at when a video is indexed, where a read costs a system call or where it costs a request.
 # Keyframes of videos with more are looked at when a clip is read, each when decoding starts there.
 _MOST_NEAR, _MOST_FAR = 2000, 8
-_NEAR = 64 << 10  # ByteSource.read_through
+NEAR = 64 << 10  # ByteSource.read_through
 _IDR = 5  # nal_unit_type of ITU-T H.264, table 7-1
 
 
@@ -51,7 +52,7 @@ _IDR_FIRST = Head(True, [])
 
 def most_looked_at(source: ByteSource) -> int:
     """The number of single packets of a video that are looked at when it is indexed."""
-    return _MOST_NEAR if source.read_through <= _NEAR else _MOST_FAR
+    return _MOST_NEAR if source.read_through <= NEAR else _MOST_FAR
 
 
 def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoIndex, dict[int, list[bytes]]]:
@@ -72,6 +73,7 @@ def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoInd
     if codec not in _WITH_KEYFRAME_HEADERS or index.stream.encrypted or len(keys) > most_looked_at(source):
         return index, {}
     false: list[int] = []
+    recovery_points: list[int] = []
     brought: dict[int, list[bytes]] = {}
     headers = b""
     sizes: set[tuple[int, int]] = set()
@@ -84,6 +86,8 @@ def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoInd
         if not head.starts:
             false.append(packet)
         elif codec in WITH_PARAMETER_SETS:
+            if codec == "h264" and packet and not has_idr(configs[config], start):
+                recovery_points.append(packet)
             if head.units:
                 brought[packet] = head.units
         elif codec in WITH_HEADERS:
@@ -92,13 +96,16 @@ def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoInd
             if head.units and head.units[0] != headers:
                 headers = head.units[0]
                 sizes.add(coded_size(codec, headers))
+    all_looked_at = looked_at_for(len(recovery_points)) <= most_looked_at(source)
+    if all_looked_at:
+        false += [packet for packet in recovery_points if is_behind_leap(index, source, packet)]
     if false:
         key = index.packet_key.copy()
         key[false] = False
         index = index.with_keyframes(key)
     if len(sizes) > 1:
         index = replace(index, stream=replace(index.stream, size_varies=True))
-    return with_configurations(index.known_by_headers(), brought), brought
+    return with_configurations(index.known_by_headers() if all_looked_at else index, brought), brought
 
 
 def with_sets_found(index: VideoIndex, source: ByteSource, packet: int, units: list[bytes]) -> VideoIndex:

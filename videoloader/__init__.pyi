@@ -13,6 +13,7 @@ from videoloader.errors import (
     FrameRangeError as FrameRangeError,
     IndexingError as IndexingError,
     MissingAttributeError as MissingAttributeError,
+    NoMemoryError as NoMemoryError,
     NotIndexedError as NotIndexedError,
     SourceError as SourceError,
     StaleIndexError as StaleIndexError,

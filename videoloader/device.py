@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, enough_memory
 from videoloader.order.ranks import local_rank
 from videoloader.shared_memory import MemoryBlock, new_block, new_memory, own_block
 
@@ -114,9 +114,16 @@ def allocate(size: Sequence[int], dtype: torch.dtype, device: torch.device) -> t
     recorded for its last tensor are done with it, so such memory has nothing to wait for.
     """
     if device.type == "cpu":
-        return new_memory(math.prod(size) * dtype.itemsize).view(dtype).view(tuple(size))
+        with enough_memory(_described(size, dtype)):
+            return new_memory(math.prod(size) * dtype.itemsize).view(dtype).view(tuple(size))
     with on_stream(_idle_stream(device)):
         return torch.empty(tuple(size), dtype=dtype, device=device)
+
+
+def _described(size: Sequence[int], dtype: torch.dtype) -> str:
+    """``1.9 GB of frames (1 × 300 × 3 × 1080 × 1920, uint8)``."""
+    gigabytes = math.prod(size) * dtype.itemsize / 1e9
+    return f"{gigabytes:,.1f} GB of frames ({' × '.join(map(str, size))}, {str(dtype).removeprefix('torch.')})"
 
 
 def event_to_sleep_for(stream: torch.cuda.Stream) -> torch.cuda.Event:
@@ -169,7 +176,8 @@ class HostMemory:
         except IndexError:
             block = None
         if block is None or not needed <= len(block.memory) <= 2 * needed:
-            block = self._new(needed)
+            with enough_memory(_described(size, dtype)):
+                block = self._new(needed)
         # All tensors in this memory refer to the array, and none to the block.
         memory = block.memory[:needed]
         weakref.finalize(memory, self._free.append, block).atexit = False

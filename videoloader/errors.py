@@ -5,6 +5,7 @@ Errors name the source and, where known, the place.
 
 from __future__ import annotations
 
+import errno
 import math
 import reprlib
 import sys
@@ -76,6 +77,10 @@ class FrameRangeError(VideoLoaderError, IndexError):
     """A frame number lies outside the video."""
 
 
+class NoMemoryError(VideoLoaderError, MemoryError):
+    """The system has not the memory that the frames take, or what a file's numbers ask for."""
+
+
 class ConfigurationError(VideoLoaderError, ValueError):
     """An argument has a value that cannot work; raised where it was given, not where it would hurt."""
 
@@ -133,6 +138,40 @@ def needs(what: str, source: str | None = None) -> Iterator[None]:
         yield
     except ImportError as error:
         raise ConfigurationError(what, source) from error
+
+
+@contextmanager
+def enough_memory(what: str = "what is asked for", source: str | None = None) -> Iterator[None]:
+    """Turn the errors of a block that gets no memory from the system into NoMemoryError.
+
+    Python, NumPy, PyTorch and the system each have one of their own. Those of a GPU stay what they are.
+
+    Args:
+        what: the purpose of the memory, for the message.
+        source: see ``VideoLoaderError``; put into a NoMemoryError of the block that names none.
+
+    Raises:
+        NoMemoryError: the block gets no memory.
+    """
+    try:
+        yield
+    except NoMemoryError as error:
+        if error.source or not source:
+            raise
+        raise NoMemoryError(error.message, source) from error.__cause__
+    except (MemoryError, OSError, OverflowError, RuntimeError, ValueError) as error:
+        if isinstance(error, VideoLoaderError) or not _lacks_memory(error):
+            raise
+        told = f"there is not enough memory for {what}: ask for fewer or smaller frames at once, or in smaller batches"
+        raise NoMemoryError(f"{told} ({str(error) or type(error).__name__})", source) from error
+
+
+def _lacks_memory(error: BaseException) -> bool:
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    # More bytes than can be counted, by Python, NumPy and PyTorch; and PyTorch's own allocator on the CPU.
+    words = ("C ssize_t", "Maximum allowed", "array is too big", "calculation overflowed", "DefaultCPUAllocator")
+    return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 
 
 def check_choice(name: str, value: object, allowed: Iterable[object]) -> None:

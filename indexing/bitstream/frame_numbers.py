@@ -22,6 +22,8 @@ class FrameNumbers:
     Attributes:
         guessed: whether the last packet is a B picture behind missing ones. libavcodec invents what is missing: with
             the pixels of another picture, and with motion vectors as they stood in memory. B pictures may take them.
+        is_reference: whether others may refer to the last packet, as far as can be told.
+        restarts: whether it is an IDR picture.
 
     Examples:
         >>> numbers = FrameNumbers(avcc)
@@ -35,14 +37,14 @@ class FrameNumbers:
         self._last: int | None = None
         self._before: int | None = None
         self._invented = False
-        self.guessed = False
+        self.guessed = self.is_reference = self.restarts = False
 
     def show_missing(self, payload: bytes | memoryview) -> bool:
         """Take in the next packet; whether pictures that were referred to are missing, or seem so to libavcodec.
 
         False where that cannot be told.
         """
-        self.guessed = False
+        self.guessed = self.is_reference = self.restarts = False
         try:
             header, value, sps, left = self._slices.read(payload)
         except ValueError:
@@ -52,9 +54,10 @@ class FrameNumbers:
         highest = (1 << bits) - 1
         number, last, before = value >> left - bits & highest, self._last, self._before
         self._before = number
-        if header & 0x60 or last is None:
+        self.is_reference, self.restarts = header & 0x60 != 0, header & 31 == 5
+        if self.is_reference or last is None:
             self._last = number
-        if header & 31 == 5:  # an IDR picture
+        if self.restarts:
             self._invented = False
             return False
         leaps = before is not None and number - before & highest > 1

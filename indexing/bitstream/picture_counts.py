@@ -182,16 +182,17 @@ def h264_count_bits(bits: Bits, restarts: Flags, told: tuple[Numbers, ...]) -> B
 
 
 def numbers_leap(bits: Bits, restarts: Flags, anchor: Flags, told: tuple[Numbers, ...]) -> Flags:
-    """Pictures of H.264 that have neither the number of the reference picture before them nor the one after it.
+    """Pictures of H.264 that have neither the number of the picture before them nor the one after it.
 
-    ``h264_places`` explains the arguments.
+    Nor those of the reference picture before them, as ``FrameNumbers`` counts. ``h264_places`` explains the arguments.
     """
     planes, length = told[3:]
     number = top_bits(bits << _bits(planes), length)
     number[restarts] = 0
     last = np.maximum.accumulate(np.arange(len(number)) * anchor)[:-1]
     leaps = np.zeros(len(number), np.bool_)
-    leaps[1:] = (number[1:] - number[last]) % (1 << np.broadcast_to(length, len(number))[1:]) > 1
+    size = 1 << np.broadcast_to(length, len(number))[1:]
+    leaps[1:] = ((number[1:] - number[last]) % size > 1) | ((number[1:] - number[:-1]) % size > 1)
     return leaps & ~restarts
 
 

@@ -173,7 +173,8 @@ def _disposable(
     disposable = scan.units.disposable.copy()
     # What others need besides pictures.
     disposable[with_headers] = DISPOSABLE_UNKNOWN
-    disposable[leaps & (disposable == DISPOSABLE_YES)] = DISPOSABLE_UNKNOWN
+    # Two pictures show a leap together.
+    disposable[(leaps | np.append(leaps[1:], False)) & (disposable == DISPOSABLE_YES)] = DISPOSABLE_UNKNOWN
     if scan.codec == "hevc" and not has_one_layer(stream.codec_configs[0]):
         return np.where(disposable == DISPOSABLE_YES, DISPOSABLE_UNKNOWN, disposable).astype(np.uint8)
     return disposable

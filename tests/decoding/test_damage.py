@@ -30,7 +30,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::videoloader.CorruptFramesWarnin
 NAMES = ["mpeg2_mkv", "mpeg4_mkv", "mpeg4_avi", "mpeg4_mp4"]
 
 # The decoders of HEVC and VP8 leave in a picture what stood in memory where its bits end early, and say nothing; so do
-# seldom those of MPEG-2 and of fields in H.264. That of MPEG-4 takes more for sound in its first pictures.
+# seldom those of MPEG-2 and of fields in H.264. That of MPEG-4 sometimes conceals sound pictures behind damaged ones.
 ALL_SEEN = ["h264_mp4", "h264_mp4_open_gop", "h264_mp4_intra_refresh", "vp9_webm", "av1_mkv"]
 
 
@@ -242,6 +242,38 @@ def test_all_reads_of_a_damaged_video_agree_and_what_differs_from_a_full_decode_
                 assert corrupt or torch.equal(truth[frame], pixels)
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("from_end", [14, 28, 60])
+@pytest.mark.parametrize("name", ["mpeg4_mkv", "mpeg4_avi"])
+def test_damage_in_the_last_bits_of_the_first_picture_of_a_run_is_seen(sample, tmp_path, name, from_end):
+    """Decoders of MPEG-4 ask how pictures end only after some that end well."""
+    whole = build_index(sample(name))
+    keyframe = int(np.flatnonzero(whole.packet_key)[1])
+    data, end = bytearray(sample(name).read_bytes()), int(whole.packet_offset[keyframe] + whole.packet_size[keyframe])
+    data[end - from_end] ^= 0x10
+    path = tmp_path / sample(name).name
+    path.write_bytes(data)
+    source, index, truth = FileSource(path), build_index(path), full_decode(path).hashes
+    reached = np.flatnonzero(np.array(truth) != np.array(full_decode(sample(name)).hashes)).tolist()
+    assert len(reached) > 1
+    for frame in reached:
+        hashed, damaged, _ = read_alone(source, index, frame, CpuDecoder())
+        assert hashed == truth[frame]
+        assert damaged
+
+
+def test_pictures_without_stuffing_are_sound_where_the_whole_stream_has_none(sample):
+    """A few encoders of MPEG-4 leave it out, and decoders find that out."""
+    found = demuxed(sample("mpeg4_mkv").read_bytes())
+    # What is no stuffing either.
+    bare = [replace(each, data=each.data + b"\xff\xff") for each in found.packets]
+    source = MemorySource(muxed(replace(found, packets=bare), "mkv"))
+    index, truth = build_index(source), full_decode(sample("mpeg4_mkv")).hashes
+    for frame in (0, 1, 20, 21, 22, 59):
+        hashed, damaged, _ = read_alone(source, index, frame, CpuDecoder())
+        assert hashed == truth[frame]
+        assert not damaged
 
 
 @pytest.mark.parametrize("threads", [2, 8])

@@ -16,10 +16,12 @@ from sample_videos import X264, Recipe, write_video
 from truth import full_decode, hash_of
 
 import videoloader as vl
+from videoloader.convert import Geometry, OutputSpec, color_spec, convert_frame
 from videoloader.decoding import CpuDecoder, decode_run
 from videoloader.indexing import FileSource, MemorySource, build_index
 from videoloader.indexing.bitstream.frame_numbers import FrameNumbers
 from videoloader.indexing.index import DISPOSABLE_YES
+from videoloader.indexing.libav import open_video
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.packets.read_packets import read_packets
 from videoloader.packets.run_start import WrongIndexError
@@ -102,14 +104,23 @@ def test_a_wrong_number_of_a_picture_that_nothing_refers_to_changes_others_in_al
     assert not others_alone_than_streamed(data)
 
 
-def test_decoding_starts_at_no_recovery_point_behind_a_leap_of_numbers(tmp_path):
-    """What the decoder invents for missing pictures shifts what pictures behind the recovery point refer to."""
-    plain = write_base(tmp_path, "h264_open_ts").read_bytes()
-    keyframes = np.flatnonzero(build_index(plain).packet_key).tolist()
+def read_all(data):
+    """All frames of a full decode by libav."""
+    index = build_index(MemorySource(data))
+    frames, size = [], index.stream.display_size
+    with open_video(MemorySource(data)) as (container, stream):
+        for frame in container.decode(stream):
+            frames.append(torch.empty((3, *size), dtype=torch.uint8))
+            colors = color_spec(index.stream, frame)
+            convert_frame(frame, colors, 0, False, Geometry((0, 0, *size), size), OutputSpec(), frames[-1])
+    return torch.stack(frames)
+
+
+def leaping(plain, number):
+    """An open GOP's file with another number for a picture that nothing refers to."""
 
     def change(found):
         packets = list(found.packets)
-        number = keyframes[1] - 1
         changed = bytearray(packets[number].data)
         header = slice_header_at(changed)
         assert changed[header] & 0x60 == 0
@@ -118,11 +129,68 @@ def test_decoding_starts_at_no_recovery_point_behind_a_leap_of_numbers(tmp_path)
         packets[number] = replace(packets[number], data=bytes(changed))
         return packets
 
-    data = rewritten(plain, change)
-    key = build_index(data).packet_key
-    assert not key[keyframes[1]]
-    assert key[keyframes[-1]], "a decoder holds no more than 16 pictures that others refer to"
+    return rewritten(plain, change)
+
+
+@pytest.mark.parametrize("looked_at", [2000, 0], ids=["when indexed", "when read"])
+@pytest.mark.parametrize("name", ["h264_open_ts", "h264_open_mp4", "h264_fragmented_open_mp4", "h264_open_mkv", "flv"])
+def test_decoding_starts_at_no_recovery_point_behind_a_leap_of_numbers(tmp_path, monkeypatch, name, looked_at):
+    """What the decoder invents for missing pictures shifts what pictures behind the recovery point refer to."""
+    monkeypatch.setattr("videoloader.indexing.keyframe_heads._MOST_NEAR", looked_at)
+    if name == "flv":
+        plain = joined(tmp_path, "h264_open", [0, 1], "once", "flv")
+    else:
+        plain = write_base(tmp_path, name).read_bytes()
+    keyframes = np.flatnonzero(build_index(plain).packet_key).tolist()
+    data = leaping(plain, keyframes[1] - 1)
+    video = vl.Video(MemorySource(data), device="cpu")
+    assert video.index.packet_key[keyframes[1]] == (looked_at == 0 and name != "h264_open_ts")
+    video.read(range(len(video)))
+    for frame in range(len(video)):
+        video.read([frame])
+    assert not video.index.packet_key[keyframes[1]]
+    assert video.index.packet_key[keyframes[-1]], "a decoder holds no more than 16 pictures that others refer to"
     assert not others_alone_than_streamed(data)
+
+
+@pytest.mark.parametrize("name", ["h264_open_ts", "h264_open_mp4", "h264_open_mkv"])
+def test_a_number_that_goes_back_is_a_leap_too(tmp_path, name):
+    plain = write_base(tmp_path, name).read_bytes()
+    keyframe = np.flatnonzero(build_index(plain).packet_key).tolist()[2]
+    assert keyframe == 24
+    data = leaping(plain, 23)
+    assert not build_index(data).packet_key[keyframe]
+    assert not others_alone_than_streamed(data)
+
+
+def test_decoding_starts_at_no_recovery_point_before_a_leap_even_if_all_is_wanted(tmp_path):
+    """What is missing behind it makes pictures refer to others, which lie before it."""
+    plain = write_base(tmp_path, "h264_open_raw").read_bytes()
+    keyframe = np.flatnonzero(build_index(plain).packet_key).tolist()[3]
+
+    def change(found):
+        packets = list(found.packets)
+        references = [packet.data[slice_header_at(packet.data)] & 0x60 != 0 for packet in packets]
+        assert references[keyframe + 1 : keyframe + 5] == [True, False, True, True]
+        return packets[: keyframe + 3] + packets[keyframe + 4 :]
+
+    data = rewritten(plain, change)
+    streamed = read_all(data)
+    for first in (keyframe, keyframe + 3):
+        clip = vl.Video(MemorySource(data), device="cpu").read(range(first, len(streamed)))
+        assert not clip.corrupt.any()
+        assert torch.equal(clip.frames, streamed[first:])
+
+
+def test_of_a_sound_file_all_recovery_points_are_starts(tmp_path, monkeypatch):
+    data = write_base(tmp_path, "h264_open_mp4").read_bytes()
+    monkeypatch.setattr("videoloader.indexing.keyframe_heads._MOST_NEAR", 0)
+    video = vl.Video(MemorySource(data), device="cpu")
+    keyframes = np.flatnonzero(video.index.packet_key).tolist()
+    for frame in range(len(video)):
+        video.read([frame])
+    assert np.flatnonzero(video.index.packet_key).tolist() == keyframes
+    assert video.index.starts_seen_right == {*keyframes[1:]}
 
 
 def test_a_damaged_picture_that_hides_a_missing_one_does_so_in_all_reads(tmp_path):

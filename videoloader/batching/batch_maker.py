@@ -35,7 +35,7 @@ from videoloader.convert import Layout
 from videoloader.decoding import Decode
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import hand_over, on_stream, own_stream, profiler_range
-from videoloader.errors import CorruptFramesError, DecodeError
+from videoloader.errors import CorruptFramesError, DecodeError, enough_memory
 from videoloader.indexing.forks import after_fork
 from videoloader.indexing.images import image_of_a_pixel
 from videoloader.reading.cancellation import CancelToken
@@ -339,7 +339,7 @@ class BatchMaker:
         assert isinstance(frames, torch.Tensor), "a list is refused"
         assert decoding.plan.rng is not None, "mixing draws"
         rng = decoding.plan.rng(decoding.rows[0].clip.number)
-        with about(rows):
+        with about(rows), enough_memory():
             frames, labels = mixed(self._transforms.mixing, frames, row_labels(rows), self._layout, rng)
         return replace(batch, frames=frames, labels=labels)
 

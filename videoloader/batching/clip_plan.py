@@ -20,6 +20,7 @@ from videoloader.errors import (
     SourceError,
     UnsupportedError,
     VideoLoaderError,
+    enough_memory,
     warn_user,
 )
 from videoloader.indexing.one_image import read_image
@@ -191,14 +192,14 @@ def plan_views(
         ConfigurationError: the mode or a transform cannot be applied to the video.
     """
     entry, roles = video.entry, roles_of(mode)
-    with note("for {}", ClipName(clip, entry.path), source=entry.path, row=video.row):
+    with note("for {}", ClipName(clip, entry.path), source=entry.path, row=video.row), enough_memory():
         chosen = chosen_frames(mode, video, clip_in_video, rngs[0])
         if roles is not None and transforms.time:
             check_roles_kept(mode, transforms.time)
             chosen = _shown_in_span(transforms, rngs[0], chosen)
         frame_numbers, mask = padded(mode, video, chosen)
         length, display_size = len(frame_numbers), video.index.stream.display_size
-    with note("for {}", ClipName(clip, entry.path, frame_numbers), source=entry.path, row=video.row):
+    with note("for {}", ClipName(clip, entry.path, frame_numbers), source=entry.path, row=video.row), enough_memory():
         if transforms.time and length and roles is None:
             shown = transforms.positions(rngs[0], length)
             frame_numbers, mask = frame_numbers[shown], mask[shown]

@@ -13,7 +13,7 @@ from videoloader.batching.clip_plan import BatchRow, PlannedClip, shapes_of
 from videoloader.convert import Layout
 from videoloader.device import HostMemory, allocate
 from videoloader.error_notes import note_rows
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, enough_memory
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.transforms.operations import hold_last
 from videoloader.transforms.planning.pipeline import TransformPlan
@@ -94,11 +94,11 @@ def transform_rows(
         layout: layout of the result.
     """
     if stacked is not None:
-        with about(rows):
+        with about(rows), enough_memory():
             return transforms.apply(stacked, [row.clip.drawn for row in rows], layout)
     frames = []
     for row in rows:
-        with about([row]):
+        with about([row]), enough_memory(source=row.clip.video.entry.path):
             frames.append(transforms.apply(row.frames[None], [row.clip.drawn], layout)[0])
     return frames
 
@@ -116,7 +116,8 @@ def stack_rows(clips: Sequence[PlannedClip], memory: FrameMemory) -> tuple[torch
     """
     shapes = shapes_of(clips)
     check_same_shapes(shapes, 'collate="list"', 'collate="pad" or "list"')
-    frames = memory.allocate(len(clips), shapes.pop())
+    with note_rows(range(len(clips)), lambda clip: clips[clip].name):
+        frames = memory.allocate(len(clips), shapes.pop())
     return frames, [memory.row(clip, part) for clip, part in zip(clips, frames.unbind(0), strict=True)]
 
 
@@ -142,7 +143,11 @@ def check_same_shapes(shapes: Set[tuple[int, ...]], instead: str, instead_of_len
 
 def list_rows(clips: Sequence[PlannedClip], memory: FrameMemory) -> list[BatchRow]:
     """Rows of a batch, each with memory of its own."""
-    return [memory.row(clip, memory.allocate(1, clip.shape)[0]) for clip in clips]
+    rows = []
+    for clip in clips:
+        with enough_memory(source=clip.video.entry.path):
+            rows.append(memory.row(clip, memory.allocate(1, clip.shape)[0]))
+    return rows
 
 
 def fill_up(clip: PlannedClip, frames: int) -> PlannedClip:

@@ -25,6 +25,8 @@ Read = Callable[[Run], Iterable[PacketBytes]]
 # libavcodec marks no picture that it conceals. Of its pictures none refers to another, so one that does not decode is
 # damaged itself. (TIFF's strict decoder refuses sound files, too.)
 _WITHOUT_MARKS = ("mjpeg",)
+# After so many its decoder knows for sure how pictures end; see ``show_sound_endings``.
+_MPEG4_PICTURES = 16
 
 
 def lost_frame(index: VideoIndex, packet: int) -> DecodeError:
@@ -178,10 +180,12 @@ class _DamagedGop:
 
 
 def _earlier_start(index: VideoIndex, start: int) -> int:
-    """The keyframe before one; the same where nothing before is of use."""
+    """A keyframe before one; the same where nothing before is of use."""
     if index.container == "images":
         return start
     possible = index.packet_key[:start].copy()
+    if index.stream.codec == "mpeg4":
+        possible[-_MPEG4_PICTURES:] = False
     possible[:1] = True
     possible &= index.config_section[:start] == index.config_section[start]
     starts = np.flatnonzero(possible)

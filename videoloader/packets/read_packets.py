@@ -30,13 +30,14 @@ from videoloader.indexing.bitstream.x264_version import demands_version, x264_ve
 from videoloader.indexing.configurations import brings_others
 from videoloader.indexing.images import is_cut_off
 from videoloader.indexing.index import DISPOSABLE_NO, VideoIndex
-from videoloader.indexing.keyframe_heads import with_sets_found
+from videoloader.indexing.keyframe_heads import NEAR, with_sets_found
 from videoloader.indexing.libav import open_video
 from videoloader.indexing.mpegts import read_transport_packets
+from videoloader.indexing.number_leaps import MOST_REFERENCES, is_behind_leap
 from videoloader.indexing.sources import ByteSource, FolderSource
 from videoloader.packets.decode_plan import PacketBytes, Run, packet_bytes
 from videoloader.packets.picture_places import with_places
-from videoloader.packets.run_start import WrongIndexError, from_keyframe
+from videoloader.packets.run_start import WrongIndexError, from_keyframe, without_keyframe
 
 _LARGEST_READ = 16 << 20
 # Bytes of packets held in memory to see which of them are needed.
@@ -138,12 +139,15 @@ def _with_sets_told(
     codec, configs = index.stream.codec, index.stream.codec_configs
     slices, kept = SLICES[codec], _always_kept(index, run) if leaves_out else ()
     config = length_size = recovery_point = -1
+    references = 0
     numbers: FrameNumbers | None = None
     for packet, config_here in zip(packets, index.packet_config[run.packets].tolist(), strict=True):
         number, data = packet.number, packet.data
         if config_here != config:
-            if needs_all and config < 0 and number and not has_idr(configs[config_here], data):
+            if config < 0 and number and codec == "h264" and not has_idr(configs[config_here], data):
                 recovery_point = number
+                if _starts_behind_leap(index, source, number):
+                    raise WrongIndexError(index, partial(without_keyframe, packet=number))
             config = config_here
             length_size = nal_length_size(codec, configs[config])
             numbers = FrameNumbers(configs[config]) if sees_gaps else None
@@ -171,8 +175,11 @@ def _with_sets_told(
             if not brings_others(correct(index), number, units):
                 raise WrongIndexError(index, correct)
         missing = numbers is not None and numbers.show_missing(data)
-        if missing and needs_all:
-            correct = partial(_with_all_needed, recovery_point=recovery_point, packet=number)
+        references += numbers is not None and numbers.is_reference
+        if missing and (needs_all or recovery_point >= 0):
+            # A decoder that had started earlier would hold others.
+            no_start = recovery_point if references <= MOST_REFERENCES else -1
+            correct = partial(_with_all_needed, recovery_point=recovery_point, packet=number, no_start=no_start)
             if correct(index) is not index:
                 raise WrongIndexError(index, correct)
         if disposable and number not in kept:
@@ -181,14 +188,29 @@ def _with_sets_told(
         yield packet._replace(headers=bool(units), guessed=guessed) if units or guessed else packet
 
 
-def _with_all_needed(index: VideoIndex, recovery_point: int, packet: int) -> VideoIndex:
-    """The index by which nothing is left out of the GOPs before and behind a packet; itself where that is so."""
+def _starts_behind_leap(index: VideoIndex, source: ByteSource, recovery_point: int) -> bool:
+    """Whether numbers of pictures leap before a start, where indexing has not looked. Of remote files nobody does."""
+    unknown = index.keys_from == "container" and index.byte_ranges and source.read_through <= NEAR
+    if not unknown or recovery_point in index.starts_seen_right:
+        return False
+    if is_behind_leap(index, source, recovery_point):
+        return True
+    index.starts_seen_right.add(recovery_point)
+    return False
+
+
+def _with_all_needed(index: VideoIndex, recovery_point: int, packet: int, no_start: int) -> VideoIndex:
+    """The index by which nothing is left out of the GOPs before and behind a packet; itself where that is so.
+
+    A recovery point in whose GOP the packet is, and ``no_start``, are no keyframes by it.
+    """
     keys = np.flatnonzero(index.packet_key)
     before, after = keys[keys < packet], keys[keys > packet]
     disposable = index.packet_disposable.copy()
     disposable[before[-1] if len(before) else 0 : after[0] if len(after) else None] = DISPOSABLE_NO
     better = replace(index, packet_disposable=disposable)
-    if len(before) and before[-1] == recovery_point:
+    is_no_start = recovery_point == no_start or (len(before) and before[-1] == recovery_point)
+    if recovery_point >= 0 and is_no_start and index.packet_key[recovery_point]:
         return better.without_keyframe(recovery_point)
     return index if (disposable == index.packet_disposable).all() else better
 

@@ -49,7 +49,7 @@ def from_keyframe(index: VideoIndex, packets: Iterator[PacketBytes]) -> Iterator
     first = next(packets)
     config = index.stream.codec_configs[index.packet_config[first.number]]
     if index.keys_from == "container" and is_random_access(codec, config, first.data) is False:
-        raise WrongIndexError(index, partial(_without_keyframe, packet=first.number))
+        raise WrongIndexError(index, partial(without_keyframe, packet=first.number))
     if index.method != "decoded":
         if codec in _NAMED_LEADING:
             packets = _without_named_leading(index, config, first, packets)
@@ -107,7 +107,8 @@ def _start_earlier(index: VideoIndex, keyframe: int, packet: int) -> None:
         raise WrongIndexError(index, partial(_with_other_start, packet=packet, start=start))
 
 
-def _without_keyframe(index: VideoIndex, packet: int) -> VideoIndex:
+def without_keyframe(index: VideoIndex, packet: int) -> VideoIndex:
+    """The index without this keyframe; itself where it has none there."""
     return index.without_keyframe(packet) if index.packet_key[packet] else index
 
 

@@ -25,6 +25,7 @@ from videoloader.errors import (
     UnsupportedError,
     VideoLoaderError,
     VideoWarning,
+    enough_memory,
 )
 from videoloader.indexing import ByteSource, FolderSource, VideoIndex
 from videoloader.indexing.sources import SourceState, check_unchanged, reopen_source
@@ -231,7 +232,8 @@ class ClipReader:
 def _errors_of_files(source: ByteSource, index: VideoIndex, state: SourceState | None) -> Iterator[None]:
     """Raise errors as those of the file that is to blame, as StaleIndexError where the source has changed."""
     try:
-        yield
+        with enough_memory(source=index.source):
+            yield
     except (DecodeError, IndexingError, SourceError, UnsupportedError) as error:
         # A file that is another one than the index tells of may cause any of them.
         if not isinstance(error, StaleIndexError):

@@ -15,7 +15,7 @@ import torch
 from videoloader.convert import OutputSpec, full_geometry
 from videoloader.decoding import Decode, UnsureError, suits_threads
 from videoloader.device import allocate, hand_over
-from videoloader.errors import ConfigurationError, DecodeError, UnsupportedError
+from videoloader.errors import ConfigurationError, DecodeError, UnsupportedError, enough_memory
 from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.configurations import decoded_otherwise
 from videoloader.packets.decode_plan import plan_frames, split_at_keyframes
@@ -166,6 +166,10 @@ class VideoReader:
             numbers: numbers of the frames, rising or falling.
             most: most frames that may be ready or in the making.
         """
+        with enough_memory(source=self.index.source):
+            yield from self._stream(numbers, most)
+
+    def _stream(self, numbers: npt.NDArray[np.int64], most: int) -> Iterator[torch.Tensor]:
         # So that a frame is not given out before those that it may refer to have come undamaged.
         least = self.index.stream.reorder_depth + 2
         in_order = self._device.type == "cpu" and least <= most and len(numbers) > 1 and numbers[0] < numbers[-1]
@@ -232,7 +236,9 @@ class VideoReader:
     def _new_clip(self, numbers: npt.NDArray[np.int64]) -> ClipSlots:
         """A clip of frames as they are, and memory for it."""
         geometry = full_geometry(self.index.stream)
-        return whole_clip(numbers, geometry, allocate((len(numbers), 3, *geometry.size), torch.uint8, self._device))
+        with enough_memory(source=self.index.source):
+            slots = allocate((len(numbers), 3, *geometry.size), torch.uint8, self._device)
+        return whole_clip(numbers, geometry, slots)
 
 
 def _outcome(decoding: Future[ClipsReport]) -> ClipsReport | DecodeError:

@@ -131,6 +131,8 @@ class AtRate(SavedRepr, CheckedFields):
         # Times as integers over one denominator: fractions would take ten times as long.
         whole = lcm(begin.denominator, step.denominator)
         zero, distance = int(begin * whole), int(step * whole)
+        # Each takes some hundred bytes below. The system refuses at once what it has not; of integers, only in the end.
+        np.empty((self.length, 16), np.int64)
         times = [zero + number * distance for number in range(self.length)]
         units = (time // whole if (unit := whole_unit(time, whole, base)) is None else unit for time in times)
         frames = last_at_or_before(video.index, units).clip(video.first, video.stop - 1)

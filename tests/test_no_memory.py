@@ -1,0 +1,112 @@
+"""Memory that the system has not: one error, which names the file, the frames, and what helps."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from child_environment import SAFE_PATH, child_environment
+
+import videoloader as vl
+from videoloader.errors import enough_memory
+
+TOO_LARGE = 10**9  # more bytes than a size can tell
+READS: dict[str, Callable[[vl.Video], object]] = {
+    "resized": lambda video: video.read([0, 1], transforms=[vl.Resize(TOO_LARGE)]),
+    "resized after other transforms": lambda video: video.read([0, 1], transforms=[vl.Resize(TOO_LARGE), vl.Invert()]),
+    "padded": lambda video: video.read([0, 1], transforms=[vl.Pad(TOO_LARGE)]),
+    "a window": lambda video: video.read(vl.RandomWindow(TOO_LARGE**2, pad="wrap")),
+    "a rate": lambda video: video.between(0, 1, fps=TOO_LARGE**2),
+    "more frames than can be counted": lambda video: video.read(vl.RandomWindow(TOO_LARGE**3, pad="wrap")),
+    "a rate beyond that": lambda video: video.between(0, 1, fps=TOO_LARGE**3),
+    "segments": lambda video: video.read(vl.Segments(TOO_LARGE**2)),
+    "several clips": lambda video: video.read_clips([0, 1], transforms=[vl.Resize(TOO_LARGE)]),
+}
+
+
+@pytest.mark.parametrize("what", READS)
+def test_frames_that_no_memory_can_hold_are_one_error_that_names_the_file(sample, what):
+    video = vl.Video(sample("h264_mp4"), device="cpu")
+    with pytest.raises(vl.NoMemoryError, match=r"not enough memory for .*: ask for fewer or smaller frames") as caught:
+        READS[what](video)
+    assert caught.value.source == video.index.source
+    assert isinstance(caught.value, MemoryError)
+    assert len(video.read([0, 1]).frames) == 2
+
+
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_batch_that_no_memory_can_hold_names_its_clips(sample, num_workers):
+    data = vl.VideoDataset.from_paths([sample("h264_mp4")])
+    loader = vl.VideoLoader(
+        data, [0], batch_size=1, device="cpu", transforms=[vl.Resize(TOO_LARGE)], num_workers=num_workers
+    )
+    with pytest.raises(vl.NoMemoryError, match=r"GB of frames \(1 × 1 × 3 × \d+ × \d+, uint8\)") as caught:
+        next(iter(loader))
+    assert any("clip 0" in note and "h264_mp4" in note for note in caught.value.__notes__)
+
+
+CHILD = """
+import resource, sys
+import videoloader as vl
+video = vl.Video(sys.argv[1], device="cpu")
+video.read([0], transforms=[vl.Resize(64)])
+used = int(open("/proc/self/statm").read().split()[5]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_DATA, (used + (200 << 20),) * 2)
+for read in (lambda: video[[0] * 20_000], lambda: video.read([0], transforms=[vl.Resize(10_000)])):
+    try:
+        read()
+    except vl.NoMemoryError as error:
+        print(error)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a limit of Linux")
+def test_a_limit_of_the_system_is_the_same_error(sample):
+    path = str(sample("h264_mp4"))
+    child = subprocess.run(
+        [sys.executable, *SAFE_PATH, "-c", CHILD, path],
+        env=child_environment(), capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    lines = child.stdout.splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith(f"{path}: there is not enough memory for ") for line in lines)
+
+
+@pytest.mark.parametrize(
+    "fails",
+    [
+        lambda: torch.empty(1 << 62, dtype=torch.uint8),
+        lambda: torch.empty((1 << 40, 1 << 40)),
+        lambda: np.empty(1 << 62, np.uint8),
+        lambda: np.empty((1 << 40, 1 << 40)),
+        lambda: np.empty(1 << 64),
+        lambda: np.arange(1 << 62, dtype=np.int64),
+        lambda: bytearray(sys.maxsize - 1),
+    ],
+    ids=["PyTorch", "PyTorch, too many", "NumPy", "NumPy, too many", "NumPy, one axis", "NumPy, a range", "Python"],
+)
+def test_each_library_s_error_is_ours(fails):
+    with pytest.raises(vl.NoMemoryError, match=r"^a\.mp4: there is not enough memory"), enough_memory(source="a.mp4"):
+        fails()
+
+
+def test_the_innermost_file_is_named_and_other_errors_stay():
+    with (
+        pytest.raises(vl.NoMemoryError) as caught,
+        enough_memory(source="outer.mp4"),
+        enough_memory(source="inner.mp4"),
+    ):
+        raise MemoryError
+    assert caught.value.source == "inner.mp4"
+    with pytest.raises(vl.NoMemoryError) as caught, enough_memory(source="outer.mp4"), enough_memory():
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+    assert caught.value.source == "outer.mp4"
+    for error in (OSError(errno.EIO, "Input/output error"), RuntimeError("CUDA error"), vl.SourceError("cut off")):
+        with pytest.raises(type(error)) as other, enough_memory():
+            raise error
+        assert other.value is error
