@@ -72,6 +72,8 @@ Video: get_key_indices = write video.read_clips(Keyframes())
 Video: get_metadata metadata = write video.fps, video.duration, video.shape or video.codec
 Video: next = write for frame in video
 Video: transform transforms = write video.read(mode, transforms=[…])
+PackedStrings VideoDataset: append extend insert = write data + VideoDataset.from_paths([…]), which is another data set
+PackedStrings VideoDataset: clear pop remove reverse sort = write data[[0, 3]], which is another data set
 VideoDataset: map shuffle transform transforms = write VideoLoader(data, …, shuffle=True, transforms=[…])
 VideoDataset: num_clips = write VideoLoader(data, mode, …).num_clips
 VideoDataset: from_annotations from_file from_json from_jsonl from_table = write VideoDataset.from_csv("rows.jsonl")

@@ -15,6 +15,7 @@ from videoloader.errors import ConfigurationError, check_choice
 from videoloader.indexing.index import Times
 
 FROM_END = "; no number counts from the end, as DALI's do: leave stop out to read to the end"
+FROM_END_START = ", where the file starts at 0 s; no number counts from the end: leave start out to read from its start"
 ENDS = ("start", "stop", "start_seconds", "stop_seconds")
 # Labels travel as int64, and tables keep the lowest of these for "no label".
 _LARGEST = 2**63 - 1
@@ -99,8 +100,13 @@ class VideoEntry:
         if no_frames:
             wanted = "start must be at least 0 and less than stop"
             raise ConfigurationError(f"{wanted}, got {self._ends()}{hint}", self.path)
-        if begin is not None and end is not None and begin >= end:
-            wanted = "start_seconds must be less than stop_seconds"
+        # Annotations may begin a little before their file, and container timestamps anywhere.
+        too_early = begin is not None and begin <= -1 and self.times == "start"
+        if too_early or (begin is not None and end is not None and begin >= end):
+            wanted = (
+                "start_seconds must be in the file" if too_early else "start_seconds must be less than stop_seconds"
+            )
+            hint = FROM_END_START if too_early else hint
             raise ConfigurationError(f"{wanted}, got {self._ends()}{hint}", self.path)
         if self.times not in _TIMES:
             check_choice("times", self.times, _TIMES)

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from videoloader.class_number import class_number
 from videoloader.convert import Color, Geometry, Layout, OutputSpec
 from videoloader.error_notes import note
 from videoloader.errors import ArgumentError, ConfigurationError, check_integer
@@ -116,6 +117,7 @@ class TransformPlan:
         Raises:
             ConfigurationError: a transform cannot be applied to frames of that size.
         """
+        label = class_number(label)
         clip = ClipInfo(length, *display_size, label, columns or {})
         geometries = plan_geometries(self.conversion, display_size, rng, clip)
         return [
