@@ -39,7 +39,7 @@ class PackedStrings(Unchanging[str]):
     """
 
     __slots__ = ("_bounds", "_text")
-    holds = str, "write str(path) of a Path"
+    _holds = str, "write str(path) of a Path"
 
     def __init__(self, texts: Iterable[str]) -> None:
         text, bounds = bytearray(), [np.zeros(1, np.int64)]

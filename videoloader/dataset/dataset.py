@@ -13,9 +13,8 @@ import numpy.typing as npt
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.attribute_names import tells_of_attributes
-from videoloader.class_number import class_number
 from videoloader.dataset.choosing import chosen_rows, split_rows
-from videoloader.dataset.entry import VideoEntry
+from videoloader.dataset.entry import VideoEntry, compared_entry
 from videoloader.dataset.labels import check_rows, in_common_classes, names_in_order
 from videoloader.dataset.left_out import none_left
 from videoloader.dataset.paths import path_text
@@ -73,7 +72,7 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
     entries: Sequence[VideoEntry]
     class_names: Sequence[str] = ()
     left_out: Sequence[tuple[str, str]] = field(default=(), compare=False, repr=False)
-    holds = VideoEntry, "data.paths has the paths of the rows"
+    _holds = VideoEntry, "data.paths has the paths of the rows"
 
     def __post_init__(self) -> None:
         table = self.entries if isinstance(self.entries, EntryTable) else EntryTable.of_entries(self.entries)
@@ -215,9 +214,8 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
         """
         kept: list[bool] = []
         for row, entry in enumerate(self):
-            object.__setattr__(entry, "label", class_number(entry.label))  # a row that nobody else has
             with note("in filter, for row {}: {}", row, entry):
-                kept.append(is_true("keep", keep(entry)))
+                kept.append(is_true("keep", keep(compared_entry(entry))))
         return self._take(np.flatnonzero(kept))
 
     def split(self, share: float, *, seed: int = 0, stratified: bool = False) -> tuple[VideoDataset, VideoDataset]:

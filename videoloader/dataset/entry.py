@@ -8,10 +8,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, SupportsIndex, get_args
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, get_args
 
 from videoloader.attribute_names import tells_of_attributes
-from videoloader.errors import ConfigurationError, check_choice
+from videoloader.compared import compared_columns, compared_label
+from videoloader.errors import ArgumentError, ConfigurationError, check_choice
 from videoloader.indexing.index import Times
 
 FROM_END = "; no number counts from the end, as DALI's do: leave stop out to read to the end"
@@ -111,8 +112,20 @@ class VideoEntry:
         if self.times not in _TIMES:
             check_choice("times", self.times, _TIMES)
 
+    if not TYPE_CHECKING:  # type checkers tell of it by themselves
+
+        def __getitem__(self, place: object) -> NoReturn:
+            raise ArgumentError("a VideoEntry is no tuple: write entry.path, entry.label or entry.columns[name]")
+
     def _ends(self) -> str:
         return ", ".join(f"{name}={value}" for name in ENDS if (value := getattr(self, name)) is not None)
+
+
+def compared_entry(entry: VideoEntry) -> VideoEntry:
+    """A row that nobody else has, for a program's own condition."""
+    object.__setattr__(entry, "label", compared_label(entry.label))
+    object.__setattr__(entry, "columns", compared_columns(entry.columns))
+    return entry
 
 
 def plain_integer(value: Any) -> Any:

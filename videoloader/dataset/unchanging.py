@@ -12,13 +12,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Unchanging(Sequence[T_co]):
-    """A sequence of items of one type.
+    """A sequence of items of one type."""
 
-    Attributes:
-        holds: type of the items, and the way to look for what others look for.
-    """
-
-    holds: ClassVar[tuple[type, str]]
+    # Their type, and the way to look for what others look for.
+    _holds: ClassVar[tuple[type, str]]
 
     def __contains__(self, item: object) -> bool:
         return super().__contains__(self._sought(item))
@@ -35,7 +32,7 @@ class Unchanging(Sequence[T_co]):
         return super().count(self._sought(value))
 
     def _sought(self, item: object) -> object:
-        kind, instead = self.holds
+        kind, instead = self._holds
         if isinstance(item, kind):
             return item
         raise ArgumentError(f"only a {kind.__name__} can be in it, got {reprlib.repr(item)}: {instead}")
