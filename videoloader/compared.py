@@ -1,4 +1,4 @@
-"""What a program's own conditions compare: labels and columns that say so where they can equal nothing."""
+"""Labels and columns for a program's own conditions: they say so where they are compared with what they never equal."""
 
 from __future__ import annotations
 

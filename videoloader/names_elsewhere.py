@@ -113,7 +113,7 @@ import: RandomSolarize = write RandomApply(Solarize(128), p=0.5)
 import: DenseSampleFrames SampleFrames make_clip_sampler = write a frame mode, as RandomWindow(16) or Segments(8)
 import: TemporalCenterCrop UniformClipSampler = write EvenWindows, a frame mode
 import: UniformSampleFrames UniformTemporalSubsample = write UniformFrames, a frame mode
-import: bridge = leave it out, frames are tensors of PyTorch
+import: bridge = leave it out, frames are tensors always
 import: Dataset from_csv from_folder from_paths = write VideoDataset.from_folder(root), .from_csv or .from_paths
 import: load open read = write Video(path)
 import: ClipSampler = write a frame mode, as RandomWindow(16)

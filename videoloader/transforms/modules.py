@@ -315,7 +315,7 @@ def _are_same(one: object, other: object) -> bool:
 
 
 def _watched(owner: Module | PythonFunction, call: Callable[[_F], _F], frames: _F, copied: Callable[[], _F]) -> _F:
-    """What a user's code makes of frames; its first call is watched for random numbers from elsewhere."""
+    """The result of a user's code on frames; its first call is watched for random numbers from elsewhere."""
     if not owner._watches_left:
         return call(frames)
     object.__setattr__(owner, "_watches_left", False)
