@@ -9,6 +9,7 @@ import re
 import pytest
 
 import videoloader as vl
+from videoloader.dataset.columns import PackedStrings
 from videoloader.names_elsewhere import _OURS, _SAID, alike, meant
 
 OBJECTS = {
@@ -18,9 +19,10 @@ OBJECTS = {
     "data": vl.VideoDataset,
     "entry": vl.VideoEntry,
     "loader": vl.VideoLoader,
+    "stats": vl.LoaderStats,
     "store": vl.IndexStore,
 }
-CLASSES = {each.__name__: each for each in OBJECTS.values()}
+CLASSES = {each.__name__: each for each in (*OBJECTS.values(), PackedStrings)}
 
 
 def names_of(public: type) -> set[str]:

@@ -33,7 +33,7 @@ class VideoLoaderError(Exception):
         self.source = source
 
     def __str__(self) -> str:
-        return printable(" ".join(super().__str__().split("\n")))
+        return printable(" ".join(Exception.__str__(self).split("\n")))
 
 
 class SourceError(VideoLoaderError):

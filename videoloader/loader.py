@@ -34,6 +34,7 @@ from videoloader.errors import (
     check_choice,
     check_positive,
     counted,
+    warn_user,
 )
 from videoloader.indexing import IndexStore
 from videoloader.order.by_column import ByColumn
@@ -219,6 +220,10 @@ class VideoLoader(OneLoop):
         if plan.mixing is not None and dataset.labels.max() >= plan.mixing.num_classes:
             told = f"the data set's labels reach {dataset.labels.max()}, but num_classes is {plan.mixing.num_classes}"
             raise ConfigurationError(f"{told}: give {type(plan.mixing).__name__} num_classes=data.num_classes")
+        if plan.mixing is not None and batch_size * repeats == 1:
+            warn_user(
+                f"{type(plan.mixing).__name__} mixes the clips of a batch, and batch_size=1 leaves them as they are"
+            )
         self._seed = seed
         order = order_of(shuffle)
         rank, ranks = shard_of(shard_id, num_shards)
@@ -245,6 +250,7 @@ class VideoLoader(OneLoop):
         self._epochs = Epochs(table, order, seed, rank, ranks, batch_size, last_batch, sharding, mode)
         self._planner = ClipPlanner(table, mode, plan, seed, repeats)
         self._planner.tell_of_equal_repeats()
+        self._planner.tell_of_foreign_randomness()
         self._epoch, self._given = self._epochs.epoch(0), 0
         if last_batch == "drop" and not self._epoch.rounds:
             raise ConfigurationError(

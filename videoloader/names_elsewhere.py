@@ -28,7 +28,7 @@ table: column_names columns; timestamps: fps pts; transforms: augmentations pipe
 ColorJitter: ColorAugment RandomBrightnessContrast; Normalize: NormalizeVideo; Perspective: RandomPerspective;
 PythonFunction: Lambda; RandomHorizontalFlip: Flip RandomFlip; RandomResizedCrop: MultiScaleCrop ScaleJitter;
 Resize: Rescale Scale ShortSideScale; Segments: UniformSample;
-ToFloat: ConvertImageDtype ConvertUint8ToFloat Div255 ToTensor ToTensorVideo;
+ToFloat: ConvertImageDtype ConvertUint8ToFloat Div255 ToTensor ToTensorV2 ToTensorVideo;
 Video: EncodedVideo VideoDecoder VideoReader; VideoDataset: VideoClips; VideoLoader: DataLoader"""
 # What to write where no other name will do: in a function that has the argument which comes first, for objects of the
 # class, or for modules ("import").
@@ -57,6 +57,7 @@ source: dimension_order size = leave it out, frames are [3, H, W]; video.read ha
 source: num_ffmpeg_threads num_threads seek_mode = leave it out, all cores are used, and every frame is exact
 transforms: mean size std = give it to a transform, as transforms=[Resize(224), Normalize()]
 Batch: cpu cuda = write batch.to("cuda") or batch.to("cpu")
+LoaderStats: fps rate throughput = write print(stats), or stats.clips / stats.seconds
 Batch: items keys = write batch.frames, batch.labels, …
 Clip: labels = write batch.labels; clips of a Video have none
 IndexStore: add build = write build_store(paths, store)
@@ -70,9 +71,18 @@ Video: get_frames_in_range skip_frames = write video[10:40:2]
 Video: get_frames_played_at = write video.read(Timestamps([0.5, 1.5]))
 Video: get_key_indices = write video.read_clips(Keyframes())
 Video: get_metadata metadata = write video.fps, video.duration, video.shape or video.codec
+Video: audio get_audio = read it with another library, videoloader decodes pictures alone
+Video: get grab isOpened read_frame release retrieve = write video[5], for frame in video, video.fps or video.close()
+Video: n_frames nframes = write len(video)
+Video: resolution size = write video.width and video.height, or video.shape
 Video: next = write for frame in video
 Video: transform transforms = write video.read(mode, transforms=[…])
+PackedStrings VideoDataset: append extend insert = write data + VideoDataset.from_paths([…]), which is another data set
+PackedStrings VideoDataset: clear pop remove reverse sort = write data[[0, 3]], which is another data set
 VideoDataset: map shuffle transform transforms = write VideoLoader(data, …, shuffle=True, transforms=[…])
+VideoDataset: column columns = write entry.columns of a row, or data.table.column(name)
+VideoDataset: df to_pandas = make a DataFrame of data.paths and data.labels
+VideoDataset: duration fps num_frames shape = write print(data.describe()), or Video(data.paths[0]) for one
 VideoDataset: num_clips = write VideoLoader(data, mode, …).num_clips
 VideoDataset: from_annotations from_file from_json from_jsonl from_table = write VideoDataset.from_csv("rows.jsonl")
 VideoDataset: from_dataframe from_df from_pandas = write VideoDataset.from_paths(df["path"], df["label"])
@@ -80,6 +90,8 @@ VideoDataset: from_dict from_files from_list from_pairs = write VideoDataset.fro
 VideoDataset: samples = write data.paths and data.labels
 VideoDataset: select = write data[[0, 3]]
 VideoLoader: batch_sampler epoch sampler = write loader.set_epoch(epoch); the order is chosen by shuffle=
+VideoLoader: class_names classes num_classes = write data.class_names, of the data set
+VideoLoader: to = write device="cuda", where the VideoLoader is made
 VideoLoader: dataset = write loader.num_clips for the clips in an epoch; the data set is what the loader was made of
 VideoLoader: epoch_size num_batches size = write len(loader) for batches, write loader.num_clips for clips
 VideoLoader: next reset run = write for batch in loader: every loop is an epoch
@@ -101,6 +113,10 @@ import: RandomSolarize = write RandomApply(Solarize(128), p=0.5)
 import: DenseSampleFrames SampleFrames make_clip_sampler = write a frame mode, as RandomWindow(16) or Segments(8)
 import: TemporalCenterCrop UniformClipSampler = write EvenWindows, a frame mode
 import: UniformSampleFrames UniformTemporalSubsample = write UniformFrames, a frame mode
+import: bridge = leave it out, frames are tensors always
+import: Dataset from_csv from_folder from_paths = write VideoDataset.from_folder(root), .from_csv or .from_paths
+import: load open read = write Video(path)
+import: ClipSampler = write a frame mode, as RandomWindow(16)
 import: cpu gpu = write device="cpu" or device="cuda"
 import: interop = write from videoloader.interop.torch import ClipDataset (or lightning, huggingface, arrays, ray)
 import: k400 ssv2 = write layouts.kinetics or layouts.something_something
@@ -145,5 +161,8 @@ def meant(given: str, known: Collection[str], places: Collection[str] | None = N
 def alike(given: str, known: Iterable[str]) -> str | None:
     """The known name that is spelled most alike, whatever the case; None where none is close."""
     by_lower = {each.lower(): each for each in known}
-    close = get_close_matches(given.lower(), by_lower, n=1, cutoff=0.65)
-    return by_lower[close[0]] if close else None
+    if close := get_close_matches(given.lower(), by_lower, n=1, cutoff=0.75):
+        return by_lower[close[0]]
+    # The start of one, or more than all of it.
+    starts = (each for each in by_lower.values() if len(given) > 2 and each.startswith(given))
+    return next(starts, None) or next((each for each in by_lower.values() if given.startswith(f"{each}_")), None)

@@ -149,7 +149,12 @@ class StoreBuild:
         self._keys = SourceKeys(recorded_roots(settings, self._store) if given is None else (given,))
         if isinstance(paths, str | bytes | os.PathLike):
             raise ArgumentError(f"paths must be a list of paths, got {paths!r}")
-        self._paths = {self._keys.key_of(path): path for path in (os.fspath(each) for each in paths)}
+        try:
+            self._paths = {self._keys.key_of(path): path for path in (os.fspath(each) for each in paths)}
+        except TypeError as error:
+            raise ArgumentError(
+                f"paths must be a list of paths ({error}); a data set has build_index(store)"
+            ) from error
         self._progress, self._retry = progress, retry
         self._done = self._indexed = self._unchanged = 0
         self._rows: list[Row] = []

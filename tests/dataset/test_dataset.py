@@ -132,7 +132,8 @@ class TestEntryRange:
             ({"start_seconds": 0.99, "stop_seconds": 2.01}, (25, 51)),
             ({"start_seconds": 0.97, "stop_seconds": 1.97}, (25, 50)),
             ({"start": 3, "stop_seconds": 2.0}, (3, 50)),
-            ({"start_seconds": -5.0, "stop_seconds": 60.0}, (0, 100)),
+            ({"start_seconds": -0.5, "stop_seconds": 60.0}, (0, 100)),
+            ({"start_seconds": -5.0, "stop_seconds": 60.0, "times": "pts"}, (0, 100)),
         ],
     )
     def test_frames_seconds_or_the_whole_video(self, ends, expected):
@@ -145,7 +146,7 @@ class TestEntryRange:
     def test_seconds_choose_the_frames_whose_time_lies_between(self, pts, cuts):
         index = index_of(pts, Fraction(1, 600))
         for begin, end in pairwise(cuts):
-            entry = VideoEntry("a.mp4", start_seconds=begin / 600, stop_seconds=end / 600)
+            entry = VideoEntry("a.mp4", start_seconds=begin / 600, stop_seconds=end / 600, times="pts")
             expected = [i for i, time in enumerate(pts) if begin <= time < end]
             if expected:
                 assert entry_range(entry, index) == (expected[0], expected[-1] + 1)

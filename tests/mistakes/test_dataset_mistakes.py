@@ -128,7 +128,7 @@ MISTAKES: Mistakes = {
     "None for a table": (lambda: VD.from_csv(None), "path must be a string or a Path, got None"),
     "a video for a table": (
         lambda: VD.from_csv("a.mp4"),
-        "a.mp4: is not text, so it cannot be a table; VideoDataset.from_paths takes videos",
+        "a.mp4: is not text, so it cannot be a table … VideoDataset.from_paths takes videos",
     ),
     "other names of columns": (lambda: VD.from_csv("other_names.csv"), "other_names.csv: give … header=['path'"),
     "a slip in a column": (

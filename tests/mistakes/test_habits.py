@@ -48,6 +48,10 @@ HABITS: dict[str, tuple[Callable[[], object], object]] = {
     "the length of a batch": (lambda: len(batch()), 2),
     "the length of a loader": (lambda: len(loader()), 1),
     "a list of a loader": (lambda: len(list(loader())), 1),
+    "the sum of data sets": (lambda: sum([data(), data(), data()]).labels.tolist(), [0, 1] * 3),
+    "the length of a clip": (lambda: len(video().read([0, 5, 9])), 3),
+    "a path among paths": (lambda: ("a.mp4" in data().paths, data().paths.index("b.mp4")), (True, 1)),
+    "a row among rows": (lambda: data()[0] in data(), True),
     "enumerate": (lambda: [number for number, _ in enumerate(loader())], [0]),
     "a batch on a device": (lambda: batch().to("cpu").frames.device.type, "cpu"),
 }

@@ -23,10 +23,11 @@ from videoloader.errors import (
     enough_memory,
     warn_user,
 )
+from videoloader.foreign_randomness import tell_of_foreign_randomness
 from videoloader.indexing.one_image import read_image
 from videoloader.order.clip_table import UNOPENED, ClipTable, EntryFrames, SameIndex
 from videoloader.reading.decode_job import ClipSlots, whole_clip
-from videoloader.reading.own_code import is_own
+from videoloader.reading.own_code import contents, is_own
 from videoloader.sampling import FrameMode, clip_rng
 from videoloader.sampling.mode import chosen_frames, padded
 from videoloader.sampling.roles import Roles, roles_of
@@ -303,6 +304,18 @@ class ClipPlanner:
             with suppress(VideoLoaderError):
                 if not self.is_random(0, repeat=1):
                     warn_user(f"repeats={self.repeats} gives equal copies of a clip: no transform of it is random")
+
+    def tell_of_foreign_randomness(self) -> None:
+        """Warn if a program's own mode or transform draws the first clip differently from one and the same seed."""
+        if self.rule.is_own or self.table.ranges.unopened[:1].any():
+            return
+        with suppress(Exception):  # it is told when the clip is made
+            video, number = self.table[0]
+            once, twice = (self.rule.views(0, 0, video, number) for _ in range(2))
+            if any((one.frame_numbers != other.frame_numbers).any() for one, other in zip(once, twice, strict=True)):
+                tell_of_foreign_randomness(type(self.mode).__name__)
+            elif [contents(view.drawn) for view in once] != [contents(view.drawn) for view in twice]:
+                tell_of_foreign_randomness("a transform's draw")
 
 
 def as_planes(frames: torch.Tensor, layout: Layout) -> torch.Tensor:

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from videoloader.attribute_names import tells_of_attributes
 from videoloader.errors import counted
 from videoloader.indexing.sources.remote_reads import Counts
 from videoloader.reading.clip_reader import ClipsReport
 
 
+@tells_of_attributes("stats")
 @dataclass(frozen=True)
 class LoaderStats(Counts):
     """The cost of the batches given out so far.

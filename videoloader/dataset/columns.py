@@ -12,6 +12,9 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
+from videoloader.attribute_names import tells_of_attributes
+from videoloader.dataset.unchanging import Unchanging
+
 Rows = npt.NDArray[np.int64]
 _PACKED_AT_ONCE = 1 << 14
 _SHOWN = 6
@@ -27,7 +30,8 @@ class _Absent:
 ABSENT = _Absent()
 
 
-class PackedStrings(Sequence[str]):
+@tells_of_attributes("data.paths")
+class PackedStrings(Unchanging[str]):
     """Strings one after the other in one piece of UTF-8: each takes 8 bytes beside its text, where ``str`` takes 57.
 
     Args:
@@ -35,6 +39,7 @@ class PackedStrings(Sequence[str]):
     """
 
     __slots__ = ("_bounds", "_text")
+    _holds = str, "write str(path) of a Path"
 
     def __init__(self, texts: Iterable[str]) -> None:
         text, bounds = bytearray(), [np.zeros(1, np.int64)]

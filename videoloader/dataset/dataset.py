@@ -14,7 +14,7 @@ import numpy.typing as npt
 from videoloader.argument_names import tells_of_arguments
 from videoloader.attribute_names import tells_of_attributes
 from videoloader.dataset.choosing import chosen_rows, split_rows
-from videoloader.dataset.entry import VideoEntry
+from videoloader.dataset.entry import VideoEntry, compared_entry
 from videoloader.dataset.labels import check_rows, in_common_classes, names_in_order
 from videoloader.dataset.left_out import none_left
 from videoloader.dataset.paths import path_text
@@ -25,6 +25,7 @@ from videoloader.dataset.saving import Saved, write_rows
 from videoloader.dataset.stores import Store
 from videoloader.dataset.summary import DatasetSummary, summarize
 from videoloader.dataset.table import NONE, EntryTable
+from videoloader.dataset.unchanging import Unchanging
 from videoloader.dataset.where import conditions_in_sql, rows_where
 from videoloader.error_notes import note
 from videoloader.errors import ArgumentError, is_true
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 @tells_of_arguments
 @tells_of_attributes("data")
 @dataclass(frozen=True, repr=False)
-class VideoDataset(ShownInNotebooks, DatasetReaders, Sequence[VideoEntry]):
+class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
     """A table of videos: an immutable sequence of ``VideoEntry``, kept by columns.
 
     Rows are made when asked for, so a million of them take little more memory than their paths, and changes to the
@@ -64,13 +65,14 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Sequence[VideoEntry]):
         >>> data = VideoDataset.from_paths(["a.mp4", "b.mp4"], ["walk", "run"])
         >>> len(data), data[0].label, data.class_names
         (2, 1, ('run', 'walk'))
-        >>> data[[1]]
-        VideoDataset(1 row, 2 classes, 100 % labelled, from 'b.mp4')
+        >>> data[[1]].paths
+        ['b.mp4']
     """
 
     entries: Sequence[VideoEntry]
     class_names: Sequence[str] = ()
     left_out: Sequence[tuple[str, str]] = field(default=(), compare=False, repr=False)
+    _holds = VideoEntry, "data.paths has the paths of the rows"
 
     def __post_init__(self) -> None:
         table = self.entries if isinstance(self.entries, EntryTable) else EntryTable.of_entries(self.entries)
@@ -128,8 +130,7 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Sequence[VideoEntry]):
 
     if not TYPE_CHECKING:  # type checkers tell of it by themselves
 
-        def __getitems__(self, rows: object) -> NoReturn:
-            # What a DataLoader of PyTorch asks for.
+        def __getitems__(self, rows: object) -> NoReturn:  # as a DataLoader of PyTorch does
             raise ArgumentError(
                 "a VideoDataset has rows and no frames: write VideoLoader(data, mode, batch_size=…) in place of the "
                 "DataLoader, or give it a videoloader.interop.torch.ClipDataset(data, mode)"
@@ -214,7 +215,7 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Sequence[VideoEntry]):
         kept: list[bool] = []
         for row, entry in enumerate(self):
             with note("in filter, for row {}: {}", row, entry):
-                kept.append(is_true("keep", keep(entry)))
+                kept.append(is_true("keep", keep(compared_entry(entry))))
         return self._take(np.flatnonzero(kept))
 
     def split(self, share: float, *, seed: int = 0, stratified: bool = False) -> tuple[VideoDataset, VideoDataset]:
@@ -309,9 +310,7 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Sequence[VideoEntry]):
     def describe(
         self, mode: FrameMode | FrameNumbers | None = None, *, store: Store | None = None, videos: int = 64
     ) -> DatasetSummary:
-        """The contents of the data set in figures: videos, hours, codecs, sizes, rates, GOPs, cost of clips.
-
-        The result is a record of figures; ``print`` it for a table.
+        """Figures, of which ``print`` makes a table: videos, hours, codecs, sizes, rates, GOPs, cost of clips.
 
         Args:
             mode: frame mode or frame numbers, default None. The mode of the clips whose decode cost and made-up frames

@@ -8,13 +8,15 @@ import os
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, SupportsIndex, get_args
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, get_args
 
 from videoloader.attribute_names import tells_of_attributes
-from videoloader.errors import ConfigurationError, check_choice
+from videoloader.compared import compared_columns, compared_label
+from videoloader.errors import ArgumentError, ConfigurationError, check_choice
 from videoloader.indexing.index import Times
 
 FROM_END = "; no number counts from the end, as DALI's do: leave stop out to read to the end"
+FROM_END_START = ", where the file starts at 0 s; no number counts from the end: leave start out to read from its start"
 ENDS = ("start", "stop", "start_seconds", "stop_seconds")
 # Labels travel as int64, and tables keep the lowest of these for "no label".
 _LARGEST = 2**63 - 1
@@ -99,14 +101,31 @@ class VideoEntry:
         if no_frames:
             wanted = "start must be at least 0 and less than stop"
             raise ConfigurationError(f"{wanted}, got {self._ends()}{hint}", self.path)
-        if begin is not None and end is not None and begin >= end:
-            wanted = "start_seconds must be less than stop_seconds"
+        # Annotations may begin a little before their file, and container timestamps anywhere.
+        too_early = begin is not None and begin <= -1 and self.times == "start"
+        if too_early or (begin is not None and end is not None and begin >= end):
+            wanted = (
+                "start_seconds must be in the file" if too_early else "start_seconds must be less than stop_seconds"
+            )
+            hint = FROM_END_START if too_early else hint
             raise ConfigurationError(f"{wanted}, got {self._ends()}{hint}", self.path)
         if self.times not in _TIMES:
             check_choice("times", self.times, _TIMES)
 
+    if not TYPE_CHECKING:  # type checkers tell of it by themselves
+
+        def __getitem__(self, place: object) -> NoReturn:
+            raise ArgumentError("a VideoEntry is no tuple: write entry.path, entry.label or entry.columns[name]")
+
     def _ends(self) -> str:
         return ", ".join(f"{name}={value}" for name in ENDS if (value := getattr(self, name)) is not None)
+
+
+def compared_entry(entry: VideoEntry) -> VideoEntry:
+    """A row that nobody else has, for a program's own condition."""
+    object.__setattr__(entry, "label", compared_label(entry.label))
+    object.__setattr__(entry, "columns", compared_columns(entry.columns))
+    return entry
 
 
 def plain_integer(value: Any) -> Any:

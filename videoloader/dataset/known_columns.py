@@ -111,6 +111,11 @@ def _find_columns(header: list[str], given: Mapping[str, str], source: str) -> d
     for pair in ({"start", "stop_seconds"}, {"start_seconds", "stop"}):
         if pair <= found.keys() and not pair <= given.keys():
             raise ConfigurationError(f"the header {header} mixes frames and seconds: give columns=…", source)
+    for end, seconds in zip(ENDS[:2], ENDS[2:], strict=True):
+        ignored = [each for each in _GUESSES[seconds] if each in by_small_name and end in found and end not in given]
+        if ignored and by_small_name[ignored[0]] not in found.values():
+            taken = f"{found[end]} gives the {end} in frames: give columns={{{end!r}: {found[end]!r}}} if that is meant"
+            warn_user(f"{source}: {by_small_name[ignored[0]]} is not read, because {taken}")
     return found
 
 

@@ -12,11 +12,12 @@ import numpy as np
 
 from videoloader.dataset.entry import plain_integer
 from videoloader.dataset.table import NONE, EntryTable
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, warn_user
 from videoloader.indexing.sources.folder import natural_order
 
 # Longer ones are names: no data set has so many classes. Columns with gaps are written as 2.0 by pandas.
 _NUMBER = re.compile(r"([+-]?\d{1,18})(\.0*)?")
+_SEVERAL = re.compile(r"\[?\d+(\s*[,;|/ ]\s*\d+)+\]?")
 _FRACTION = re.compile(r"[+-]?\d*\.\d+")
 
 ClassNames = Sequence[str] | Mapping[str, int]
@@ -120,6 +121,12 @@ def numbers_in(
     fractions = {text for text in different - numbers.keys() if _FRACTION.fullmatch(text)}
     # One slip would make names of all numbers, and number them anew.
     if 2 * len(numbers.keys() | fractions) <= len(different):
+        if several := next(filter(_SEVERAL.fullmatch, texts), None):
+            warn_user(f"label {several!r} is taken for the name of one class: a row has one label, or none")
+        if "-1" in different:
+            raise ConfigurationError(
+                f"{where(texts.index('-1'))}: -1 stands for no label only where labels are numbers"
+            )
         return texts
     if numbers.keys() < different:
         row = next(row for row, text in enumerate(texts) if text not in numbers)

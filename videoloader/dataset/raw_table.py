@@ -45,14 +45,20 @@ def lines(source: str, what: str = "table") -> Iterator[str]:
                     raise ConfigurationError(
                         f"line {number} is longer than {_LONGEST_LINE} characters, so this is not a table", source
                     )
+                if "\0" in line:
+                    raise _no_text(source, what)
                 yield line
     except OSError as error:
         raise SourceError(f"the {what} cannot be read ({error.strerror})", source) from error
     except UnicodeDecodeError as error:
         if b"\0" in error.object and not error.object.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            takes = "; VideoDataset.from_paths takes videos" if what == "table" else ""
-            raise ConfigurationError(f"is not text, so it cannot be a {what}{takes}", source) from None
+            raise _no_text(source, what) from None
         byte = error.object[error.start]
         raise ConfigurationError(
             f"byte 0x{byte:02x} somewhere after line {number} is not UTF-8: save the {what} as UTF-8", source
         ) from None
+
+
+def _no_text(source: str, what: str) -> ConfigurationError:
+    takes = "; save a workbook as CSV; VideoDataset.from_paths takes videos" if what == "table" else ""
+    return ConfigurationError(f"is not text, so it cannot be a {what}{takes}", source)

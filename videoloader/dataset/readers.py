@@ -74,6 +74,9 @@ class DatasetReaders(metaclass=TellsOfReaders):
         Examples:
             ``VideoDataset.from_paths(sorted(Path("clips").glob("*.mp4")))``
         """
+        if root and sources != "inside root":
+            told = "root is only for sources='inside root': paths are taken as they are"
+            raise ConfigurationError(f"{told}, so give [os.path.join(root, path) for path in paths]")
         table, known = entries_of_paths(paths, labels, names_in_order(class_names))
         check_sources(table.path, sources, path_text("root", root), lambda row: f"paths[{row}]")
         return cls(table, known)

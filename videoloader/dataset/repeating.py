@@ -7,7 +7,8 @@ keyed permutation, exact resume and sharding need to know nothing of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import reprlib
+from collections.abc import Iterable, Mapping, Sequence, Set
 from fractions import Fraction
 from typing import Any
 
@@ -51,6 +52,8 @@ def repeat_by_weight(table: EntryTable, weights: str | Sequence[float], rows: in
     """Row numbers, rising, in proportion to weights; ``VideoDataset.weighted`` explains the arguments."""
     check_positive(rows=rows)
     given = table.column(weights) if isinstance(weights, str) else weights
+    if isinstance(given, Mapping | Set):
+        raise ConfigurationError(f"weights must be a list of one number for each row, got {reprlib.repr(given)}")
     if len(given) != len(table):
         raise ConfigurationError(f"weights must be one for each of {len(table)} rows, got {len(given)}")
     values = np.array([_weight(value, table, row) for row, value in enumerate(given)])

@@ -232,5 +232,5 @@ def _suspect(table: EntryTable) -> npt.NDArray[np.bool_]:
     suspect: npt.NDArray[np.bool_] = (table.path.sizes == 0) | (first < 0) | (stopped & (table.stop <= first))
     suspect |= (started & ~np.isnan(begin)) | (stopped & ~np.isnan(end))
     suspect |= (table.label < 0) & (table.label != NONE)
-    suspect |= (begin >= end) | np.isinf(begin) | np.isinf(end)
+    suspect |= (begin >= end) | (begin <= -1) | np.isinf(begin) | np.isinf(end)
     return suspect

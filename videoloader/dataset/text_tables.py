@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from _csv import Reader
 
 _SEPARATORS = ",\t;|"
-_ONE_A_LINE = 'a table of JSON has an object in each line, such as {"path": "a.mp4", "label": 0}'
+_ONE_A_LINE = (
+    'a table of JSON has an object in each line, such as {"path": "a.mp4", "label": 0}: pandas makes it of a list, by '
+    'read_json("a.json").to_json("a.jsonl", orient="records", lines=True)'
+)
+_COMMENT = "; a table has no comments: take out what begins with #"
 
 
 def read_delimited(source: str, given: Sequence[str] | None = None, separator: str | None = None) -> RawTable:
@@ -42,6 +46,10 @@ def read_delimited(source: str, given: Sequence[str] | None = None, separator: s
     if separator is not None and (not isinstance(separator, str) or len(separator) != 1 or separator in '"\r\n'):
         raise ConfigurationError(f"separator must be one character, as ',' or ' ', got {separator!r}", source)
     first = next(lines(source), "")
+    if first.lstrip().startswith(("[", "{")):
+        raise ConfigurationError(f"begins as JSON does: {_ONE_A_LINE}, and ends with .jsonl", source)
+    if given is None and first.startswith("#"):
+        raise ConfigurationError(f"the header begins with #{_COMMENT}", source)
     limit, usual = current_limits().cell_characters, csv.field_size_limit()  # one for all of Python's readers of CSV
     try:
         reader: Reader | _Words
@@ -116,6 +124,7 @@ def _rows(reader: Reader | _Words, line_of: array[int], width: int, source: str)
             cells += [""] * (width - len(cells))
         if len(cells) != width:
             hint = "; a path with spaces needs another separator" if isinstance(reader, _Words) else ""
+            hint = _COMMENT if cells[0].startswith("#") else hint
             raise ConfigurationError(f"line {reader.line_num}: {len(cells)} values, header of {width}{hint}", source)
         line_of.append(reader.line_num)
         yield cells

@@ -44,6 +44,9 @@ class Clip(FramesByRole):
     roles: Roles | None = None
     _target_times: npt.NDArray[np.float32] | None = None
 
+    def __len__(self) -> int:
+        return len(self.frame_numbers)
+
     if not TYPE_CHECKING:  # type checkers tell of it by themselves
 
         def __getitem__(self, frame: object) -> NoReturn:

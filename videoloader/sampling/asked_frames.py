@@ -20,6 +20,9 @@ from videoloader.sampling.mode import FrameMode
 from videoloader.sampling.sampled_video import AllFrames
 from videoloader.sampling.screen_time import screen_time, told_span
 
+# Of one clip: more fill any memory with their numbers alone.
+_MOST_FRAMES = 1 << 24
+
 
 def asked_frames(asked: Any, count: int, source: str) -> tuple[npt.NDArray[np.int64], bool]:
     """Return the frames that ``video[asked]`` means.
@@ -92,7 +95,10 @@ def frames_between(index: VideoIndex, start: Time, stop: Time, fps: Time | None 
         raise ConfigurationError(f"stop must be after start, got start={start!r}, stop={stop!r}")
     if fps is not None:
         base = index.stream.time_base
-        return AtRate(fps, ceil((end - begin) * base * exact_rate(fps)), start=(begin - int(index.clock[0])) * base)
+        length = ceil((end - begin) * base * exact_rate(fps))
+        if length > _MOST_FRAMES:
+            raise ConfigurationError(f"fps={fps} gives {length} frames of {asked}, more than {_MOST_FRAMES}")
+        return AtRate(fps, length, start=(begin - int(index.clock[0])) * base)
     first, after = first_at_or_after(index, [ceil(begin), ceil(end)]).tolist()
     if first == after:
         raise FrameRangeError(f"no frame's time lies in [{start}, {stop}) s: take a longer span, or fps=", index.source)

@@ -8,8 +8,17 @@ from typing import Any
 from videoloader.errors import check_flag, check_integer, check_positive_or_none
 from videoloader.sampling.columns import check_pad
 
+# More frames fill any memory with their numbers alone.
+_MOST = 1 << 24
+
+
+def _check_count(name: str, value: Any) -> None:
+    check_integer(name, value)
+    check_integer(name, value, 1, _MOST)
+
+
 _CHECKS: dict[str, Callable[[str, Any], object]] = {
-    "int": check_integer,
+    "int": _check_count,
     "int | None": lambda name, value: check_positive_or_none(**{name: value}),
     "bool": check_flag,
     "Pad": lambda name, value: check_pad(value),

@@ -11,7 +11,15 @@ import numpy.typing as npt
 
 from videoloader import padding
 from videoloader.error_notes import note
-from videoloader.errors import ArgumentError, FrameRangeError, check_integer, check_uint64, no_method, wrong_result
+from videoloader.errors import (
+    ArgumentError,
+    ConfigurationError,
+    FrameRangeError,
+    check_integer,
+    check_uint64,
+    no_method,
+    wrong_result,
+)
 from videoloader.sampling.columns import PadColumn, pad_of
 from videoloader.sampling.frame_list import FrameList
 from videoloader.sampling.integers import several_integers, shortened
@@ -178,6 +186,8 @@ def padded(
     mode: FrameMode, video: SampledVideo, chosen: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """Frame numbers and mask of ``clip_frames``, of the frames that were chosen."""
+    if mode.pad is None:
+        raise ConfigurationError(f'{type(mode).__name__} lacks a way to pad: write pad = "edge" in the class')
     with note(IN_MODE, mode):
         numbers, mask = padding.pad(chosen, video.first, video.stop, pad_of(mode.pad, video))
         if not len(numbers) or len(numbers) < len(chosen):  # padding by "none" drops what lies outside

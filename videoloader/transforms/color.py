@@ -18,7 +18,7 @@ import numpy as np
 
 from videoloader.errors import check_probability
 from videoloader.transforms import color_operations as to
-from videoloader.transforms.curves import Range, check_range, draw_range
+from videoloader.transforms.curves import Range, check_factor, check_range, draw_range
 from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform, checked
 
 
@@ -26,7 +26,7 @@ from videoloader.transforms.operations import ClipInfo, Operation, PixelTransfor
 class ByFactor(PixelTransform):
     """A change by a factor of at least 0; 1 changes nothing."""
 
-    factor: Range = field(metadata=checked(check_range, 0))
+    factor: Range = field(metadata=checked(check_factor))
 
 
 @dataclass(frozen=True)
@@ -139,9 +139,9 @@ class ColorJitter(PixelTransform):
             >>> transforms = [RandomApply(ColorJitter(0.8, 0.8, 0.8, 0.2), p=0.8), RandomGrayscale(0.2)]
     """
 
-    brightness: Range = field(default=0, metadata=checked(check_range, 0))
-    contrast: Range = field(default=0, metadata=checked(check_range, 0))
-    saturation: Range = field(default=0, metadata=checked(check_range, 0))
+    brightness: Range = field(default=0, metadata=checked(check_factor))
+    contrast: Range = field(default=0, metadata=checked(check_factor))
+    saturation: Range = field(default=0, metadata=checked(check_factor))
     hue: Range = 0
     _: KW_ONLY
     per_frame: bool = False

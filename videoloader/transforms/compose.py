@@ -170,7 +170,7 @@ class Compose:
     def _checked(self, frames: torch.Tensor) -> tuple[torch.Tensor, OutputSpec]:
         """The frames as uint8[B, T, 3, H, W], and what is given out."""
         if not isinstance(frames, torch.Tensor):
-            instead = "torch.from_numpy takes an array"
+            instead = "torch.from_numpy takes an array, and video.read has transforms="
             if isinstance(frames, list | tuple):
                 instead = "torch.stack makes one of several tensors"
             elif isinstance(getattr(frames, "frames", None), torch.Tensor):

@@ -124,6 +124,10 @@ class RandomWalk(_Between):
         return values
 
 
+# A picture multiplied by more is hardly one.
+_LARGEST_FACTOR = 10
+
+
 def check_range(name: str, value: Range, low: float = -math.inf, high: float = math.inf) -> None:
     """Refuse a parameter from which no value can be drawn, or that leaves its bounds.
 
@@ -156,6 +160,13 @@ def check_pixel_range(name: str, value: Range, low: float = -math.inf, high: flo
     ends = _bounds(value)
     if max(map(abs, ends)) <= 1 and any(end % 1 for end in ends):
         warn_user(f"{name} is in pixel values of 0 … 255, got {value!r}: multiply it by 255 if it is a share of 1")
+
+
+def check_factor(name: str, value: Range) -> None:
+    """``check_range`` of a factor of at least 0, with a warning where it looks like a difference of pixel values."""
+    check_range(name, value, 0)
+    if max(_bounds(value)) > _LARGEST_FACTOR:
+        warn_user(f"{name} is a factor, not a difference of pixel values: 1.2 is a fifth more, got {value!r}")
 
 
 def draw_range(value: Range, rng: np.random.Generator, frames: int) -> Values:

@@ -8,7 +8,8 @@ import reprlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from functools import partial
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ import torch
 
 from videoloader.error_notes import note_rows
 from videoloader.errors import ArgumentError, ConfigurationError, check_choice, warn_user
+from videoloader.foreign_randomness import told_if_foreign
 from videoloader.transforms.engines.parts import to_pixels
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform
 
@@ -23,6 +25,7 @@ View: TypeAlias = Literal["clip", "batch", "frames"]
 Values: TypeAlias = Literal["uint8", "float"]
 Per: TypeAlias = Literal["clip", "batch"]
 Frames: TypeAlias = npt.NDArray[np.uint8]
+_F = TypeVar("_F")
 # Calls of a module whose floats are looked at: a wrong scale shows in the first ones, and looking waits for a GPU.
 _CHECKED_CALLS = 4
 # How far beyond [0, 1] rounding may lead.
@@ -68,6 +71,7 @@ class Module(PixelTransform):
     view: View | None = field(default=None, kw_only=True)
     values: Values | None = field(default=None, kw_only=True)
     _checks_left: int = field(default=_CHECKED_CALLS, init=False, repr=False)
+    _watches_left: bool = field(default=True, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not callable(self.module):
@@ -185,8 +189,11 @@ class Module(PixelTransform):
             return self._call(frames, seed)
 
     def _call(self, frames: torch.Tensor, seed: int) -> torch.Tensor:
-        with _seeded(seed, frames.device):
-            result = self.module(frames)
+        def call(frames: torch.Tensor) -> torch.Tensor:
+            with _seeded(seed, frames.device):
+                return self.module(frames)
+
+        result = _watched(self, call, frames, frames.clone)
         if not isinstance(result, torch.Tensor) or not result.ndim:
             raise ConfigurationError(f"{self._name} gave {type(result).__name__}, not a tensor of frames")
         return result
@@ -223,6 +230,7 @@ class PythonFunction(PixelTransform):
 
     function: Callable[[Frames, np.random.Generator], Frames]
     per: Per = field(default="clip", kw_only=True)
+    _watches_left: bool = field(default=True, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not callable(self.function):
@@ -264,15 +272,23 @@ class PythonFunction(PixelTransform):
 
     def _call(self, frames: Frames, seeds: Sequence[int], part: int) -> None:
         """Write over the frames of a part what the function makes of them."""
+
+        def call(frames: Frames) -> Frames:
+            return self.function(frames, np.random.default_rng(seeds[part]))
+
         with note_rows([part]) if self.per == "clip" else nullcontext():
-            given = self.function(frames, np.random.default_rng(seeds[part]))
+            given = _watched(self, call, frames, frames.copy)
         result = np.asarray(given)
         if result.shape != frames.shape or result.dtype != np.uint8:
-            name = getattr(self.function, "__name__", type(self.function).__name__)
+            name = self._name
             got = f"{result.dtype} of shape {result.shape}" if result.ndim else reprlib.repr(given)
             raise ConfigurationError(f"{name} gave {got} for uint8 of shape {frames.shape}")
         if result is not frames:
             frames[...] = result
+
+    @property
+    def _name(self) -> str:
+        return getattr(self.function, "__name__", type(self.function).__name__)
 
     def _through_host(self, frames: torch.Tensor, parts: Sequence[torch.Tensor], seeds: Sequence[int]) -> None:
         current = torch.cuda.current_stream(frames.device)
@@ -292,6 +308,19 @@ class PythonFunction(PixelTransform):
             with torch.cuda.stream(up):
                 part.copy_(copy, non_blocking=True)
         current.wait_stream(up)
+
+
+def _are_same(one: object, other: object) -> bool:
+    return bool(torch.as_tensor(one == other).all())
+
+
+def _watched(owner: Module | PythonFunction, call: Callable[[_F], _F], frames: _F, copied: Callable[[], _F]) -> _F:
+    """The result of a user's code on frames; its first call is watched for random numbers from elsewhere."""
+    if not owner._watches_left:
+        return call(frames)
+    object.__setattr__(owner, "_watches_left", False)
+    again = partial(call, copied())
+    return told_if_foreign(owner._name, partial(call, frames), again, _are_same)
 
 
 @contextmanager

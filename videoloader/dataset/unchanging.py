@@ -1,0 +1,53 @@
+"""Sequences that nobody changes: what would change them, or asks for an item that cannot be there, is an error."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
+
+from videoloader.errors import ArgumentError
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Unchanging(Sequence[T_co]):
+    """A sequence of items of one type."""
+
+    # Their type, and the way to look for what others look for.
+    _holds: ClassVar[tuple[type, str]]
+
+    def __contains__(self, item: object) -> bool:
+        return super().__contains__(self._sought(item))
+
+    def index(self, value: Any, start: int = 0, stop: int | None = None) -> int:
+        """The place of the first item that equals this one; see ``list.index``."""
+        for place in range(*slice(start, stop).indices(len(self))):
+            if self[place] == self._sought(value):
+                return place
+        raise ArgumentError(f"there is no {reprlib.repr(value)} among the {len(self)}")
+
+    def count(self, value: Any) -> int:
+        """The number of items that equal this one."""
+        return super().count(self._sought(value))
+
+    def _sought(self, item: object) -> object:
+        kind, instead = self._holds
+        if isinstance(item, kind):
+            return item
+        raise ArgumentError(f"only a {kind.__name__} can be in it, got {reprlib.repr(item)}: {instead}")
+
+    if not TYPE_CHECKING:  # type checkers tell of it by themselves
+
+        def __setitem__(self, place: object, item: object) -> NoReturn:
+            raise ArgumentError(
+                "rows of a data set do not change: make another data set, as VideoDataset([replace(entry, label=0) for "
+                "entry in data]), by dataclasses.replace, or data[rows]"
+            )
+
+        def __delitem__(self, place: object) -> None:
+            self[place] = None
+
+        def __radd__(self, other: object) -> object:
+            # The sum of several begins with 0.
+            return self if type(other) is int and other == 0 else NotImplemented
