@@ -10,7 +10,7 @@ import sys
 from videoloader.attribute_names import no_such_name
 from videoloader.public_names import ModuleFinder, modules_of_names, public_name
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 sys.meta_path.append(ModuleFinder())
 _MODULES = modules_of_names(__file__)
