@@ -182,7 +182,8 @@ def test_errors_are_those_of_rows_one_by_one(
     for on_error in ("skip", "replace"):
         with pytest.warns(vl.VideoLoaderWarning, match="clips of 2 files cannot be made"):
             assert_same(data, shuffle=False, on_error=on_error)
-    assert by_columns == [4] * 4
+    # The last batch, in which all is well, may be made before the first one's error is raised.
+    assert by_columns in ([4] * 4, [4] * 5)
 
 
 def test_an_error_of_the_engines_falls_upon_each_file_by_itself(
