@@ -168,7 +168,7 @@ def make_images(
     coming = deque((each, [as_planes(there, layout) for there in islice(rest, views)]) for each in wanted)
     made: list[MadeImage] = []
     while coming:
-        # Python between two calls of a decoder takes several times as long as in one go: see ``ClipReader``.
+        # Python between two calls of a decoder takes several times as long: see ``_many_at_once`` in ``engines.py``.
         read: list[_ReadImage | MadeImage] = []
         size = 0
         while coming and size < _MOST_PIXELS:

@@ -28,8 +28,7 @@ _CLIPS_OF_A_VIDEO = 4
 class ClipCost:
     """The packets decoded for each different frame that a mode's clips want.
 
-    These are upper bounds: reading the packets may show more that can be left out (``docs/architecture.md``, "The
-    plan").
+    These are upper bounds: reading the packets may show more that can be left out (``docs/architecture/decoding.md``).
 
     Attributes:
         mode: frame mode. The mode that chooses the clips.
