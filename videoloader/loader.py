@@ -38,7 +38,7 @@ from videoloader.errors import (
 )
 from videoloader.indexing import IndexStore
 from videoloader.order.by_column import ByColumn
-from videoloader.order.clip_table import build_clip_table
+from videoloader.order.clip_table import build_clip_table, taken_as_images
 from videoloader.order.epoch import Dealing, EpochPlan, Epochs
 from videoloader.order.ranks import shard_of, tell_of_later_ranks
 from videoloader.order.sharding import LastBatch
@@ -114,12 +114,12 @@ class VideoLoader(OneLoop):
             queue; the pixels are the same. JPEG files then go to the GPU's JPEG engines where nvJPEG is installed.
         cpu_workers: int, default half of the cores that this process may use, shared with the other processes of the
             machine (``LOCAL_WORLD_SIZE``). The threads that decode beside NVDEC with ``decode="auto"``.
-        num_processes: int, default on Linux one for each of more than four threads, and beside a GPU two fewer than
-            there are cores at most; else 0. The processes that decode clips on the CPU for these threads, or read image
-            files for a GPU's engines, at most one for each thread, so that they do not wait for Python's lock. Each
-            takes some 200 MB. They start one by one when there is work, need no ``if __name__ == "__main__":``, and run
-            no code of yours; if one dies over a clip, that clip is a DecodeError. The threads read remote videos
-            themselves.
+        num_processes: int, default on Linux one for each of more than four threads, or of several threads that load
+            image files on the CPU, and beside a GPU two fewer than there are cores at most; else 0. The processes that
+            decode clips on the CPU for these threads, or read image files for a GPU's engines, at most one for each
+            thread, so that they do not wait for Python's lock. Each takes some 200 MB. They start one by one when there
+            is work, need no ``if __name__ == "__main__":``, and run no code of yours; if one dies over a clip, that
+            clip is a DecodeError. The threads read remote videos themselves.
         prefetch: int, default enough for two clips a thread, or for four in the orders below; of image files on a GPU,
             for two lists of 64 a process. The batches that are being made while one is used. In the order of the data
             set and with ``ShuffleVideos`` half of them are planned at once, and a GOP that several of those need is
@@ -230,7 +230,8 @@ class VideoLoader(OneLoop):
         self._shard_found = shard_id is None
         numbers = num_workers, cpu_workers, num_processes
         on = resolve_device(device)
-        super().__init__(on, plan, layout, collate, decode, gop_cache, *numbers, on_error, on_corrupt)
+        images = index is None and bool(taken_as_images(dataset, mode).all())
+        super().__init__(on, plan, layout, collate, decode, gop_cache, *numbers, on_error, on_corrupt, images=images)
         threads = self._workers.num_workers + self._workers.cpu_workers
         self._prefetch, self._planned_at_once = how_far_ahead(threads, batch_size, order, prefetch)
         table = build_clip_table(
@@ -242,7 +243,7 @@ class VideoLoader(OneLoop):
             on_indexed=on_indexed,
             open_images=False,
         )
-        if self._maker.takes_listed and table.ranges.unopened.all():
+        if self._maker.for_engines and table.ranges.unopened.all():
             each = self._workers.num_processes, batch_size, order, prefetch, FILES_OF_JOB
             self._prefetch, self._planned_at_once = how_far_ahead(*each)
         self._account = LoaderAccount(table.unreadable, expects_padding=collate == "pad")

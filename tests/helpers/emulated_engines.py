@@ -90,15 +90,5 @@ def emulate(monkeypatch: pytest.MonkeyPatch) -> EmulatedEngines:
     engines = EmulatedEngines()
     monkeypatch.setattr(image_rows, "engine_files_of", lambda device: engines)
     monkeypatch.setattr(image_rows, "_by_engines", lambda reader, decode: True)
-    plain = BatchMaker.takes_listed.fget
-    assert plain is not None
-
-    def takes(self: BatchMaker) -> bool:
-        device, self._device = self._device, torch.device("cuda")
-        try:
-            return plain(self)
-        finally:
-            self._device = device
-
-    monkeypatch.setattr(BatchMaker, "takes_listed", property(takes))
+    monkeypatch.setattr(BatchMaker, "for_engines", property(lambda maker: maker.takes_listed))
     return engines

@@ -236,6 +236,18 @@ def test_a_gpu_loader_keeps_two_cores_from_its_processes(
     assert workers(17, 0).num_processes == processes
 
 
+@pytest.mark.parametrize(
+    ("num_workers", "images", "processes"), [(1, True, 0), (2, True, 2), (2, False, 0), (4, False, 0), (5, False, 5)]
+)
+def test_several_threads_that_load_images_have_processes(
+    monkeypatch: pytest.MonkeyPatch, num_workers: int, images: bool, processes: int
+) -> None:
+    monkeypatch.setattr(videoloader.reading.workers, "can_share", lambda: True)
+    pool = DecodeWorkers(torch.device("cpu"), num_workers=num_workers, images=images)
+    assert pool.num_processes == processes
+    pool.close()
+
+
 def test_no_more_threads_have_work_for_processes_than_there_are_processes(
     nvdec_only_h264: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

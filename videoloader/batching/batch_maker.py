@@ -156,9 +156,14 @@ class BatchMaker:
 
     @property
     def takes_listed(self) -> bool:
-        """Whether processes prepare files for a GPU's engines, and nothing is done to the clips after that."""
+        """Whether processes make image files, or prepare them, and nothing is done to the clips after that."""
         plain = self._transforms.fused and not self._transforms.modules and self._transforms.mixing is None
-        return plain and self._device.type == "cuda" and self._workers.num_processes > 0
+        return plain and self._workers.num_processes > 0
+
+    @property
+    def for_engines(self) -> bool:
+        """Whether processes prepare these files for a GPU's engines."""
+        return self.takes_listed and self._device.type == "cuda"
 
     def _arrange(self, plan: BatchPlan, unreadable: list[tuple[PlannedClip, str]], token: CancelToken) -> DecodingBatch:
         """Plan a batch and allocate its memory."""
@@ -180,7 +185,8 @@ class BatchMaker:
             more = self._memory.layout, token, self._on_corrupt, self._is_raised
             if batch.listed is not None:
                 assert batch.stacked is not None
-                batch.jobs, batch.parts = submit_listed(self._workers, batch.listed, batch.stacked, *more)
+                given = batch.listed, batch.stacked, self.for_engines
+                batch.jobs, batch.parts = submit_listed(self._workers, *given, *more)
             else:
                 batch.jobs += submit_images(self._workers, theirs, *more)
             jobs += [job.report for job in batch.jobs]

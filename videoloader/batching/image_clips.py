@@ -31,6 +31,7 @@ from videoloader.indexing.images import image_of_a_pixel
 from videoloader.indexing.index import Times
 from videoloader.indexing.one_image import read_image
 from videoloader.indexing.sources.patience import cancellable
+from videoloader.indexing.sources.remote_reads import NO_READS
 from videoloader.order.clip_table import EntryFrames, SameIndex
 from videoloader.packets.decode_plan import DecodePlan, plan_frames
 from videoloader.padding import CONSTANT_FRAME
@@ -254,18 +255,73 @@ def prepare_images(
         else:
             files.append(file)
             views += read.views
+    return PreparedImages(others, list_files(files, memory[0]), _by_columns(views))
+
+
+def _by_columns(views: Sequence[PlannedClip | MadeView]) -> PreparedViews:
     drawn = [view.drawn for view in views]
-    return PreparedImages(
-        others,
-        list_files(files, memory[0]),
-        PreparedViews(
-            np.array([view.frame_numbers[0] for view in views], np.int64),
-            np.array([view.mask[0] for view in views], np.bool_),
-            np.array([picture_box(view.geometry) for view in drawn], np.int64).reshape(-1, 4),
-            source_matrices(drawn).reshape(-1, 3, 3),
-            pickle.dumps(drawn, pickle.HIGHEST_PROTOCOL),
-        ),
+    return PreparedViews(
+        np.array([view.frame_numbers[0] for view in views], np.int64),
+        np.array([view.mask[0] for view in views], np.bool_),
+        np.array([picture_box(view.geometry) for view in drawn], np.int64).reshape(-1, 4),
+        source_matrices(drawn).reshape(-1, 3, 3),
+        pickle.dumps(drawn, pickle.HIGHEST_PROTOCOL),
     )
+
+
+class MadeColumns(NamedTuple):
+    """Clips of image files that were made together, by columns.
+
+    Attributes:
+        others: the clips that need objects, by their place: those with an error, damage, or frames of another shape.
+        views: views of the other clips, one after the other.
+        report: one report of their decoding.
+    """
+
+    others: dict[int, MadeImage]
+    views: PreparedViews
+    report: ClipsReport
+
+
+def make_columns(
+    wanted: WantedImages,
+    layout: Layout,
+    reader: Reader,
+    rule: DrawRule,
+    frames: Sequence[torch.Tensor],
+    token: CancelToken,
+) -> MadeColumns:
+    """``make_images`` for clips of a single frame.
+
+    Args:
+        wanted, layout, reader, rule, token: as in ``make_images``.
+        frames: one tensor, with a row for each view.
+
+    Raises:
+        ReadCancelled, ConfigurationError: as in ``make_images``.
+    """
+    images = make_images(wanted, layout, reader, rule, list(frames[0]), token)
+    others: dict[int, MadeImage] = {}
+    views: list[MadeView] = []
+    reports: list[ClipsReport] = []
+    for at, image in enumerate(images):
+        if image.report is None or image.report.corrupt_frames:
+            others[at] = image
+        else:
+            views += image.views
+            reports.append(image.report)
+    return MadeColumns(others, _by_columns(views), joined_reports(reports))
+
+
+def joined_reports(reports: Sequence[ClipsReport]) -> ClipsReport:
+    """One report for what several tell of."""
+    packets, frames, corrupt, seconds = (
+        sum([getattr(each, name) for each in reports]) for name in ("packets", "frames", "corrupt_frames", "seconds")
+    )
+    ready = [event for each in reports for event in each.ready]
+    by_gpu = any(each.by_gpu for each in reports)
+    remote = sum((each.remote for each in reports), NO_READS)
+    return ClipsReport(packets, frames, corrupt, SEEN, (), ready, seconds, by_gpu, remote)
 
 
 class _ReadImage(NamedTuple):

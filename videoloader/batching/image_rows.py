@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,11 @@ import torch
 from videoloader.batching.clip_plan import UNREADABLE, BatchRow, DrawRule, PlannedClip, Undrawn
 from videoloader.batching.image_clips import (
     SEEN,
+    MadeColumns,
     MadeImage,
-    PreparedViews,
     WantedImages,
+    joined_reports,
+    make_columns,
     make_images,
     prepare_images,
     show_view,
@@ -33,7 +35,6 @@ from videoloader.convert import Layout
 from videoloader.decoding import Decode
 from videoloader.decoding.jpeg_engine import why_not_jpeg_engine
 from videoloader.errors import DecodeError
-from videoloader.indexing.sources.remote_reads import NO_READS
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.corrupt_frames import OnCorrupt, tell_of_corrupt
@@ -74,7 +75,7 @@ def submit_images(
             clips.append([])
         clips[-1].append(row)
     jobs = []
-    together = max(min(-(-len(clips) // max(workers.num_workers, 1)), _MOST_FILES), 1)
+    together = _together(workers, len(clips))
     for first in range(0, len(clips), together):
         some = clips[first : first + together]
         make = partial(_make_rows, some, layout, token, on_corrupt, raises)
@@ -84,28 +85,36 @@ def submit_images(
     return jobs
 
 
+def _together(workers: DecodeWorkers, count: int) -> int:
+    """The number of files for each job, so that all workers have a part of so many."""
+    return max(min(-(-count // max(workers.num_workers, 1)), _MOST_FILES), 1)
+
+
 def submit_listed(
     workers: DecodeWorkers,
     listed: ListedClips,
     stacked: torch.Tensor,
+    for_engines: bool,
     layout: Layout,
     token: CancelToken,
     on_corrupt: OnCorrupt,
     raises: Callable[[BaseException], bool],
 ) -> tuple[list[SubmittedJob], list[ListedRows]]:
-    """Have listed clips made by the GPU's JPEG engines, as far as they can.
+    """Have listed clips made by processes, and by the GPU's JPEG engines where there are some, as far as they can.
 
     Args:
         workers, layout, token, on_corrupt, raises: as in ``submit_images``.
         listed: the clips.
         stacked: memory of the batch, a row for each view.
+        for_engines: whether the GPU's engines make them.
 
     Returns:
         The jobs, whose rows are known when they are done, and what each makes.
     """
     jobs, parts, count = [], [], len(listed.clips)
-    for first in range(0, count, FILES_OF_JOB):
-        stop = min(first + FILES_OF_JOB, count)
+    together = FILES_OF_JOB if for_engines else _together(workers, count)
+    for first in range(0, count, together):
+        stop = min(first + together, count)
         rows = ListedRows(listed.part(first, stop), stacked[first * listed.views : stop * listed.views], layout)
         make = partial(_make_listed, rows, token, on_corrupt, raises)
         jobs.append(SubmittedJob(workers.submit(make, SEEN, stop - first, in_process=True), rows.left))
@@ -124,16 +133,19 @@ def _make_listed(
 ) -> ClipsReport:
     wanted, rule = rows.listed.wanted, rows.listed.rule
     local, process = _readers(reader)
-    done = None
+    done: MadeColumns | None = None
     # Beside processes: what this one would have to do for each picture costs more than objects.
-    if process is not None and _by_engines(local, decode):
+    if process is not None:
         with suppress(*UNREADABLE):  # then it is told of each by itself
-            done = _make_by_engines(wanted, rows.layout, process, local, rule, rows.frames, token, decode)
+            if _by_engines(local, decode):
+                done = _make_by_engines(wanted, rows.layout, process, local, rule, rows.frames, token, decode)
+            elif local.device.type == "cpu":
+                done = process.do(partial(make_columns, wanted, rows.layout), rule, [rows.frames], token)
     if done is None:
         return _make_rows(rows.leave(range(len(wanted))), rows.layout, token, on_corrupt, raises, reader, decode)
     rows.views = done.views
     left = rows.leave(done.others) if done.others else []
-    return _joined([done.report, *_settle(left, list(done.others.values()), on_corrupt, raises)])
+    return joined_reports([done.report, *_settle(left, list(done.others.values()), on_corrupt, raises)])
 
 
 def _make_rows(
@@ -145,7 +157,7 @@ def _make_rows(
     reader: Reader,
     decode: Decode,
 ) -> ClipsReport:
-    return _joined(_settle(clips, _make(clips, layout, token, reader, decode), on_corrupt, raises))
+    return joined_reports(_settle(clips, _make(clips, layout, token, reader, decode), on_corrupt, raises))
 
 
 def _settle(
@@ -177,16 +189,6 @@ def _damage(rows: Sequence[BatchRow], made: MadeImage, on_corrupt: OnCorrupt) ->
         except DecodeError as error:
             return error
     return None
-
-
-def _joined(reports: Sequence[ClipsReport]) -> ClipsReport:
-    packets, frames, corrupt, seconds = (
-        sum([getattr(each, name) for each in reports]) for name in ("packets", "frames", "corrupt_frames", "seconds")
-    )
-    ready = [event for each in reports for event in each.ready]
-    by_gpu = any(each.by_gpu for each in reports)
-    remote = sum((each.remote for each in reports), NO_READS)
-    return ClipsReport(packets, frames, corrupt, SEEN, (), ready, seconds, by_gpu, remote)
 
 
 def _readers(reader: Reader) -> tuple[ClipReader, ProcessReader | None]:
@@ -238,20 +240,6 @@ def _carry_out(
     return work(local, rule, frames, token) if done is None else done
 
 
-class _EngineImages(NamedTuple):
-    """Clips of which a GPU's JPEG engines made some.
-
-    Attributes:
-        views: the views of these, by columns.
-        report: the report of their decoding.
-        others: the other clips, by their place, which were made file by file.
-    """
-
-    views: PreparedViews
-    report: ClipsReport
-    others: dict[int, MadeImage]
-
-
 def _make_by_engines(
     wanted: WantedImages,
     layout: Layout,
@@ -261,7 +249,7 @@ def _make_by_engines(
     frames: Sequence[torch.Tensor] | torch.Tensor,
     token: CancelToken,
     decode: Decode,
-) -> _EngineImages:
+) -> MadeColumns:
     """Have a GPU's JPEG engines make what they can of some clips, all at once; the rest is made file by file."""
     count, views = len(wanted), len(frames) // len(wanted)
     engines = engine_files_of(local.device)
@@ -283,7 +271,7 @@ def _make_by_engines(
         if other is None:
             (other,) = make_images(wanted.at(at), layout, local, rule, memory_of_one, token, decode)
         others[at] = other
-    return _EngineImages(made, report, others)
+    return MadeColumns(others, made, report)
 
 
 def _slots(frames: Sequence[torch.Tensor] | torch.Tensor, places: npt.NDArray[np.int64]) -> Slots:

@@ -33,6 +33,7 @@ class OneLoop:
         layout, collate, decode, gop_cache: the loader's arguments.
         num_workers, cpu_workers, num_processes: those of them that say how many decode.
         on_error, on_corrupt: the remedies for clips that cannot be made.
+        images: whether all clips are of image files.
 
     Raises:
         ConfigurationError: an argument has no such value.
@@ -54,6 +55,8 @@ class OneLoop:
         num_processes: int | None,
         on_error: OnError,
         on_corrupt: OnCorrupt,
+        *,
+        images: bool = False,
     ) -> None:
         check_choice("layout", layout, get_args(Layout))
         check_choice("decode", decode, get_args(Decode))
@@ -63,7 +66,7 @@ class OneLoop:
         self.device, self._collate = device, collate
         numbers = {"num_workers": num_workers, "cpu_workers": cpu_workers, "num_processes": num_processes}
         # Kept from epoch to epoch, since its threads own open decoders.
-        self._workers = DecodeWorkers(device, decode=decode, **numbers)
+        self._workers = DecodeWorkers(device, decode=decode, images=images, **numbers)
         cache = FrameCache(gop_cache) if gop_cache else None
         self._maker = BatchMaker(
             self._workers, plan, layout, device, cache=cache, on_error=on_error, on_corrupt=on_corrupt

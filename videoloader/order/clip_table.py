@@ -252,7 +252,8 @@ def build_clip_table(
         NotIndexedError: a video is not in the store.
     """
     if store is None:
-        unopened, known = _taken_as_listed(dataset, mode, open_images), None
+        unopened = np.zeros(len(dataset), np.bool_) if open_images else taken_as_images(dataset, mode)
+        known = None
         ranges, errors = _index_all(dataset, mode, unopened, workers, skip_unreadable, on_indexed)
     else:
         opened = store if isinstance(store, IndexStore) else IndexStore(store)
@@ -311,10 +312,10 @@ def entry_frames(dataset: VideoDataset, ranges: FrameRanges, videos: npt.NDArray
     ]
 
 
-def _taken_as_listed(dataset: VideoDataset, mode: FrameMode, open_images: bool) -> npt.NDArray[np.bool_]:
+def taken_as_images(dataset: VideoDataset, mode: FrameMode) -> npt.NDArray[np.bool_]:
     """bool[N]: the rows that are taken for image files, of one frame each, without a look at them."""
     table, one = dataset.table, np.ones(1, np.int64)
-    if open_images or not isinstance(mode, CountsByLength) or mode.clips_by_length(one) is None:
+    if not isinstance(mode, CountsByLength) or mode.clips_by_length(one) is None:
         return np.zeros(len(table), np.bool_)
     # A pattern stands for the files of a folder.
     listed = table.path.end_with(IMAGE_ENDINGS) & ~table.path.hold("*") & ~table.path.hold("?")

@@ -35,8 +35,8 @@ Reader: TypeAlias = ClipReader | ProcessReader
 _NEWEST = 0.1
 # Pixels that a JPEG engine decodes in about the time of Python's part of an image (H200).
 _JPEG_PIXELS = 1 << 19
-# Threads that decode small videos in one process without waiting much for Python's lock.
-_MOST_THREADS_ALONE = 4
+# Threads that decode small videos, or images, in one process without waiting much for Python's lock.
+_MOST_THREADS_ALONE, _MOST_THREADS_FOR_IMAGES = 4, 1
 # Cores of a GPU loader that no process of its own keeps busy.
 _CORES_FOR_OWNER = 2
 # Seconds. Long enough that another thread wakes up and takes Python's lock.
@@ -84,8 +84,9 @@ class DecodeWorkers:
         cpu_workers: threads that decode beside NVDEC, with ``decode="auto"``; without a number half of the cores that
             this process may use, divided likewise. None beside 0 others.
         num_processes: processes that decode on the CPU for these threads, or, where the device is a GPU, read image
-            files for its engines; see ``ReaderProcesses``. Without a number one for each of more than four threads, and
-            on a GPU two fewer than there are cores at most.
+            files for its engines; see ``ReaderProcesses``. Without a number one for each of more than four threads, of
+            several threads on the CPU that decode ``images``, and on a GPU two fewer than there are cores at most.
+        images: whether all jobs are about image files.
 
     Attributes:
         num_workers, cpu_workers, num_processes: numbers in use.
@@ -103,6 +104,7 @@ class DecodeWorkers:
         num_workers: int | None = None,
         cpu_workers: int | None = None,
         num_processes: int | None = None,
+        images: bool = False,
     ) -> None:
         if decode == "nvdec" and device.type != "cuda":
             raise ConfigurationError(f"decode is 'nvdec', but the device is {str(device)!r}")
@@ -119,11 +121,13 @@ class DecodeWorkers:
         self.cpu_workers = cpu_workers if num_workers and uses_nvdec and decode == "auto" else 0
         possible = can_share() and bool(sys.executable)
         if num_processes is None:
-            wanted = num_workers
+            wanted, alone = num_workers, _MOST_THREADS_ALONE
             if device.type == "cuda":
                 # Its own threads hold Python's lock: where the system takes their core away, all others wait.
                 wanted = min(wanted, cores // _local_processes() - _CORES_FOR_OWNER)
-            num_processes = wanted if possible and wanted > _MOST_THREADS_ALONE else 0
+            elif images:
+                alone = _MOST_THREADS_FOR_IMAGES
+            num_processes = wanted if possible and wanted > alone else 0
         check_integer("num_processes", num_processes, 0)
         if num_processes and not possible:
             raise ConfigurationError(f"num_processes is {num_processes}, but processes decode on Linux only: write 0")
