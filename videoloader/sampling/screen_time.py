@@ -9,7 +9,7 @@ from videoloader.sampling.sampled_video import SampledVideo
 
 
 def screen_time(video: SampledVideo) -> tuple[int, int]:
-    """The times at which the range's first frame appears and its last one disappears, on the clock, in units."""
+    """The times at which the range's first frame appears and its last one disappears, in units of the clock."""
     index = video.index
     pts = index.clock
     start = int(pts[video.first])
@@ -24,7 +24,7 @@ def screen_time(video: SampledVideo) -> tuple[int, int]:
 
 
 def told_span(video: SampledVideo) -> str:
-    """The range's time on screen, for messages: ``0–2.4 s (pts 1.4–3.8)``, with pts where they differ."""
+    """The range's time on screen, for messages: ``0–2.4 s (pts 1.4–3.8)``, with pts added where they differ."""
     index = video.index
     begin, end = screen_time(video)
     zeros = [index.with_times(times).zero for times in ("start", "pts")]
