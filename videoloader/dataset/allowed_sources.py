@@ -1,4 +1,4 @@
-"""The sources that rows of a table may name: tables are passed on, and a cell can name any file or server."""
+"""Checks the sources that rows of a table name, since a table from elsewhere could name any file or server."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _TOLD = 3
 
 
 def check_sources(paths: Iterable[str], sources: Sources, root: str, where: Callable[[int], str]) -> None:
-    """Raise ConfigurationError where rows name a source that is not allowed; the message tells the first of them.
+    """Raise ConfigurationError if a row names a source that is not allowed; the message names the first such row.
 
-    Links are followed to where they lead. For a member of an archive, the archive counts; for a folder of images, all
-    that is linked from it, and its list of times. The check sees things as they are now.
+    Links are followed. For a member of an archive, the archive is checked; for a folder of images, everything linked
+    from it and its list of times. The check holds only for the file system as it is now.
 
     Args:
         paths: paths of the rows.
         sources: ``"any"``, ``"local"``, or ``"inside root"``.
         root: folder that must hold all sources with ``"inside root"``.
-        where: tells the place of a row in its table.
+        where: gives the place of a row in its table, for messages.
     """
     check_choice("sources", sources, ("any", "local", "inside root"))
     if sources == "any":
@@ -47,13 +47,13 @@ def check_sources(paths: Iterable[str], sources: Sources, root: str, where: Call
 
 
 def _refusal(path: str, root: str | None, places: _RealPlaces) -> str:
-    """The reason why a row may not name this; empty where it may."""
+    """The reason why a row may not name this path; empty where it may."""
     try:
         found = local_places(path)
         if found is None:
             return "is opened by fsspec"
         outside = [place for each in found if root is not None and not _is_in(place := places.find(each), root)]
-    except (SourceError, ValueError, OSError) as error:  # a zero byte, a folder that nobody may read
+    except (SourceError, ValueError, OSError) as error:  # for example a zero byte, or a folder that may not be read
         return f"cannot be looked at ({error})"
     return f"leads to {outside[0]!r}" if outside else ""
 
@@ -63,7 +63,7 @@ def _is_in(place: str, root: str) -> bool:
 
 
 class _RealPlaces:
-    """The real places of paths, without asking anew for folders that many videos lie in."""
+    """Resolves paths, and caches the folders that many videos share."""
 
     def __init__(self) -> None:
         self._folders: dict[str, str] = {}
