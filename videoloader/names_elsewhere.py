@@ -137,7 +137,7 @@ _OURS, _SAID = _by_name(_SYNONYMS.split(";")), _by_name(_INSTEAD.strip().splitli
 
 
 def meant(given: str, known: Collection[str], places: Collection[str] | None = None, of: str = "") -> str | None:
-    """What to write in place of a name from another library; None where nothing here corresponds to it.
+    """Advice on what to write in place of a name from another library; None where nothing here corresponds to it.
 
     Args:
         given: the unknown name.

@@ -1,7 +1,7 @@
-"""Rows that show image files, several of them made by one job.
+"""Makes rows that show image files, several with each job.
 
-Nobody opens the files before. So an image costs the thread that plans batches next to nothing, and where processes
-decode (``ReaderProcesses``), all that is done for it is done there.
+Files are not opened earlier. So an image costs the planning thread almost nothing, and where processes decode
+(``ReaderProcesses``), they do all the work.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from videoloader.reading.own_code import is_own
 from videoloader.reading.reader_processes import ProcessDied, ProcessReader
 from videoloader.reading.workers import DecodeWorkers, Reader
 
-# Files that one job reads at most: to hand a job over costs a tenth of what an image does.
+# The most files of one job: handing a job over costs a tenth of an image.
 _MOST_FILES = 32
-# Files that a GPU's engines get at once: with less, and with more, they give fewer pictures a second.
+# Files that a GPU's engines get at once: fewer or more reduce their throughput.
 FILES_OF_JOB = 64
 T = TypeVar("T")
 
@@ -57,16 +57,17 @@ def submit_images(
     on_corrupt: OnCorrupt,
     raises: Callable[[BaseException], bool],
 ) -> list[SubmittedJob]:
-    """Have the rows of a batch made whose clips are not drawn yet. What they show is settled when their job is done.
+    """Submit the rows of a batch whose clips are not drawn yet; their job draws and decodes them.
 
-    A row whose file cannot be read stays undrawn; one that does not fit into the memory it has says so.
+    A row whose file cannot be read stays undrawn, and a clip that does not fit into its memory sets ``BatchRow.fits``
+    to False.
 
     Args:
         workers: the threads that decode.
         rows: the rows, all views of a clip one after the other.
         layout: layout of the rows' memory.
         token, on_corrupt: as in ``submit_rows``.
-        raises: whether an error ends the job.
+        raises: says whether an error ends the job.
     """
     clips: list[list[BatchRow]] = []
     for row in rows:
@@ -93,7 +94,7 @@ def submit_listed(
     on_corrupt: OnCorrupt,
     raises: Callable[[BaseException], bool],
 ) -> tuple[list[SubmittedJob], list[ListedRows]]:
-    """Have listed clips made by the GPU's JPEG engines, as far as they can.
+    """Submit listed clips to the GPU's JPEG engines, as far as these can decode them.
 
     Args:
         workers, layout, token, on_corrupt, raises: as in ``submit_images``.
@@ -101,7 +102,7 @@ def submit_listed(
         stacked: memory of the batch, a row for each view.
 
     Returns:
-        The jobs, whose rows are known when they are done, and what each makes.
+        The jobs, whose rows are known only when they are done, and the rows that each makes.
     """
     jobs, parts, count = [], [], len(listed.clips)
     for first in range(0, count, FILES_OF_JOB):
@@ -125,9 +126,9 @@ def _make_listed(
     wanted, rule = rows.listed.wanted, rows.listed.rule
     local, process = _readers(reader)
     done = None
-    # Beside processes: what this one would have to do for each picture costs more than objects.
+    # Columns pay off only with other processes: the work per image in this one costs more than row objects.
     if process is not None and _by_engines(local, decode):
-        with suppress(*UNREADABLE):  # then it is told of each by itself
+        with suppress(*UNREADABLE):  # the rows are then made one by one, with an error for each
             done = _make_by_engines(wanted, rows.layout, process, local, rule, rows.frames, token, decode)
     if done is None:
         return _make_rows(rows.leave(range(len(wanted))), rows.layout, token, on_corrupt, raises, reader, decode)
@@ -154,7 +155,7 @@ def _settle(
     on_corrupt: OnCorrupt,
     raises: Callable[[BaseException], bool],
 ) -> list[ClipsReport]:
-    """Let rows show what was made for them: the reports of that, one for all clips that were decoded together."""
+    """Set what rows show to what was made for them; return the reports, one for all clips decoded together."""
     reports: dict[int, ClipsReport] = {}
     for rows, made in zip(clips, images, strict=True):
         error = made.error or _damage(rows, made, on_corrupt)
@@ -169,7 +170,7 @@ def _settle(
 
 
 def _damage(rows: Sequence[BatchRow], made: MadeImage, on_corrupt: OnCorrupt) -> DecodeError | None:
-    """The error that damage in a clip is, after its warning."""
+    """Warn about damage in a clip, or return the error if ``on_corrupt`` makes it one."""
     if made.report is not None and made.report.corrupt_frames:
         damaged = [view.frame_numbers[view.corrupt] for view in made.views if view.corrupt is not None]
         try:
@@ -190,7 +191,7 @@ def _joined(reports: Sequence[ClipsReport]) -> ClipsReport:
 
 
 def _readers(reader: Reader) -> tuple[ClipReader, ProcessReader | None]:
-    """The thread's own reader, and the one of a process, if there are processes."""
+    """The thread's own reader, and that of a process, if there are processes."""
     return (reader.local, reader) if isinstance(reader, ProcessReader) else (reader, None)
 
 
@@ -221,7 +222,7 @@ def _make(
     except ProcessDied as error:
         if len(clips) == 1:
             return [MadeImage([], None, None, DecodeError(error.message, wanted.paths[0]))]
-        # Each by itself: one of them is to blame.
+        # One of the files killed the process: make each by itself.
         return [each for rows in clips for each in _make([rows], layout, token, reader, decode)]
 
 
@@ -233,18 +234,18 @@ def _carry_out(
     frames: Sequence[torch.Tensor],
     token: CancelToken,
 ) -> T:
-    """Have some work done by another process, or here where none can."""
+    """Do some work in another process, or here if no process can."""
     done: T | None = None if process is None else process.do(work, rule, frames, token)
     return work(local, rule, frames, token) if done is None else done
 
 
 class _EngineImages(NamedTuple):
-    """Clips of which a GPU's JPEG engines made some.
+    """Clips, some of which a GPU's JPEG engines made.
 
     Attributes:
-        views: the views of these, by columns.
+        views: the views of these, as columns.
         report: the report of their decoding.
-        others: the other clips, by their place, which were made file by file.
+        others: the other clips, by position, which were made file by file.
     """
 
     views: PreparedViews
@@ -262,11 +263,11 @@ def _make_by_engines(
     token: CancelToken,
     decode: Decode,
 ) -> _EngineImages:
-    """Have a GPU's JPEG engines make what they can of some clips, all at once; the rest is made file by file."""
+    """Let a GPU's JPEG engines make all clips that they can at once; make the rest file by file."""
     count, views = len(wanted), len(frames) // len(wanted)
     engines = engine_files_of(local.device)
     with engines.memory() as memory:
-        # Clips that nobody has opened are all given memory of the same shape.
+        # All clips that were not opened yet have memory of the same shape.
         shapes = [(tuple(each.shape), each.stride()) for each in frames[:views]]
         prepared = _carry_out(partial(prepare_images, wanted, layout, shapes), process, local, rule, [memory], token)
         begin = time.perf_counter()
