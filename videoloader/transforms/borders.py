@@ -103,7 +103,7 @@ class Pad(Sized, _Surrounding):
         position: str, default ``"top_left"``. The position of the picture: ``"top_left"`` or ``"center"``; see
             ``Letterbox``.
 
-        Raises:
+    Raises:
         ConfigurationError: a size is below one, or there is no such mode, colour or position; in use, frames are larger
             than the size.
 
@@ -128,7 +128,7 @@ class PadToMultiple(_Surrounding):
         position: str, default ``"top_left"``. The position of the picture: ``"top_left"`` or ``"center"``; see
             ``Letterbox``.
 
-        Raises:
+    Raises:
         ConfigurationError: a multiple is below one, or there is no such mode, colour or position.
 
     Examples:

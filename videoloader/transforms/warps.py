@@ -46,7 +46,7 @@ class Rotate(WarpStep):
     Raises:
         ConfigurationError: degrees, center or fill are not such values, or there is no such interpolation.
 
-        Examples:
+    Examples:
         >>> transforms = [RandomResizedCrop(224), Rotate((-10, 10)), Normalize()]
     """
 
