@@ -116,12 +116,12 @@ class VideoLoader(OneLoop):
         cpu_workers: int, default half of the cores that this process may use, shared with the other processes of the
             machine (``LOCAL_WORLD_SIZE``). The number of CPU threads that decode alongside NVDEC with
             ``decode="auto"``.
-        num_processes: int, default on Linux one for each of more than four threads, and beside a GPU two fewer than
-            there are cores at most; else 0. The number of processes that decode clips on the CPU for these threads, or
-            read image files for a GPU's engines, at most one for each thread, so that they do not wait for the GIL.
-            Each takes about 200 MB. They start one by one when there is work, need no ``if __name__ == "__main__":``,
-            and run no code of yours; if a clip kills its process, the clip raises DecodeError. The threads read remote
-            videos themselves.
+        num_processes: int, default on Linux with more than four threads, one for each thread, but with a GPU at most
+            two fewer than there are cores; else 0. The number of processes that decode clips on the CPU for these
+            threads, or read image files for a GPU's engines, at most one for each thread, so that they do not wait for
+            the GIL. Each takes about 200 MB. They start one by one when there is work, need no ``if __name__ ==
+            "__main__":``, and run no code of yours; if a clip kills its process, the clip raises DecodeError. The
+            threads read remote videos themselves.
         prefetch: int, default enough for two clips a thread, or for four in the orders named below; for image files on
             a GPU, for two lists of 64 a process. The number of batches prepared ahead while one is used. In data set
             order and with ``ShuffleVideos``, half of them are planned at once, and a GOP that several of those need is

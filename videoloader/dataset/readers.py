@@ -260,7 +260,7 @@ class DatasetReaders(metaclass=TellsOfReaders):
         Raises:
             SourceError, IndexingError: an archive cannot be read, is damaged, or its index file belongs to another one.
             UnsupportedError: a tar archive is compressed.
-            ConfigurationError: there is no video, or the content of a file beside one does not match its name.
+            ConfigurationError: there is no video, or the content of a file next to one does not match its extension.
 
         Examples:
             ``VideoDataset.from_archives("s3://bucket/train-{0000..0099}.tar")``, and for TFRecord features:

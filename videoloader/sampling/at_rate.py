@@ -101,7 +101,7 @@ class AtRate(SavedRepr, CheckedFields):
             return 0
         padded = pad_of(self.pad, video) != "none"
         start, stop = screen_time(video)
-        # The first clip lies before this: its own start with padding, its last output time without.
+        # The first clip must come before this: its start with padding, its last output time without padding.
         room = stop - start - self._offset(video, 0) - (0 if padded else self._span(video))
         if self.step is not None:
             return max(ceil(room / in_units(self.step, video.index.stream.time_base)), 0)

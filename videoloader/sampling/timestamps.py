@@ -45,7 +45,7 @@ class Timestamps(OneClip):
         ConfigurationError: there are no times, one is not a finite number, or another argument is unknown.
 
     Examples:
-        25 frames a second, ``Timestamps([0.05, 0.12])``; 0.05 s lies nearer to 0.04 s than 0.08 s:
+        25 frames a second, ``Timestamps([0.05, 0.12])``; 0.05 s is nearer to 0.04 s than to 0.08 s:
 
             frame     0     1     2     3     4
             seconds   0   0.04  0.08  0.12  0.16
