@@ -1,4 +1,4 @@
-"""Indexes with anything in their fields, and what it means that two are the same."""
+"""Indexes with arbitrary values in their fields, and equality of indexes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Archives and record files of known content, written by their standard."""
+"""Writes archives and record files of known content by their standards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AVI files put together by hand: every way in which writers lay chunks and indexes out."""
+"""Writes AVI files by hand, with every layout of chunks and indexes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing headers bit by bit."""
+"""Writes headers bit by bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Videos whose parameter sets change on the way, or whose pictures are not simply whole frames cut at the right."""
+"""Videos whose parameter sets change midway, or whose pictures are cropped in unusual ways."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether counts may come from a distribution."""
+"""A chi-square test of whether counts may come from a distribution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program that a test starts finds in its environment."""
+"""The environment of programs that tests start."""
 
 from __future__ import annotations
 

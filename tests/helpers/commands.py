@@ -1,4 +1,4 @@
-"""The command ``videoloader``, run in this process or in one of its own."""
+"""Runs the command ``videoloader`` in this process or in a separate one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The corpus of real files: where it is, and what is in it. Read at collection, to make one test a file."""
+"""The corpus of real files, listed at collection so that each file is a test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JPEG engines without a GPU: files are decoded by libavcodec, and converted by native code, by the same plans."""
+"""Emulates JPEG engines without a GPU: libavcodec decodes, and native code converts by the same plans."""
 
 from __future__ import annotations
 

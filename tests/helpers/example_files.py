@@ -1,4 +1,4 @@
-"""The files that examples in the documentation name, and what they leave to the reader."""
+"""The files that examples in the documentation name, and definitions that they leave to the reader."""
 
 from __future__ import annotations
 

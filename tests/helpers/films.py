@@ -1,4 +1,4 @@
-"""Films with pictures and sound that begin at different times."""
+"""Films whose pictures and sound start at different times."""
 
 from __future__ import annotations
 

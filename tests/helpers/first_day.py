@@ -1,4 +1,4 @@
-"""What somebody tries on a first day: a folder of files, objects made of them, and what a good answer is."""
+"""What users try on their first day: files, objects made from them, and what counts as a good answer."""
 
 from __future__ import annotations
 

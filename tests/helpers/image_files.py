@@ -1,4 +1,4 @@
-"""Image files made with Pillow, and what Pillow reads from them."""
+"""Image files made with Pillow, and the pixels that Pillow reads from them."""
 
 from __future__ import annotations
 

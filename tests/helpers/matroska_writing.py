@@ -1,4 +1,4 @@
-"""Matroska files, written element by element."""
+"""Writes Matroska files element by element."""
 
 from __future__ import annotations
 

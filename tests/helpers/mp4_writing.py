@@ -1,4 +1,4 @@
-"""Boxes of an mp4 file, written and replaced."""
+"""Writes and replaces boxes of mp4 files."""
 
 from __future__ import annotations
 

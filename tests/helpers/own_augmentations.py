@@ -1,4 +1,4 @@
-"""Operations of a user's own, made with the decorator."""
+"""Custom operations made with the decorator ``augmentation``."""
 
 from __future__ import annotations
 

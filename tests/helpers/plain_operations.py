@@ -1,4 +1,4 @@
-"""What operations say, carried out one frame and one rule at a time: slow, and written from their words alone."""
+"""A slow reference for operations, one frame and one rule at a time, written only from their definitions."""
 
 from __future__ import annotations
 

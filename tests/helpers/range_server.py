@@ -1,4 +1,4 @@
-"""A web server of this machine that counts what it is asked for, and that can be told to misbehave."""
+"""A local web server that counts requests, and can be told to misbehave."""
 
 from __future__ import annotations
 

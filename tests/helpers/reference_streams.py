@@ -1,4 +1,4 @@
-"""Encoded streams in which pictures refer to each other in all the ways that encoders here can be brought to."""
+"""Encoded streams with every kind of reference between pictures that the encoders here can produce."""
 
 from __future__ import annotations
 

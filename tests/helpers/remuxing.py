@@ -1,4 +1,4 @@
-"""A video's packets written once more, with other bytes or marked otherwise than its encoder did."""
+"""Rewrites a video's packets with other bytes or other flags than the encoder's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Videos that do not exist, as frame modes see them."""
+"""Synthetic videos as frame modes see them."""
 
 from __future__ import annotations
 

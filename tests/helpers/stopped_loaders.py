@@ -1,4 +1,4 @@
-"""Loaders of a dozen clips, which tests end in the middle of their work."""
+"""Loaders of a dozen clips, which tests stop in the middle of their work."""
 
 from __future__ import annotations
 

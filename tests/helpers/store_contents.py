@@ -1,4 +1,4 @@
-"""Builds in processes of their own, which may be killed; and all that a store holds, to compare stores."""
+"""Builds stores in processes that may be killed, and reads their whole contents for comparison."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The samples of a picture in GPU memory, as those of a frame in host memory are looked at."""
+"""Reads the samples of a picture in GPU memory like those of a frame in host memory."""
 
 from __future__ import annotations
 

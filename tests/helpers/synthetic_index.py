@@ -1,4 +1,4 @@
-"""Indexes of videos that do not exist, with every structure of GOPs a codec may make."""
+"""Synthetic indexes with every GOP structure that a codec may produce."""
 
 from __future__ import annotations
 

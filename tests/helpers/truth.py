@@ -1,4 +1,4 @@
-"""What a full libav decode says of a file: the truth that everything here is compared with."""
+"""The result of a full libav decode of a file, with which everything is compared."""
 
 from __future__ import annotations
 

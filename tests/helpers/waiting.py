@@ -1,4 +1,4 @@
-"""How long tests wait for what must happen, and how they tell that something takes too long, on a busy machine too."""
+"""How long tests wait for an event, and how they decide that something takes too long, even on a busy machine."""
 
 from __future__ import annotations
 
