@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sample_videos import Recipe, write_video
 
-# Large enough for NVDEC, which takes no VP9 narrower than this.
+# Large enough for NVDEC, which does not decode narrower VP9.
 _SIZE = (192, 144)
 
 

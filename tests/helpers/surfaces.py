@@ -13,7 +13,7 @@ def surface_planes(surface: CudaSurface, stream: torch.cuda.Stream) -> list[np.n
     """Y, Cb and Cr without padding: uint8, or uint16 for more than eight bits.
 
     Args:
-        stream: that the surface is written on.
+        stream: the stream on which the surface is written.
     """
     import cupy
 
