@@ -48,7 +48,7 @@ class Indexes(Protocol):
 
 
 class BuiltIndexes(dict[str, VideoIndex]):
-    """Indexes that were built from the videos in this process."""
+    """Indexes that were built from the videos themselves."""
 
     def __init__(self, *known: VideoIndex) -> None:
         super().__init__((index.source, index) for index in known)

@@ -97,7 +97,7 @@ class Placed(SavedRepr, CountedByLength):
         return np.int64(self.clips) * (frames >= reach)
 
     def _reach(self, gap: int) -> int:
-        """The distance from the first to the last frame of the pattern, in frames."""
+        """The number of frames from the first to the last of the pattern, both included."""
         return gap * int(self._places.max()) + 1
 
     def _starts(self, video: SampledVideo, gap: int) -> range:
