@@ -10,7 +10,7 @@ from videoloader.errors import ConfigurationError, SourceError, check_choice
 from videoloader.indexing.sources.opening import local_places
 
 Sources = Literal["any", "local", "inside root"]
-_TOLD = 3
+_MOST_NAMED = 3
 
 
 def check_sources(paths: Iterable[str], sources: Sources, root: str, where: Callable[[int], str]) -> None:
@@ -35,10 +35,10 @@ def check_sources(paths: Iterable[str], sources: Sources, root: str, where: Call
     for row, path in enumerate(paths, 1):
         if reason := _refusal(path, allowed, places):
             count += 1
-            if count <= _TOLD:
+            if count <= _MOST_NAMED:
                 refused.append(f"{where(row - 1)}: {path!r:.200} {reason}")
     if count:
-        more = f" and {count - _TOLD} more" if count > _TOLD else ""
+        more = f" and {count - _MOST_NAMED} more" if count > _MOST_NAMED else ""
         wanted = "lies on this machine" if allowed is None else f"lies in {allowed}"
         raise ConfigurationError(
             f"sources={sources!r} allows only what {wanted}, but {count} of {row} rows name something else: "

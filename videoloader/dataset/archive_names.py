@@ -27,7 +27,7 @@ def names_of_archives(archives: str | os.PathLike[str] | Iterable[str | os.PathL
     if isinstance(archives, set | frozenset):
         raise ConfigurationError(f"archives must be a list of paths, got {archives!r}: a set has no order")
     given = [archives] if isinstance(archives, str | os.PathLike) else list(archives)
-    return [found for each in given for name in _with_braces(os.fspath(each)) for found in _fitting(name)]
+    return [found for each in given for name in _with_braces(os.fspath(each)) for found in _matching(name)]
 
 
 def _with_braces(name: str) -> list[str]:
@@ -50,7 +50,7 @@ def _with_braces(name: str) -> list[str]:
     return names
 
 
-def _fitting(name: str) -> list[str]:
+def _matching(name: str) -> list[str]:
     """The files that match a pattern, or the name itself if it is not a pattern."""
     if not is_remote(name):
         if os.path.exists(name) or not _LOCAL_PATTERN.search(name):

@@ -69,7 +69,7 @@ def entries_of(
         ConfigurationError: a column is missing, or a value is invalid; the message has its line.
     """
     name_of = _find_columns(list(table.columns), given, table.source)
-    _tell_unused(list(table.columns), name_of, table.source)
+    _warn_of_unused(list(table.columns), name_of, table.source)
     folder = os.path.dirname(table.source) if root is None else root
 
     def where(row: int) -> str:
@@ -119,7 +119,7 @@ def _find_columns(header: list[str], given: Mapping[str, str], source: str) -> d
     return found
 
 
-def _tell_unused(header: list[str], name_of: Mapping[str, str], source: str) -> None:
+def _warn_of_unused(header: list[str], name_of: Mapping[str, str], source: str) -> None:
     """Warn about columns that probably mean a label or an end that the rows lack."""
     unused, small_names = dict[str, str](), {name: _small(name) for name in header}
     for column, looks in _LOOKS_LIKE.items():

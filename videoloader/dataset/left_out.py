@@ -17,7 +17,7 @@ from videoloader.errors import (
     warn_user,
 )
 
-_TOLD = 5
+_MOST_LISTED = 5
 # The first class that an error is an instance of counts.
 _REASONS: Mapping[type[VideoLoaderError], str] = {
     StaleIndexError: "changed since they were indexed",
@@ -50,9 +50,9 @@ def tell_left_out(
     """
     counts = Counter(kinds)
     if counts:
-        told = [f"{count} {kind}" for kind, count in counts.most_common(_TOLD)]
-        if len(counts) > _TOLD:
-            told.append(f"{len(counts) - _TOLD} more kinds")
+        told = [f"{count} {kind}" for kind, count in counts.most_common(_MOST_LISTED)]
+        if len(counts) > _MOST_LISTED:
+            told.append(f"{len(counts) - _MOST_LISTED} more kinds")
         message = f"{counts.total()} of {total} {what} are left out ({', '.join(told)}); {listed_in} lists them{hint}"
         warn_user(f"{source}: {message}")
 

@@ -20,7 +20,7 @@ from videoloader.sampling.mode import FrameNumbers, mode_of
 Fact = TypeVar("Fact")
 
 # The most values of a fact that are listed one by one.
-_TOLD = 5
+_MOST_LISTED = 5
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,8 @@ def _counts(values: Iterable[Fact]) -> dict[Fact, int]:
 def _shares(counts: Iterable[tuple[str, int]]) -> str:
     told = list(counts)
     total = sum(count for _, count in told)
-    shares = [f"{name} {_percent(count, total)}" for name, count in told[:_TOLD]]
-    return ", ".join(shares) + (f" and {len(told) - _TOLD} more" if len(told) > _TOLD else "")
+    shares = [f"{name} {_percent(count, total)}" for name, count in told[:_MOST_LISTED]]
+    return ", ".join(shares) + (f" and {len(told) - _MOST_LISTED} more" if len(told) > _MOST_LISTED else "")
 
 
 def _percent(count: int, total: int) -> str:

@@ -62,7 +62,7 @@ def rows_where(
                 )
             rows = rows[~short]
         if not len(rows):
-            raise none_left(len(table), _what_there_is(opened, table.path))
+            raise none_left(len(table), _values_of_videos(opened, table.path))
     tell_left_out("where", kinds, len(table))
     return rows, left_out
 
@@ -122,7 +122,7 @@ def _check(condition: object, min_height: object, codec: object, fps: object) ->
         raise ConfigurationError(f"fps must be (lowest, highest), got {fps!r}: write {(rates[1], rates[0])}")
 
 
-def _what_there_is(store: IndexStore, paths: Sequence[str]) -> str:
+def _values_of_videos(store: IndexStore, paths: Sequence[str]) -> str:
     """The values that the videos have, for a message that makes a mistake in the conditions visible."""
     facts = facts_of_rows(store, paths, ["codec", "frames", "fps", DISPLAYED_HEIGHT], ())
     readable = [row for row in facts if row[0] is not None]

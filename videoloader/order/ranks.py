@@ -63,7 +63,7 @@ def shard_of_environment() -> tuple[int, int]:
         return int(jax.process_index()), int(jax.process_count())
     launcher = _launcher()
     if launcher is None:
-        if company := _looks_alone():
+        if company := _sign_of_others():
             warn_user(f"{company}: this process takes itself for the only one, and reads all clips; {_INSTEAD}")
         return 0, 1
     rank, ranks = os.environ.get(launcher.rank), os.environ.get(launcher.ranks)
@@ -143,7 +143,7 @@ def _is_in_step() -> bool:
     return step.isdecimal() and int(step) < _LAST_STEP
 
 
-def _looks_alone() -> str:
+def _sign_of_others() -> str:
     """The sign that an unknown number of other processes run this program, too; "" if there is none."""
     if _has_rank_of_pmix():
         return f"{_PMIX_RANK}={os.environ[_PMIX_RANK]} is set, but no variable tells the number of ranks"

@@ -28,11 +28,11 @@ def told_span(video: SampledVideo) -> str:
     index = video.index
     begin, end = screen_time(video)
     zeros = [index.with_times(times).zero for times in ("start", "pts")]
-    start, pts = [f"{_told(index, begin - zero)}–{_told(index, end - zero)}" for zero in zeros]
+    start, pts = [f"{_in_seconds(index, begin - zero)}–{_in_seconds(index, end - zero)}" for zero in zeros]
     if start == pts:
         return f"{start} s"
     return f"{start} s (pts {pts})" if index.times == "start" else f"{pts} s of pts ({start} s from the file's start)"
 
 
-def _told(index: VideoIndex, units: int) -> str:
+def _in_seconds(index: VideoIndex, units: int) -> str:
     return f"{float(units * index.stream.time_base):.3f}".rstrip("0").rstrip(".")
