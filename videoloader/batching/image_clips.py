@@ -168,7 +168,8 @@ def make_images(
     coming = deque((each, [as_planes(there, layout) for there in islice(rest, views)]) for each in wanted)
     made: list[MadeImage] = []
     while coming:
-        # Python code between two decoder calls runs several times slower than in one go; see ``ClipReader``.
+        # Python code between two decoder calls runs several times slower than in one go; see ``_many_at_once`` in
+        # ``engines.py``.
         read: list[_ReadImage | MadeImage] = []
         size = 0
         while coming and size < _MOST_PIXELS:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -50,19 +52,25 @@ def conversion_plan(
     Raises:
         ConfigurationError, UnsupportedError: see ``convert_surface``.
     """
-    _check(layout)
+    plan = _plan_of_colors(layout, color, output).copy()
     view = source_view(geometry, rotation, mirrored, layout.height, layout.width)
-    m, b = _matrix(layout, color, output)
     out, step_y, step_x = _oriented(view.window[2:], view.turns, view.flip, strides)
+    plan["out"], plan["out_c"], plan["out_y"], plan["out_x"] = out, strides[0], step_y, step_x
+    plan["y"], plan["x"] = _axis(view, 0, geometry), _axis(view, 1, geometry)
+    return plan
+
+
+@lru_cache(256)
+def _plan_of_colors(layout: SurfaceLayout, color: ColorSpec, output: OutputSpec) -> npt.NDArray[np.void]:
+    """The fields of a plan that do not depend on the geometry. Random crops differ in each clip, these seldom do."""
+    _check(layout)
+    m, b = _matrix(layout, color, output)
     gain, bias = output.scale_shift()
     if output.dtype == torch.uint8:  # both truncate
         gain, bias = gain * 255, bias + 0.5
-
     plan = np.zeros((), PLAN)
-    plan["out"], plan["out_c"], plan["out_y"], plan["out_x"] = out, strides[0], step_y, step_x
     for name in ("pitch", "chroma_pitch", "chroma_step", "cb", "cr", "width", "height"):
         plan[name] = getattr(layout, name)
-    plan["y"], plan["x"] = _axis(view, 0, geometry), _axis(view, 1, geometry)
     site_x, site_y = color.chroma_offset()
     beside, below = _phases(layout.subsampling[0], site_x), _phases(layout.subsampling[1], site_y)
     plan["beside_x"][: len(beside)] = beside
@@ -116,17 +124,16 @@ def _matrix(
     return m, b
 
 
-def _axis(view: SourceView, axis: int, geometry: Geometry) -> npt.NDArray[np.void]:
-    """The kernel's ``Axis`` for rows (0) or columns (1)."""
+def _axis(view: SourceView, axis: int, geometry: Geometry) -> tuple[float, ...]:
+    """The fields of the kernel's ``Axis`` for rows (0) or columns (1), as in ``AXIS``."""
     scale = view.crop[axis + 2] / view.size[axis]
     widening = max(scale, 1.0) if geometry.antialias else 1.0
-    result = np.zeros((), AXIS)
-    result["start"], result["size"] = view.crop[axis], view.crop[axis + 2]
-    result["resized_start"], result["out_size"] = view.window[axis], view.window[axis + 2]
-    result["mirror"] = view.size[axis] - 1 if view.backward[axis] else -1
-    result["scale"], result["slope"] = scale, 1 / widening
-    result["support"] = widening * FILTERS[geometry.interpolation, geometry.antialias][1]
-    return result
+    mirror = view.size[axis] - 1 if view.backward[axis] else -1
+    support = widening * FILTERS[geometry.interpolation, geometry.antialias][1]
+    return (
+        view.crop[axis], view.crop[axis + 2], view.window[axis], view.window[axis + 2], mirror,
+        scale, support, 1 / widening,
+    )  # fmt: skip
 
 
 def _phases(halvings: int, site: float) -> npt.NDArray[np.float64]:

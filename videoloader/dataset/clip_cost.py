@@ -29,7 +29,7 @@ class ClipCost:
     """The number of packets decoded for each distinct frame of a mode's clips.
 
     The figures are upper bounds: reading the packets may show that more of them can be skipped
-    (``docs/architecture.md``, "The plan").
+    (``docs/architecture/decoding.md``).
 
     Attributes:
         mode: frame mode. The mode that chooses the clips.

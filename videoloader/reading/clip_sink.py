@@ -75,7 +75,7 @@ class ClipSink:
             if constant:
                 self._fill(number, constant)
         # Which frame of which clip each picture is, ordered by packets, and where a packet's begin and end in these
-        # lists. A list for each packet would be what Python's garbage collector counts: see docs/architecture.md.
+        # lists. A list for each packet would be work for Python's garbage collector: see docs/architecture/nvdec.md.
         clip_of = np.repeat(np.arange(len(clips)), [len(clip.frame_numbers) for clip in clips])
         frame_of = np.concatenate([np.arange(len(clip.frame_numbers)) for clip in clips])
         numbers = np.concatenate([clip.frame_numbers for clip in clips])
@@ -129,7 +129,7 @@ class ClipSink:
     def take_frame(self, packet: int, frame: av.VideoFrame) -> None:
         """Take a picture of the CPU engine. It is converted together with others, at the latest by ``finish``.
 
-        One after the other, between calls of the decoder, conversions take longer: see ``ClipReader``.
+        One by one, between calls of the decoder, conversions take longer: see ``_many_at_once`` in ``engines.py``.
         """
         self._frames.append((packet, frame))
         count = len(self._frames)
