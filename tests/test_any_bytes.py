@@ -1,4 +1,4 @@
-"""Whatever bytes lie somewhere, and whenever they become fewer: an answer, or an error of this library."""
+"""Arbitrary bytes, and bytes that are truncated at any time, give an answer or an error of this library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What constructors and functions say to arguments that they do not have."""
+"""Messages of constructors and functions about unknown arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said where a call fails because an argument is of a wrong type."""
+"""Messages about arguments of a wrong type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What objects and modules say of names that they do not have."""
+"""Messages of objects and modules about unknown names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a file holds: an error of this library that names it, soon, or the right frames."""
+"""Any file gives the right frames, or soon an error of this library that names it."""
 
 from __future__ import annotations
 

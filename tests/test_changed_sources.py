@@ -1,4 +1,4 @@
-"""A video that becomes another one while it is used: an error that says so, never frames of both."""
+"""A video that is replaced while in use gives an error that says so, never a mixture of frames."""
 
 from __future__ import annotations
 

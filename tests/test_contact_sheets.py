@@ -1,4 +1,4 @@
-"""Contact sheets: what stands in them is what was given, and is marked for what it is."""
+"""Contact sheets show the given frames, with the right marks."""
 
 from __future__ import annotations
 

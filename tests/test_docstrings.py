@@ -1,4 +1,4 @@
-"""Docstrings tell of the arguments that functions have, give their defaults, and are written in plain sentences."""
+"""Docstrings document existing arguments, give their defaults, and are written in plain sentences."""
 
 from __future__ import annotations
 

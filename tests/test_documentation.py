@@ -1,4 +1,4 @@
-"""The documentation site shows what there is."""
+"""The documentation site lists everything that exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors in a user's own code: as they are, with notes in which transform, for which clip, of which file."""
+"""Errors in users' code keep their type, with notes on the transform, the clip and the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples in docstrings and the Python in the documents run, and give what they say."""
+"""The examples in docstrings and documents run, and print what they show."""
 
 from __future__ import annotations
 

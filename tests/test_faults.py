@@ -1,4 +1,4 @@
-"""What a user gets when the system fails: at every read of a file, every write of a store, every step of an epoch."""
+"""System failures at every read of a file, every write of a store and every step of an epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A loader in a forked process: it goes through its batches like the parent's, whatever the parent has under way."""
+"""A loader in a forked process yields the same batches as the parent's, whatever the parent is doing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lives as long as a clip is not there once for each frame: Python's garbage collector would look at all of it."""
+"""No objects per frame live as long as a clip: Python's garbage collector would traverse them all."""
 
 from __future__ import annotations
 

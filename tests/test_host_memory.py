@@ -1,4 +1,4 @@
-"""Memory of batches on the CPU: given out again when the last tensor in it is gone, and not before."""
+"""Memory of batches on the CPU is reused when the last tensor in it is freed, and not before."""
 
 from __future__ import annotations
 

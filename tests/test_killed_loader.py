@@ -1,4 +1,4 @@
-"""An epoch whose process is killed again and again holds the clips of one that is not."""
+"""An epoch whose process is killed repeatedly has the same clips as an undisturbed one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lies themselves: they say what they are to say, the same for the same seed, and bases for them can be written."""
+"""The generated faulty files: reproducible by seed, for every base, with the intended faults."""
 
 from __future__ import annotations
 

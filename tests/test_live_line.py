@@ -1,4 +1,4 @@
-"""Lines of long jobs: where somebody looks on, and nowhere else; the log tells of them everywhere."""
+"""Progress lines appear only in terminals and notebooks; the log always records the job."""
 
 from __future__ import annotations
 

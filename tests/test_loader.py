@@ -1,4 +1,4 @@
-"""The loader: what a batch holds, in which order, for which rank, and after which trouble."""
+"""The loader: contents of batches, their order, ranks, and handling of errors."""
 
 from __future__ import annotations
 

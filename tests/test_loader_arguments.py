@@ -1,4 +1,4 @@
-"""What the loader takes for its data set, mode, transforms and dtype, and what it says to everything else."""
+"""The data sets, modes, transforms and dtypes that the loader accepts, and its messages about others."""
 
 from __future__ import annotations
 

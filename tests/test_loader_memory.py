@@ -1,4 +1,4 @@
-"""A small sample of soak/loader_memory.py, and what it and soak/mixed_clips.py measure growth by."""
+"""A small sample of soak/loader_memory.py, and how it and soak/mixed_clips.py measure growth."""
 
 from __future__ import annotations
 

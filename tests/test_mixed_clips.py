@@ -1,4 +1,4 @@
-"""A small sample of soak/mixed_clips.py: clips of mixed videos in one loader show the frames that they should."""
+"""A small sample of soak/mixed_clips.py: clips of mixed videos in one loader have the right frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small sample of soak/mixed.py: one round of each piece of work, and what is made of the numbers."""
+"""A small sample of soak/mixed.py: one round of each kind of work, and the evaluation of its numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the names of other libraries mean here: the table says only what there is."""
+"""Names of other libraries: the table refers only to names that exist."""
 
 from __future__ import annotations
 

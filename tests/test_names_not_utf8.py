@@ -1,4 +1,4 @@
-"""Paths that are no UTF-8 can be opened, stored, looked up, and printed in every error, warning and repr."""
+"""Paths that are not UTF-8 can be opened, stored, looked up, and printed in every error, warning and repr."""
 
 from __future__ import annotations
 

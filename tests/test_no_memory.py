@@ -1,4 +1,4 @@
-"""Memory that the system has not: one error, which names the file, the frames, and what helps."""
+"""A lack of memory gives one error that names the file, the frames, and a remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``num_workers=0``: the thread that asks for a batch does all, where a debugger stops, and it comes out the same."""
+"""With ``num_workers=0`` everything runs in the calling thread, with the same results."""
 
 from __future__ import annotations
 

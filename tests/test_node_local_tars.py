@@ -1,4 +1,4 @@
-"""Tars on the nodes' own disks: every rank reads those of its node only, and all have as many batches."""
+"""Tars on local disks: every rank reads only those of its node, and all have the same number of batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What notebooks show of objects: text and pictures, and never an error."""
+"""Notebooks show objects as text and pictures, and never an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A permutation of any size, any value of which is computed alone, and which leaves no trace of the order."""
+"""A permutation of any size, each value of which is computed on its own, without structure in the result."""
 
 from itertools import permutations
 

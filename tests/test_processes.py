@@ -1,4 +1,4 @@
-"""Whatever is under way when a process is forked or started, both processes work, or raise at once."""
+"""Forking or starting a process at any time: both processes work, or raise at once."""
 
 from __future__ import annotations
 

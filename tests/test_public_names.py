@@ -1,4 +1,4 @@
-"""What can be imported under which name."""
+"""The names that can be imported, and from where."""
 
 from __future__ import annotations
 

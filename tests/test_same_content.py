@@ -1,4 +1,4 @@
-"""What a batch holds does not depend on how many threads make it, nor on how far ahead; whatever is done to it."""
+"""A batch does not depend on the number of threads or on prefetching."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seconds count from the file's start, at every door; with ``times="pts"`` they are the container's own."""
+"""Seconds count from the file's start in every API; with ``times="pts"`` they are the container's own."""
 
 from __future__ import annotations
 

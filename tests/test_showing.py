@@ -1,4 +1,4 @@
-"""``show``: the frames that a picture shows, of whatever holds frames."""
+"""``show``: pictures of everything that holds frames."""
 
 from __future__ import annotations
 

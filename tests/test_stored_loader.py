@@ -1,4 +1,4 @@
-"""A loader over an index store: the same clips as without one, and few indexes in memory."""
+"""A loader over an index store: the same clips as without it, with few indexes in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads that are lent: those of the process, as many as an executor may have, in turn, and given back."""
+"""Lent threads: they belong to the process, are limited per executor, and are returned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What type checkers and editors make of the public names."""
+"""How type checkers and editors see the public names."""
 
 from __future__ import annotations
 

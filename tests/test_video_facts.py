@@ -1,4 +1,4 @@
-"""What a video says of itself: the facts that libav and a full decode tell."""
+"""The facts of a video agree with libav and a full decode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clips of one video with transforms: those that a loader gives."""
+"""Clips of one video with transforms equal those of a loader."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """From videos on disk to training batches on the GPU.
 
-The public names stand in ``__init__.pyi``. Each is imported when first used, so that ``videoloader.indexing`` alone
+``__init__.pyi`` lists the public names. Each is imported when it is first used, so that ``videoloader.indexing`` alone
 needs no torch.
 """
 

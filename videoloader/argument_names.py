@@ -1,4 +1,4 @@
-"""Arguments that a function does not have: one line that names the right one, in place of Python's own TypeError."""
+"""Replaces Python's TypeError for a wrong argument by one line that names the right one."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _EXAMPLES: Mapping[str, object] = dict(
 
 
 def tells_of_arguments(given: _F) -> _F:
-    """The same function, which names the right arguments where it is called with others; of a class all public ones.
+    """Wrap a function, or all public methods of a class, so that a call with wrong arguments names the right ones.
 
-    Methods of a class that Python calls by itself, such as ``__getitem__``, stay as they are, and cost no more.
+    Methods that Python itself calls, such as ``__getitem__``, are not wrapped and cost no more.
 
     Raises:
-        ArgumentError: an argument that there is not, is missing, or is given twice; or the function fails with an
-            error that is none of the library, and an argument is not of its type.
+        ArgumentError: an argument is unknown, missing or given twice; or the function fails with an error that is not
+            the library's own, and an argument has the wrong type.
     """
     if isinstance(given, type):
         wrap_constructors(given, methods=True)
@@ -37,7 +37,7 @@ def tells_of_arguments(given: _F) -> _F:
         try:
             return given(*args, **arguments)
         except Exception as error:
-            # An attribute is missing from the inside where an argument is an object of another class of ours.
+            # A missing attribute may mean that an argument is an object of another class of the library.
             if isinstance(error, VideoLoaderError) and not isinstance(error, MissingAttributeError):
                 raise
             # A TypeError of the call itself (wrong arguments) has no traceback entry below this one.
@@ -51,11 +51,11 @@ def tells_of_arguments(given: _F) -> _F:
 
 
 def wrap_constructors(public: object, *, methods: bool = False) -> None:
-    """Let a class's constructors name the right arguments, in place; whatever is no class stays as it is.
+    """Wrap a class's constructors in place as ``tells_of_arguments`` does; anything but a class is left alone.
 
     Args:
         public: the class.
-        methods: whether all other public methods do so, too.
+        methods: whether to wrap all other public methods, too.
     """
     for owner in public.__mro__ if isinstance(public, type) else ():
         for name, made in list(vars(owner).items()):
@@ -84,7 +84,7 @@ def _what_is_wrong(function: Callable[..., Any], args: tuple[Any, ...], argument
     if extra := args[len(by_place) :]:
         by_name = [each for each in parameters if each not in by_place and each not in arguments]
         shown = f"{name} takes {' and '.join(by_place) or 'nothing'} by position and all else by name"
-        # What fits everything is a type that is not known, and lists are not meant to be put into one.
+        # A type that fits everything is not known, and several lists are not meant as one list of lists.
         apart = not any(isinstance(each, list | tuple) for each in args)
         if apart and len(by_place) == 1 and fits(args, hint := hints[by_place[0]]) and not fits(object(), hint):
             return f"{shown}: write {name}(({', '.join(map(reprlib.repr, args))}))"
@@ -104,7 +104,7 @@ def _what_is_wrong(function: Callable[..., Any], args: tuple[Any, ...], argument
 
 
 def _name(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
-    """The user's name for it: a class, a method by the class that the user has, or a function."""
+    """The name for messages: that of the class for a constructor, ``Class.method``, or the function's own."""
     first = next(iter(inspect.signature(function).parameters), None)
     if first not in ("self", "cls") or not args:
         return function.__qualname__

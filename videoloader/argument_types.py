@@ -1,7 +1,6 @@
-"""Arguments of a wrong type: one line that names the argument, in place of an error from the inside.
+"""Names the argument that has a wrong type, in place of an error from deep inside the library.
 
-Types are looked at only where a call has failed, so that nothing is refused that works, and a call that works costs
-nothing.
+Types are checked only after a call has failed, so that nothing that works is refused, and calls that work cost nothing.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ _CALLED = {
 def argument_of_wrong_type(
     function: Callable[..., Any], args: tuple[Any, ...], arguments: Mapping[str, Any]
 ) -> str | None:
-    """The fault of the first argument whose type is not the one that the function says; None if there is none.
+    """A message about the first argument whose type differs from the function's annotation; None if all types fit.
 
     Args:
-        function: the one that was called.
+        function: the function that was called.
         args, arguments: its arguments by position and by name.
 
     Examples:
@@ -56,7 +55,7 @@ def argument_of_wrong_type(
 
 
 def hints_of(function: Callable[..., Any], args: tuple[Any, ...] = ()) -> dict[str, Any]:
-    """The type of each argument of a function; ``Any`` for what only type checkers import.
+    """The type of each argument of a function; ``Any`` for types that only type checkers import.
 
     Args:
         function: the function that is called.
@@ -76,7 +75,7 @@ def hints_of(function: Callable[..., Any], args: tuple[Any, ...] = ()) -> dict[s
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Whether a value may be of a type. It is where that is not certain."""
+    """Whether a value may be of a type; True where that is uncertain."""
     origin, inner = get_origin(hint), get_args(hint)
     wanted = origin or hint
     if origin in (Union, types.UnionType):
@@ -91,7 +90,7 @@ def fits(value: Any, hint: Any) -> bool:
         return hasattr(value, "read")
     try:
         return isinstance(value, _NUMBERS.get(wanted, wanted)) and not (wanted in _NUMBERS and isinstance(value, bool))
-    except TypeError:  # no class, or a protocol that cannot be asked
+    except TypeError:  # not a class, or a protocol without runtime checks
         return True
 
 

@@ -1,4 +1,4 @@
-"""Names that objects and modules do not have: one line that says what to write, in place of Python's own error."""
+"""Replaces Python's AttributeError for unknown names by one line that says what to write."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def no_such_name(module: str, name: str, known: Collection[str]) -> MissingAttri
 
     Args:
         module: its name.
-        name: name that does not exist.
-        known: names that there are.
+        name: the unknown name.
+        known: the names that exist.
 
     Examples:
         >>> print(no_such_name("videoloader", "RandomWindws", ["RandomWindow"]))
@@ -33,9 +33,9 @@ def no_such_name(module: str, name: str, known: Collection[str]) -> MissingAttri
 
 
 class TellsOfReaders(ABCMeta):
-    """Metaclass of a class with several constructors: one that it lacks raises an error that says which is meant."""
+    """Metaclass of a class with several constructors: an unknown one raises an error that names the right one."""
 
-    if not TYPE_CHECKING:  # type checkers tell of it by themselves
+    if not TYPE_CHECKING:  # type checkers report this themselves
 
         def __getattr__(cls, name: str) -> NoReturn:
             if name.startswith("_"):
@@ -48,7 +48,7 @@ class TellsOfReaders(ABCMeta):
 
 
 def tells_of_attributes(called: str, frames: str = "") -> Callable[[_C], _C]:
-    """Decorate a class: an attribute that is unknown, or is set in vain, raises an error that says what to write.
+    """Decorate a class: reading an unknown attribute, or setting one in vain, raises an error that says what to write.
 
     Args:
         called: name of an object in examples.
@@ -79,12 +79,12 @@ def tells_of_attributes(called: str, frames: str = "") -> Callable[[_C], _C]:
 
         def read(self: Any, name: str) -> Any:
             if name.startswith("_") or hasattr(type(self), name):
-                # A property that fails has an error of its own, which comes again.
+                # The property failed with an error of its own: raise that error again.
                 return object.__getattribute__(self, name)
             raise missing(self, name)
 
         def change(self: Any, name: str, value: object) -> None:
-            # Code of the library may set anything; subclasses may add attributes.
+            # The library's own code may set anything, and subclasses may add attributes.
             of_others = not sys._getframe(1).f_globals["__name__"].startswith("videoloader.")
             if of_others and type(self) is public and not name.startswith("_"):
                 if is_frozen or name in vars(self) or isinstance(vars(public).get(name), property):

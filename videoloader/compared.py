@@ -1,4 +1,4 @@
-"""Labels and columns for a program's own conditions: they say so where they are compared with what they never equal."""
+"""Labels and columns for users' conditions, which raise an error when compared with a value they can never equal."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class MissingColumnError(ArgumentError, KeyError):
 
 
 class ClassNumber(int):
-    """The number of a class.
+    """A class number.
 
     Raises:
-        ArgumentError: it is compared with a text, to which no number is equal.
+        ArgumentError: it is compared with text, which no number equals.
     """
 
     __slots__ = ()
@@ -34,10 +34,10 @@ class ClassNumber(int):
 
 
 class ColumnText(str):
-    """A text in a column.
+    """A text from a column.
 
     Raises:
-        ArgumentError: it is compared with a number, to which no text is equal.
+        ArgumentError: it is compared with a number, which no text equals.
     """
 
     __slots__ = ()
@@ -55,17 +55,17 @@ class ColumnText(str):
 
 
 class Columns(dict[str, Any]):
-    """The columns of a row; one that is missing is an error that names those which are there."""
+    """The columns of a row; asking for a missing one raises an error that names those that exist."""
 
     def __missing__(self, name: object) -> NoReturn:
         raise MissingColumnError(f"there is no column {name!r}: the row's columns are {', '.join(self) or 'none'}")
 
 
 def compared_label(label: int | None) -> ClassNumber | None:
-    """A label for a program's own condition; None stays None."""
+    """A label for a user's condition; None stays None."""
     return None if label is None else ClassNumber(label)
 
 
 def compared_columns(columns: Mapping[str, Any]) -> Columns:
-    """The columns of a row for a program's own condition."""
+    """The columns of a row for a user's condition."""
     return Columns({name: ColumnText(each) if type(each) is str else each for name, each in columns.items()})

@@ -1,4 +1,4 @@
-"""The device that decodes and holds the frames, and memory on it."""
+"""Devices: their names, CUDA streams, and memory for frames."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def resolve_device(device: str | torch.device) -> torch.device:
 
     Args:
         device: ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"auto"``. ``"auto"`` is ``"cuda"`` where there is a CUDA device
-            and the packages for it are installed, else the CPU. ``"cuda"`` is the current CUDA device. Where that is
-            the first, as it is before ``torch.cuda.set_device``, and a launcher (torchrun, mpirun, srun) started this
-            process as one of several of its machine, it is the device of the process's number among them
-            (``LOCAL_RANK``), so that they do not all load one GPU; for the first device itself write ``"cuda:0"``.
+            and the packages for it are installed, else the CPU. ``"cuda"`` is the current CUDA device. If that is the
+            first device, as it is before ``torch.cuda.set_device``, and a launcher (torchrun, mpirun, srun) started
+            several processes on this machine, ``"cuda"`` is the device numbered by the process's ``LOCAL_RANK``, so
+            that they do not all load one GPU; write ``"cuda:0"`` for the first device itself.
 
     Raises:
-        ConfigurationError: a CUDA device is asked for that cannot be had.
+        ConfigurationError: the CUDA device is not available.
     """
     missing = [name for name in _GPU_PACKAGES if importlib.util.find_spec(name) is None]
     if device == "auto":
@@ -59,20 +59,20 @@ def resolve_device(device: str | torch.device) -> torch.device:
 
 
 def _default_index() -> int:
-    # A launcher that shows each process one device only leaves no choice: hence the remainder.
+    # The remainder is for launchers that show each process one device only.
     return torch.cuda.current_device() or (local_rank() or 0) % torch.cuda.device_count()
 
 
-# CUDA streams that were used before, by device. None is ever ended: PyTorch still records events on the streams that
-# a tensor was used on when the tensor goes, however late that is.
+# CUDA streams for reuse, by device. They are never destroyed: when a tensor is freed, however late, PyTorch still
+# records events on the streams that it was used on.
 _spare_streams: defaultdict[int, list[Any]] = defaultdict(list)
 
 
 def own_stream(device: torch.device, owner: object) -> torch.cuda.Stream:
-    """A CUDA stream that nothing else runs on, as long as its owner lives.
+    """A CUDA stream that nothing else uses for as long as its owner lives.
 
-    PyTorch's own come from a pool of 32, which it hands out again. Its kernels go first: they are short, and were
-    they to queue behind those of a network, which take milliseconds, NVDEC would wait for pictures to be converted.
+    PyTorch's own streams come from a pool of 32 and are shared. This stream has the highest priority: its kernels are
+    short, and if they queued behind a network's, which take milliseconds, NVDEC would wait for frames to be converted.
     """
     import cupy
 
@@ -82,7 +82,7 @@ def own_stream(device: torch.device, owner: object) -> torch.cuda.Stream:
         with cupy.cuda.Device(device.index):
             first = torch.cuda.Stream.priority_range()[1]  # type: ignore[call-arg]
             stream = cupy.cuda.Stream(non_blocking=True, priority=first)
-    # Of the owner, since weak references to PyTorch's streams outlive them and point nowhere (version 2.11).
+    # The finalizer hangs on the owner: weak references to PyTorch's streams can outlive them and dangle (version 2.11).
     weakref.finalize(owner, _spare_streams[device.index].append, stream).atexit = False
     return torch.cuda.ExternalStream(stream.ptr, device)  # type: ignore[no-untyped-call]
 
@@ -93,25 +93,25 @@ def _idle_stream(device: torch.device) -> torch.cuda.Stream:
 
 
 def available_cores() -> int:
-    """Cores that this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def on_stream(stream: torch.cuda.Stream | None) -> AbstractContextManager[object]:
-    """Put the block's PyTorch work on this CUDA stream; None on the CPU."""
+    """Run the block's PyTorch work on this CUDA stream; None does nothing, for the CPU."""
     return nullcontext() if stream is None else torch.cuda.stream(stream)
 
 
 def profiler_range(name: str, device: torch.device) -> AbstractContextManager[None]:
-    """A range of this name in what Nsight and other NVTX tools show, on CUDA devices."""
+    """A named range for Nsight and other NVTX tools, on CUDA devices."""
     return torch.cuda.nvtx.range(f"videoloader {name}") if device.type == "cuda" else nullcontext()
 
 
 def allocate(size: Sequence[int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     """Uninitialised memory that any CUDA stream may write to at once.
 
-    It is taken for a stream that nothing ever runs on. PyTorch gives a block out again only when all streams
-    recorded for its last tensor are done with it, so such memory has nothing to wait for.
+    It is allocated on a stream that nothing ever runs on. PyTorch reuses a block only when all streams recorded for its
+    last tensor are done with it, so such memory has nothing to wait for.
     """
     if device.type == "cpu":
         with enough_memory(_described(size, dtype)):
@@ -127,19 +127,19 @@ def _described(size: Sequence[int], dtype: torch.dtype) -> str:
 
 
 def event_to_sleep_for(stream: torch.cuda.Stream) -> torch.cuda.Event:
-    """Record an event behind the stream's work. A thread that waits for it leaves its core to others."""
+    """Record an event after the stream's work. A thread that waits for it sleeps instead of spinning."""
     event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
     event.record(stream)
     return event
 
 
 def hand_over(device: torch.device, events: Iterable[torch.cuda.Event], tensors: Iterable[torch.Tensor]) -> None:
-    """Let the caller's current CUDA stream wait for tensors, and their memory for that stream. Does nothing on the CPU.
+    """Make the current CUDA stream wait for tensors, and keep their memory until it is done. Does nothing on the CPU.
 
     Args:
         device: device of the tensors.
         events: the events after which they are complete.
-        tensors: allocations of their own.
+        tensors: tensors, each the owner of its allocation.
     """
     if device.type != "cuda":
         return
@@ -151,14 +151,14 @@ def hand_over(device: torch.device, events: Iterable[torch.cuda.Event], tensors:
 
 
 class HostMemory:
-    """Memory on the CPU that is given out again when nothing refers to the last tensor in it any more.
+    """Memory on the CPU that is reused once no tensor refers to it any more.
 
-    glibc returns memory of 32 MiB and more to the system at once, which clears each page again when it is first
-    written: 4 % of the time that small videos take to decode on 2 cores.
-    The two pieces that came back last are kept, one to be filled while the consumer has another.
+    glibc returns memory of 32 MiB and more to the system at once, and the system clears each new page when it is first
+    written, which costs 4 % of the decoding time of small videos on 2 cores. So the two pieces that were freed last are
+    kept: one is filled while the consumer holds the other.
 
     Args:
-        shared: whether other processes can be given it; see ``shared_memory``.
+        shared: whether other processes can map it; see ``shared_memory``.
     """
 
     def __init__(self, shared: bool = False) -> None:
@@ -178,7 +178,7 @@ class HostMemory:
         if block is None or not needed <= len(block.memory) <= 2 * needed:
             with enough_memory(_described(size, dtype)):
                 block = self._new(needed)
-        # All tensors in this memory refer to the array, and none to the block.
+        # Tensors keep the array alive, not the block, so the block is free when the array dies.
         memory = block.memory[:needed]
         weakref.finalize(memory, self._free.append, block).atexit = False
         return torch.from_numpy(memory).view(dtype).view(tuple(size))

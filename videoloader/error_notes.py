@@ -1,7 +1,7 @@
-"""Notes on errors that come out of a user's own code: in which transform, for which clip, of which file.
+"""Adds notes to errors from users' code that say in which transform, for which clip and for which file they occurred.
 
-The errors stay what they are, with their own traceback, which shows the notes below the message (PEP 678). Errors of
-the library name the file in their own line instead, and the row of the data set.
+The errors keep their type and traceback, which shows the notes below the message (PEP 678). Errors of the library name
+the file and the row of the data set in their message instead.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from videoloader.errors import VideoLoaderError, printable
 
 _short = reprlib.Repr()
 _short.maxother = _short.maxstring = 300
-# At most so many clips are named.
+# The most clips that a note names.
 _MOST_NAMED = 4
 
 
 class note:
-    """A block in which errors get a note. The text is only made when an error passes.
+    """A block whose errors get a note. Its text is made only when an error occurs.
 
-    Errors of the library that name a source get none: it is told in their own line. No error gets two notes of one
-    kind: the innermost says most.
+    Errors of the library that name a source get no note, since their message already says it. An error gets only one
+    note of each kind, from the innermost block, which knows most.
 
     Args:
         template: text of the note, for ``str.format``. The text before its first field is its kind.
-        facts: its fields: text as it is, of all else a short ``repr``.
-        source: the video that the block is about, which errors of the library name where they name none; None for
-            no video.
-        row: the row of the data set, which they name before their message; -1 where the video is of none.
+        facts: values of its fields: text unchanged, anything else as a short ``repr``.
+        source: the video that the block is about, which is put into errors of the library that name none; None for no
+            video.
+        row: its row in the data set, which is put before their message; -1 where the video is in no data set.
 
     Examples:
         >>> with note("in the transform {}", Resize(64)):
@@ -57,17 +57,17 @@ class note:
 
 
 class _RowsNote(str):
-    """A note on which rows of a call an error is about. A surrounding block that can name the rows replaces it."""
+    """A note that numbers the rows an error is about. A surrounding ``note_rows`` that can name them replaces it."""
 
     rows: Sequence[int]
 
 
 class note_rows:
-    """A block in which errors are about rows of a batch.
+    """A block whose errors concern rows of a batch.
 
     Args:
-        rows: the rows; a block of this kind within this one tells which of these.
-        name: says what a row is; without it that is left to a block around this one.
+        rows: the rows; a block of this kind inside this one picks out which of them.
+        name: describes a row; without it that is left to a block around this one.
     """
 
     __slots__ = ("_name", "_rows")
@@ -95,7 +95,7 @@ class note_rows:
 
 
 def _notes_of(error: BaseException) -> list[str]:
-    """The notes of an error, to be changed. Python knows of them from 3.11 on, other tools with any version."""
+    """The error's own list of notes. Python shows them from 3.11 on, other tools in any version."""
     if not hasattr(error, "__notes__"):
         error.__notes__ = []
     return error.__notes__

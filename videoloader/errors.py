@@ -1,6 +1,6 @@
-"""All errors of this library, the checks of arguments, and how users are warned.
+"""The errors and warnings of this library, and the checks of arguments.
 
-Errors name the source and, where known, the place.
+Errors name the source and, where known, the frame or byte offset.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ class VideoLoaderError(Exception):
 
     Args:
         message: str. The fault, in one sentence.
-        source: str, default None. The path or name of the video that the error is about; it is put in front of the
-            message.
+        source: str, default None. The path or name of the video that the error is about; it comes before the message.
 
     Attributes:
         message, source: as given.
@@ -37,19 +36,19 @@ class VideoLoaderError(Exception):
 
 
 class SourceError(VideoLoaderError):
-    """The bytes cannot be read: no such file, no permission, a read that came back short."""
+    """The bytes cannot be read: the file does not exist, may not be read, or ends early."""
 
 
 class IndexingError(VideoLoaderError):
-    """The container's tables are missing, damaged or contradict the file."""
+    """The container's tables are missing, are damaged, or contradict the file."""
 
 
 class UnsupportedError(VideoLoaderError):
-    """The file is sound, but nothing here can decode it (encrypted, unknown codec, no video stream)."""
+    """The file is intact, but cannot be decoded here: it is encrypted, has no video stream, or its codec is unknown."""
 
 
 class NotIndexedError(VideoLoaderError, LookupError):
-    """An index store has no row for a video: it was never built with it."""
+    """An index store has no row for a video, because it was built without it."""
 
 
 class StaleIndexError(SourceError):
@@ -57,11 +56,11 @@ class StaleIndexError(SourceError):
 
 
 class DecodeError(VideoLoaderError):
-    """The decoder refused the packets, or a wanted frame did not come out.
+    """The decoder rejected the packets, or did not return a requested frame.
 
     Args:
         message, source: as in every error.
-        packet: number of the packet, where one is to blame.
+        packet: number of the packet that caused it, where known.
     """
 
     def __init__(self, message: str, source: str | None = None, packet: int | None = None) -> None:
@@ -70,7 +69,7 @@ class DecodeError(VideoLoaderError):
 
 
 class CorruptFramesError(DecodeError):
-    """Wanted frames are damaged, and ``on_corrupt`` says that this is an error."""
+    """Requested frames are damaged, and ``on_corrupt`` makes that an error."""
 
 
 class FrameRangeError(VideoLoaderError, IndexError):
@@ -78,11 +77,11 @@ class FrameRangeError(VideoLoaderError, IndexError):
 
 
 class NoMemoryError(VideoLoaderError, MemoryError):
-    """The system has not the memory that the frames take, or what a file's numbers ask for."""
+    """The system lacks memory for the requested frames, or for what a file's headers claim."""
 
 
 class ConfigurationError(VideoLoaderError, ValueError):
-    """An argument has a value that cannot work; raised where it was given, not where it would hurt."""
+    """An argument has a value that cannot work. It is raised by the call that was given the argument."""
 
 
 class ArgumentError(ConfigurationError, TypeError):
@@ -98,21 +97,21 @@ class VideoLoaderWarning(UserWarning):
 
 
 class VideoWarning(VideoLoaderWarning, RuntimeWarning):
-    """Something about a video that is read: it is encrypted, HDR, or decoded on the CPU though there is a GPU."""
+    """A video needs attention: for example, it is encrypted, HDR, or decoded on the CPU although there is a GPU."""
 
 
 def no_method(instance: object, method: str) -> ConfigurationError:
-    """The error for a method that a user's class must have, and lacks.
+    """The error for a required method that a user's class lacks.
 
     Args:
         instance: an instance of that class.
-        method: the method as it is written, with its result: ``"num_clips(self, video), which gives an integer"``.
+        method: the method's signature and result: ``"num_clips(self, video), which gives an integer"``.
     """
     return ConfigurationError(f"{type(instance).__name__} lacks a method: write {method}")
 
 
 def wrong_result(instance: object, method: str, wanted: str, result: object) -> ConfigurationError:
-    """The error for what a user's method or function gives in place of what it must."""
+    """The error for a wrong result of a user's method or function."""
     name = type(instance).__name__
     return ConfigurationError(f"{name}.{method} must give {wanted}, got {reprlib.repr(result)}")
 
@@ -128,11 +127,11 @@ def needs(what: str, source: str | None = None) -> Iterator[None]:
     """Turn an ImportError in the block into a ConfigurationError that says how to install an optional package.
 
     Args:
-        what: the error's message: ``"needs Ray: pip install 'videoloader[ray]'"``.
+        what: the message: ``"needs Ray: pip install 'videoloader[ray]'"``.
         source: see ``VideoLoaderError``.
 
     Raises:
-        ConfigurationError: the package is not there.
+        ConfigurationError: the package is not installed.
     """
     try:
         yield
@@ -142,13 +141,13 @@ def needs(what: str, source: str | None = None) -> Iterator[None]:
 
 @contextmanager
 def enough_memory(what: str = "what is asked for", source: str | None = None) -> Iterator[None]:
-    """Turn the errors of a block that gets no memory from the system into NoMemoryError.
+    """Turn errors about lack of memory in the block into NoMemoryError.
 
-    Python, NumPy, PyTorch and the system each have one of their own. Those of a GPU stay what they are.
+    Python, NumPy, PyTorch and the system each raise their own. Errors about GPU memory are left unchanged.
 
     Args:
         what: the purpose of the memory, for the message.
-        source: see ``VideoLoaderError``; put into a NoMemoryError of the block that names none.
+        source: see ``VideoLoaderError``; it is added to a NoMemoryError in the block that names none.
 
     Raises:
         NoMemoryError: the block gets no memory.
@@ -169,18 +168,18 @@ def enough_memory(what: str = "what is asked for", source: str | None = None) ->
 def _lacks_memory(error: BaseException) -> bool:
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
-    # More bytes than can be counted, by Python, NumPy and PyTorch; and PyTorch's own allocator on the CPU.
+    # Messages of Python, NumPy and PyTorch for sizes that overflow, and of PyTorch's CPU allocator.
     words = ("C ssize_t", "Maximum allowed", "array is too big", "calculation overflowed", "DefaultCPUAllocator")
     return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 
 
 def check_choice(name: str, value: object, allowed: Iterable[object]) -> None:
-    """Raise ConfigurationError unless an argument has one of its values.
+    """Raise ConfigurationError unless an argument has an allowed value.
 
     Args:
         name: the argument's name, for the message: ``"layout"``, ``"Pad's position"``.
         value: the user's value.
-        allowed: its values.
+        allowed: the allowed values.
     """
     values = tuple(allowed)
     if not isinstance(value, Hashable) or value not in values:
@@ -205,8 +204,8 @@ def check_numbers(name: str, value: object, count: int | None, wanted: str, allo
     Args:
         name: as in ``check_choice``.
         value: the user's value.
-        count: number of values in a tuple; None for one by itself.
-        wanted: right value, for the message.
+        count: length of the tuple; None for a single number.
+        wanted: description of a right value, for the message.
         allowed: whether these numbers can be used.
     """
     numbers = (value,) if count is None else value
@@ -247,14 +246,14 @@ def check_flag(name: str, value: object) -> None:
 
 
 def is_true(name: str, given: object) -> bool:
-    """Tell whether the result of a user's function means yes.
+    """Whether the result of a user's function means yes.
 
     Args:
         name: name of the function, for the message.
         given: its result.
 
     Raises:
-        ConfigurationError: a text says no, which Python takes for True; or it is an array of several values.
+        ConfigurationError: it is a text that says no, which Python takes for True, or an array of several values.
     """
     if isinstance(given, str) and given.strip().lower() in ("0", "0.0", "false", "no"):
         hint = f'columns of CSV are text, compare them (columns["…"] != {given!r})'
@@ -266,7 +265,7 @@ def is_true(name: str, given: object) -> bool:
 
 
 def integer_range(name: str, value: object) -> tuple[int, int]:
-    """(least, largest) of an argument that is a positive integer, or a pair of them to draw between.
+    """(least, largest) from an argument that is a positive integer or a pair of them.
 
     Raises:
         ConfigurationError: it is neither.
@@ -283,7 +282,7 @@ def integer_range(name: str, value: object) -> tuple[int, int]:
 
 
 def printable(text: str) -> str:
-    """A text that every terminal and file takes: bytes of a path that are no UTF-8 are written out."""
+    """A text that every terminal and file accepts: bytes of a path that are not UTF-8 are escaped."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 

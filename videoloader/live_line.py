@@ -1,7 +1,7 @@
-"""The progress of long jobs: a line in the terminal or the notebook, and a record in the log when they are done.
+"""Shows the progress of long jobs in a line of the terminal or notebook, and logs when they are done.
 
-Where neither a terminal nor a notebook looks on, nothing is written. ``VIDEOLOADER_PROGRESS=0`` in the environment
-turns the lines off, and of several processes only the one of rank 0 has them.
+Without a terminal or notebook nothing is written. ``VIDEOLOADER_PROGRESS=0`` in the environment turns the lines off. Of
+several processes only rank 0 writes them.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ LOG.addHandler(logging.NullHandler())
 
 Tell: TypeAlias = Callable[[int, int], object]
 _T = TypeVar("_T")
-# Jobs that are done at once have no line, and eyes need no more than so many a second.
+# Short jobs have no line, and a line changes no faster than eyes can read.
 _SECONDS_BEFORE, _SECONDS_BETWEEN = 0.5, 0.1
 _WIDTH = 20
 
 
 @contextmanager
 def live_line(what: str, given: Tell | None = None) -> Iterator[Tell]:
-    """A function to be told (done, total) as a job goes on; total is 0 where nobody knows it.
+    """A function to call with (done, total) as a job goes on; total is 0 where it is not known.
 
     Args:
-        what: is done, for the line and the log: ``"indexing"``.
-        given: function that the user wants called instead of a line, default None.
+        what: name of the job for the line and the log, such as ``"indexing"``.
+        given: the user's own function, called instead of showing a line; default None.
     """
     began = time.monotonic()
     last = (0, 0)
@@ -49,7 +49,7 @@ def live_line(what: str, given: Tell | None = None) -> Iterator[Tell]:
 
 
 def counted_live(what: str, items: Iterable[_T], total: int = 0) -> Iterator[_T]:
-    """The items, and a line that counts them; see ``live_line``."""
+    """Yield the items while a line counts them; see ``live_line``."""
     with live_line(what) as tell:
         for done, each in enumerate(items, 1):
             tell(done, total)
@@ -58,11 +58,11 @@ def counted_live(what: str, items: Iterable[_T], total: int = 0) -> Iterator[_T]
 
 @contextmanager
 def shown_line(after: float = 0.0, *, stays: bool = False) -> Iterator[Callable[[Callable[[], str]], object]]:
-    """A function that shows a text in place of the one before; it is asked for no more often than can be read.
+    """A function that replaces the line's text. It takes a callable, which is called only as often as eyes can read.
 
     Args:
         after: float, default 0. The seconds until there is a line.
-        stays: bool, default False. Whether the last text is left where it is.
+        stays: bool, default False. Whether the last text stays in place.
     """
     write = _writer()
     if write is None:
@@ -106,10 +106,10 @@ def told(what: str, done: int, total: int, seconds: float, more: str = "") -> st
 
 
 def _writer() -> Callable[[str, bool], None] | None:
-    """A function of a text that replaces the last one, and of whether it is the end; None where nobody looks on."""
+    """A function of (text, whether it is the last) that replaces the line's text; None without terminal or notebook."""
     if os.environ.get("VIDEOLOADER_PROGRESS") == "0" or os.environ.get("RANK", "0") != "0":
         return None
-    # A program that uses no IPython has not imported it.
+    # IPython is looked up rather than imported: a program that uses it has imported it.
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if getattr(shell, "kernel", None) is not None:
         return _notebook_writer()
@@ -118,7 +118,7 @@ def _writer() -> Callable[[str, bool], None] | None:
         return None
 
     def write(text: str, end: bool) -> None:
-        # A terminal that is gone, or knows no such letters, stops no job.
+        # A closed terminal, or one that cannot encode the text, must not stop the job.
         with suppress(OSError, ValueError):
             width = _columns() - 1
             stream.write(f"\r{printable(text)[:width]}\x1b[K" + ("\n" if end and text else ""))
@@ -128,7 +128,7 @@ def _writer() -> Callable[[str, bool], None] | None:
 
 
 def _is_terminal(stream: Any) -> bool:
-    # What a program has put there may be closed, or know no such question.
+    # A program's replacement of stderr may be closed, or lack this method.
     with suppress(OSError, ValueError, AttributeError):
         return bool(stream.isatty())
     return False

@@ -1,4 +1,4 @@
-"""Batches of clips: decoded ahead by worker threads, in an order that depends on nothing but the seed."""
+"""``VideoLoader``: batches of clips, decoded ahead by worker threads in an order that depends only on the seed."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ from videoloader.transforms.compose import Compose
 from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import Transforms
 
-# At most so many clips are tried in place of one that cannot be made, whether or not they fit into its batch.
+# The most clips tried in place of one that cannot be made, whether or not they fit into its batch.
 _MOST_STAND_INS = 255
-# The use of a clip's generator that is drawn from for the batch that begins with it; see ``clip_rng``.
+# The ``use`` of ``clip_rng`` for randomness of a whole batch, which is drawn from the generator of its first clip.
 _FOR_BATCH = 1 << 32
 
 
@@ -62,104 +62,108 @@ _FOR_BATCH = 1 << 32
 class VideoLoader(OneLoop):
     """Clips of a data set in batches, decoded ahead in worker threads.
 
-    A batch depends on (seed, epoch) and the shard, never on workers, prefetching or the device. Iterating gives one
-    epoch and goes on to the next. A loop that is left early, or ends with an error, ends its epoch once it has given
-    out a batch; ``state_dict`` still says where it was, an error's batch not counted. Only one loop runs at a time:
-    beginning another ends the one before, which raises ConfigurationError if it is continued.
+    A batch depends on (seed, epoch) and the shard, never on workers, prefetching or the device. Each loop over the
+    loader is one epoch, and the next loop is the next epoch. A loop that is left early, or ends with an error, ends its
+    epoch if it has yielded a batch; ``state_dict`` still holds the position, not counting the batch that failed. Only
+    one loop runs at a time: starting another ends the previous one, which raises ConfigurationError if it is continued.
 
     Args:
         dataset: VideoDataset. The videos.
         mode: frame mode, or list of int. The rule that chooses the frames; a list of numbers is a ``FrameList``. A
-            warning counts the rows that it gives no clip of.
-        batch_size: int. The clips in a batch. Each fills one row, or as many as ``transforms`` make views of it, times
-            ``repeats``.
-        device: str or torch.device, default ``"auto"``. The place of the batches: ``"auto"``, ``"cpu"``, ``"cuda"`` or
-            ``"cuda:N"``; see ``resolve_device``. Without a number each process of a launcher gets a GPU of its own.
-        transforms: list, single transform or ``Compose``, default none. The changes to the frames; see
-            ``videoloader.transforms``. Leading crops, resizes, flips and padding are carried out as colours are
-            converted, and so is Normalize if no pixels are transformed before it.
+            warning counts the rows that have no clips.
+        batch_size: int. The clips in a batch. Each takes one row, times the number of views that ``transforms`` make of
+            it, times ``repeats``.
+        device: str or torch.device, default ``"auto"``. The device of the batches: ``"auto"``, ``"cpu"``, ``"cuda"`` or
+            ``"cuda:N"``; see ``resolve_device``. Without a number, each process started by a launcher gets its own GPU.
+        transforms: list, single transform or ``Compose``, default none. The transforms of the frames; see
+            ``videoloader.transforms``. Leading crops, resizes, flips and padding are fused with colour conversion, and
+            so is Normalize if no transform of pixels comes before it.
         layout: str, default ``"TCHW"``. The axes of ``frames``: ``"TCHW"`` gives [B, T, C, H, W], ``"CTHW"`` [B, C, T,
             H, W], ``"THWC"`` [B, T, H, W, C].
-        dtype: str or torch.dtype, default ``"float32"`` with ``Normalize``, that of ``ToFloat`` with it, else
-            ``"uint8"``. ``"uint8"`` (0 … 255), or ``"float16"``, ``"bfloat16"`` or ``"float32"`` (0 … 1, or
+        dtype: str or torch.dtype, default ``"float32"`` with ``Normalize``, the ``dtype`` of ``ToFloat`` if that is
+            used, else ``"uint8"``. ``"uint8"`` (0 … 255), or ``"float16"``, ``"bfloat16"`` or ``"float32"`` (0 … 1, or
             normalised).
         color: str, default ``"rgb"``. ``"rgb"``, or ``"ycbcr"`` for Y'CbCr as coded, with chroma at full resolution;
             see ``OutputSpec``.
         shuffle: bool, order or ``Sampler``, default False. True draws another random order every epoch;
-            ``ShuffleBlocks`` and ``ShuffleVideos`` are other orders. A PyTorch ``Sampler`` must give clip numbers, for
-            a single process: they are dealt to the ranks here, so no ``DistributedSampler`` is needed; see
+            ``ShuffleBlocks`` and ``ShuffleVideos`` are other orders. A PyTorch ``Sampler`` must yield clip numbers as
+            for a single process: the loader deals them to the ranks, so no ``DistributedSampler`` is needed; see
             ``SampledClips``.
-        seed: int, default 0. The seed of that order and of all random frames and transforms; ``torch.manual_seed`` does
-            not count. It must be the same on all ranks, or clips repeat and others are missing. A new loader repeats
-            the epochs of the last one: keep one loader for all epochs, or call ``set_epoch``.
-        last_batch: str, default ``"partial"``. The treatment of clips that do not fill a batch of all ranks.
-            ``"partial"`` deals them as evenly as possible, ``"drop"`` leaves them out, ``"fill"`` repeats clips to fill
-            the batches, which ``batch.repeated`` marks: all ranks get the same number of batches. ``"uneven"``, for
-            validation, deals each clip exactly once: all batches but the last of a rank are full, and some ranks may
-            have one batch less (with ``ByColumn`` as many less as their node has fewer clips). So nothing in the loop
-            may wait for other ranks: call the ``module`` of a ``DistributedDataParallel`` model, and gather results
-            after the loop. See ``sharding.num_batches``.
-        shard_id, num_shards: int, default from the launcher or framework, see ``shard_of_environment``. This process's
-            part, and the number of parts.
-        sharding: str or ``ByColumn``, default ``"strided"``. The way to deal an epoch to the shards. ``"strided"`` lets
-            them take turns, clip by clip; ``"contiguous"`` gives each a range of the epoch's order;
-            ``"stick_to_shard"`` gives each a range of the data set, the same in every epoch, shuffled within, so that
-            caches stay warm. ``ByColumn`` gives each the rows that a column assigns to its node, such as tars on a
+        seed: int, default 0. The seed of that order and of all random frames and transforms; ``torch.manual_seed`` has
+            no effect. It must be the same on all ranks, or some clips repeat and others are missing. A new loader
+            starts again at epoch 0: keep one loader for all epochs, or call ``set_epoch``.
+        last_batch: str, default ``"partial"``. The treatment of the last clips, which do not fill a batch on all ranks.
+            ``"partial"`` deals them as evenly as possible, ``"drop"`` leaves them out, and ``"fill"`` repeats clips to
+            fill the batches and marks them in ``batch.repeated``; with each of these all ranks get the same number of
+            batches. ``"uneven"``, for validation, deals each clip exactly once: all batches but a rank's last are full,
+            and some ranks may have one batch fewer (with ``ByColumn``, as many fewer as their node has fewer clips). So
+            nothing in the loop may wait for other ranks: call the ``module`` of a ``DistributedDataParallel`` model,
+            and gather results after the loop. See ``sharding.num_batches``.
+        shard_id, num_shards: int, default from the launcher or framework, see ``shard_of_environment``. The number of
+            this process's shard, and the number of shards.
+        sharding: str or ``ByColumn``, default ``"strided"``. The way to deal an epoch to the shards. With ``"strided"``
+            they take turns, clip by clip; with ``"contiguous"`` each gets a range of the epoch's order; with
+            ``"stick_to_shard"`` each gets the same range of the data set in every epoch, shuffled within, so that
+            caches stay warm. With ``ByColumn`` each gets the rows that a column assigns to its node, such as tars on a
             local disk.
-        num_workers: int, default five for two NVDEC engines, else one for each core. The threads that feed NVDEC, or
-            decode on the CPU. With 0 the thread that asks for a batch makes it then, so that a debugger stops in your
+        num_workers: int, default five for two NVDEC engines, else one for each core. The number of threads that feed
+            NVDEC or decode on the CPU. With 0, batches are made in the calling thread, so that a debugger stops in your
             transforms; the batches are the same.
-        decode: str, default ``"auto"``. ``"nvdec"`` or ``"cpu"`` lets that engine alone decode for a CUDA device. With
-            ``"auto"`` NVDEC decodes, the CPU takes what NVDEC cannot decode, and idle cores take clips off a long
-            queue; the pixels are the same. JPEG files then go to the GPU's JPEG engines where nvJPEG is installed.
+        decode: str, default ``"auto"``. The engine that decodes for a CUDA device: ``"nvdec"`` or ``"cpu"`` alone, or
+            with ``"auto"`` NVDEC, while the CPU takes what NVDEC cannot decode and idle cores take clips off a long
+            queue; the pixels are the same. With ``"auto"``, JPEG files go to the GPU's JPEG engines where nvJPEG is
+            installed.
         cpu_workers: int, default half of the cores that this process may use, shared with the other processes of the
-            machine (``LOCAL_WORLD_SIZE``). The threads that decode beside NVDEC with ``decode="auto"``.
-        num_processes: int, default on Linux one for each of more than four threads, or of several threads that load
-            image files on the CPU, and beside a GPU two fewer than there are cores at most; else 0. The processes that
-            decode clips on the CPU for these threads, or read image files for a GPU's engines, at most one for each
-            thread, so that they do not wait for Python's lock. Each takes some 200 MB. They start one by one when there
-            is work, need no ``if __name__ == "__main__":``, and run no code of yours; if one dies over a clip, that
-            clip is a DecodeError. The threads read remote videos themselves.
-        prefetch: int, default enough for two clips a thread, or for four in the orders below; of image files on a GPU,
-            for two lists of 64 a process. The batches that are being made while one is used. In the order of the data
-            set and with ``ShuffleVideos`` half of them are planned at once, and a GOP that several of those need is
-            decoded once. With ``num_workers=0`` there are none.
-        gop_cache: int, default 0, no cache. The bytes of GPU memory for decoded frames that later clips may want, too;
-            least recently used GOPs leave first. It helps with long videos that are sampled often.
-        collate: str, default ``"stack"``. The way to put clips of a batch together. ``"stack"`` requires the same
-            number of frames of all. ``"pad"`` fills shorter ones up to the longest of the batch with frames of constant
-            padding (``mask`` False, ``frame_numbers`` -1, ``timestamps`` NaN). ``"list"`` keeps the length and size of
-            each, and batches are ``ListBatch``. Only a list takes frames of different sizes: the others need a
-            transform that makes them equal, such as ``Letterbox``.
+            machine (``LOCAL_WORLD_SIZE``). The number of CPU threads that decode alongside NVDEC with
+            ``decode="auto"``.
+        num_processes: int, default on Linux with more than four threads, or with several that load only image files on
+            the CPU, one for each thread, but with a GPU at most two fewer than there are cores; else 0. The number of
+            processes that decode clips on the CPU for these threads, or read image files for a GPU's engines, at most
+            one for each thread, so that they do not wait for the GIL. Each takes about 200 MB. They start one by one
+            when there is work, need no ``if __name__ == "__main__":``, and run no code of yours; if a clip kills its
+            process, the clip raises DecodeError. The threads read remote videos themselves.
+        prefetch: int, default enough for two clips a thread, or for four in the orders named below; for image files on
+            a GPU, for two lists of 64 a process. The number of batches prepared ahead while one is used. In data set
+            order and with ``ShuffleVideos``, half of them are planned at once, and a GOP that several of those need is
+            decoded once. With ``num_workers=0`` none is prepared ahead.
+        gop_cache: int, default 0, no cache. The bytes of GPU memory for decoded frames that later clips may need again;
+            least recently used GOPs are evicted first. It helps with long videos that are sampled often.
+        collate: str, default ``"stack"``. The way to collate the clips of a batch. ``"stack"`` requires that all have
+            the same number of frames. ``"pad"`` extends shorter ones to the longest of the batch with frames of
+            constant padding (``mask`` False, ``frame_numbers`` -1, ``timestamps`` NaN). ``"list"`` keeps the length and
+            size of each clip, and batches are ``ListBatch``. Only ``"list"`` allows frames of different sizes: the
+            others need a transform that makes sizes equal, such as ``Letterbox``.
         fill_value: float or three of them, default 0. The red, green and blue of frames of constant padding, or one
-            number for all, 0 … 255 whatever ``dtype`` and normalisation are; they are converted like any other pixel.
-        repeats: int, default 1. The number of times that each clip is in its batch, each time with transforms of its
-            own (repeated augmentation: Hoffer et al., "Augment your batch", CVPR 2020). Its frames are the same and are
-            decoded once.
+            number for all, 0 … 255 whatever the ``dtype`` and normalisation; they are converted like any other pixel.
+        repeats: int, default 1. The number of times that each clip appears in its batch, each time with its own draw of
+            the transforms (repeated augmentation: Hoffer et al., "Augment your batch", CVPR 2020). The frames are the
+            same and are decoded once.
         on_error: str, default ``"raise"``. The treatment of a video that cannot be read. ``"raise"`` raises its error.
-            ``"skip"`` leaves its clips out, and a batch that loses all of them; other ranks must not wait for that
-            batch. ``"replace"`` leaves unreadable files out, too, and takes another clip for one that does not decode:
-            with ``"stack"`` one of the same shape, with ``"pad"`` one no longer than the longest planned, with
-            ``"list"`` any. Image files that were not opened before count as clips that do not decode.
-        on_corrupt: str, default ``"keep"``. The treatment of damaged frames, independently of ``on_error``. ``"keep"``
-            gives them out, marked in ``batch.corrupt`` and counted in ``stats()``, and warns once for each file and
+            ``"skip"`` leaves its clips out, and a batch that loses all its clips is skipped; other ranks must not wait
+            for that batch. ``"replace"`` also leaves unreadable files out, and replaces a clip that does not decode by
+            another one: with ``"stack"`` one of the same shape, with ``"pad"`` one no longer than the longest planned,
+            with ``"list"`` any. Image files that were not opened before count as clips that do not decode.
+        on_corrupt: str, default ``"keep"``. The treatment of damaged frames, independent of ``on_error``. ``"keep"``
+            returns them, marked in ``batch.corrupt`` and counted in ``stats()``, and warns once for each file and
             process (``CorruptFramesWarning``). ``"raise"``, ``"skip"`` and ``"replace"`` treat such clips as
             ``on_error`` treats clips that do not decode.
         index: ``IndexStore`` or its path, default None. The videos' indexes (``dataset.build_index``). Without it every
-            process indexes all videos now, and keeps all indexes in memory; but on the CPU, rows whose path ends as an
-            image file's does are opened when they are decoded, and taken for one frame each.
-        on_indexed: function without arguments, default none. It is called after each video of the data set was indexed,
+            process indexes all videos when the loader is made, and keeps all indexes in memory. On the CPU, however,
+            rows whose path has the extension of an image file are opened only when they are decoded, and count as one
+            frame each.
+        on_indexed: function without arguments, default none. It is called after each video of the data set is indexed,
             for progress bars.
 
     Attributes:
-        unreadable: (path, reason) of all that was left out or replaced so far: rows of the data set that cannot be
-            used, and the files of other clips, each once with the first reason. A warning counts the rows when the
-            loader is made, and another one the clips at the end of a loop that meets new files; ``stats()`` counts all
-            of them.
+        unreadable: (path, reason) for everything left out or replaced so far: rows of the data set that cannot be used,
+            and files of clips that failed later, each once with the first reason. A warning counts the rows when the
+            loader is made, and another counts the clips at the end of a loop that meets new files; ``stats()`` counts
+            all of them.
 
     Raises:
-        ConfigurationError: an argument has no such value, or the data set gives no clips.
-        VideoLoaderError: a video cannot be indexed (with ``on_error="raise"``; an image file's error is its batch's).
+        ConfigurationError: an argument has a value that is not allowed, or the data set has no clips.
+        VideoLoaderError: a video cannot be indexed (with ``on_error="raise"``; an image file's error is raised by its
+            batch).
         NotIndexedError: a video is not in the given ``index``, whatever ``on_error`` says.
 
     Examples:
@@ -269,10 +273,10 @@ class VideoLoader(OneLoop):
         )
 
     def __len__(self) -> int:
-        """Number of batches of this shard in the next epoch, or in what is left of it after a resume."""
+        """The number of batches of this shard in the next epoch, or in the rest of it after a resume."""
         return len(self._epoch)
 
-    if not TYPE_CHECKING:  # type checkers tell of these by themselves
+    if not TYPE_CHECKING:  # type checkers report these themselves
 
         def __next__(self) -> NoReturn:
             raise ArgumentError("a loader is not its own iterator: write next(iter(loader))")
@@ -285,44 +289,44 @@ class VideoLoader(OneLoop):
 
     @property
     def num_clips(self) -> int:
-        """Number of clips in an epoch over all shards."""
+        """The number of clips in an epoch over all shards."""
         return self._epochs.positions
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin with this epoch next. A plain loop does not need it: epochs follow one another by themselves.
+        """Make this the next epoch. A plain loop does not need it: epochs advance by themselves.
 
-        An epoch that was just resumed stays resumed, so that loops which set each epoch go on where they were.
+        Setting an epoch that was just resumed keeps its position, so that loops that set each epoch resume correctly.
         """
         if not (self._resumed and epoch == self._epoch.number and not self._given):
             self._epoch, self._given, self._resumed = self._epochs.epoch(epoch), 0, False
 
     def state_dict(self) -> dict[str, Any]:
-        """The loader's position: after the batch given out last.
+        """The loader's position after the last batch that it yielded.
 
-        It is less than 1 KB of numbers and text, the same for all shards after the same batch. It is valid for any
-        number of shards, batch size and ``last_batch``, and for ``"contiguous"`` where it was ``"strided"`` and the
-        other way round. With ``last_batch="uneven"`` a shard with fewer batches than others enters the next epoch when
-        its loop ends, not with its last batch. So all shards take the state after the same batch, or all of them after
-        the loop.
+        The state is less than 1 KB of numbers and text, and the same on all shards after the same batch. It can be
+        loaded with any number of shards, batch size and ``last_batch``, and ``"contiguous"`` and ``"strided"`` may be
+        exchanged. With ``last_batch="uneven"`` a shard with fewer batches than others enters the next epoch when its
+        loop ends, not with its last batch. So take the state on all shards after the same batch, or on all of them
+        after the loop.
         """
         return self._epoch.state(self._given)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where a state was taken: each clip of its epoch still comes exactly once over all shards.
+        """Resume where a state was taken: each clip of its epoch still comes exactly once over all shards.
 
         Raises:
-            ConfigurationError: the state is of another data set, frame mode, order or seed, or what is left cannot be
-                dealt to this number of shards.
+            ConfigurationError: the state belongs to another data set, frame mode, order or seed, or the rest of its
+                epoch cannot be dealt to this number of shards.
         """
         self._epoch, self._given, self._resumed = self._epochs.resume(state), 0, True
 
     def __iter__(self) -> Iterator[Batch]:
-        """The batches of one epoch, or of what is left of it after ``load_state_dict``.
+        """Iterate over the batches of one epoch, or of the rest of it after ``load_state_dict``.
 
         Raises:
             VideoLoaderError: a clip cannot be made (with ``on_error="raise"``), or none of a whole epoch can.
-            ConfigurationError: clips of one batch differ in their size or number of frames, see ``collate``;
-                another loop over this loader has begun; or it is closed.
+            ConfigurationError: clips of one batch differ in size or number of frames (see ``collate``); another loop
+                over this loader has begun; or the loader is closed.
         """
         token = self._begin_loop()
         if self._given:
@@ -331,11 +335,11 @@ class VideoLoader(OneLoop):
             tell_of_later_ranks(self._epochs.ranks)
         plan, self._unwaited = self._epoch, 0
         ahead = batches_ahead(self._start_batches(plan, token), self._has_room, BatchInMaking.drop, token)
-        resumed = self._resumed  # of what is left of an epoch, the last clips may be the ones that cannot be made
+        resumed = self._resumed  # the rest of an epoch may consist of clips that cannot be made
         yield from give_out(ahead, partial(self._finish, plan), self._account, token)
         if not resumed:
             self._account.raise_if_nothing()
-        if self._epoch is plan:  # a rank that gets fewer batches than others, or none
+        if self._epoch is plan:  # this rank gets fewer batches than others, or none
             self.set_epoch(plan.number + 1)
 
     def _start_batches(self, plan: EpochPlan, token: CancelToken) -> Iterator[list[BatchInMaking]]:
@@ -347,11 +351,11 @@ class VideoLoader(OneLoop):
         return len(pending) + self._planned_at_once <= self._prefetch + 1
 
     def _finish(self, plan: EpochPlan, pending: deque[BatchInMaking]) -> list[Batch]:
-        """The oldest batch when it is made, in a list; an empty one where no clip of it could be made."""
+        """Wait for the oldest batch, and return it in a list, which is empty if none of its clips could be made."""
         ready = sum(each.made.done() for each in pending)
         self._unwaited = self._unwaited + 1 if ready else 0
-        # Batches planned together also finish together. They count as a reserve only if none was waited for during a
-        # whole queue of them.
+        # Batches planned together also finish together. They count as a reserve only if the loop has not waited for any
+        # batch of a whole queue.
         self._workers.set_pace(ready if self._unwaited > len(pending) else 0, len(pending))
         try:
             made = pending[0].result()
@@ -386,7 +390,7 @@ class VideoLoader(OneLoop):
         return planned
 
     def _stand_ins(self, epoch: int, clip: PlannedClip) -> Iterator[PlannedClip]:
-        """Clips to try in place of one. They depend on seed, epoch and that clip alone: epochs repeat exactly."""
+        """Clips to try in place of ``clip``; they depend only on seed, epoch and clip, so epochs repeat exactly."""
         for candidate in range(_MOST_STAND_INS):
             rng = np.random.Generator(np.random.Philox(key=self._seed, counter=[0, candidate, epoch, clip.number]))
             beside = self._epochs.clip_beside(clip.number, rng)

@@ -1,6 +1,6 @@
-"""The meaning of other libraries' names here, as arguments, attributes or names of modules.
+"""Maps names from other libraries to this library's arguments, attributes and modules, for error messages.
 
-They are those of PyTorch's DataLoader, torchvision, torchcodec, decord, DALI, PyTorchVideo and MMAction2.
+The names come from PyTorch's DataLoader, torchvision, torchcodec, decord, DALI, PyTorchVideo and MMAction2.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
-# Names here, and those that mean them elsewhere. The first name counts that there is; near misses need none.
+# Names here, and their synonyms elsewhere. The first name that exists is suggested; near misses need no entry.
 _SYNONYMS = """
 alpha: mixup_alpha; bins: num_magnitude_bins; class_names: class_to_idx classes; clips: clips_per_video num_clips;
 count: frames num_frames num_samples; dataset: path; device: ctx device_id gpu;
@@ -30,8 +30,8 @@ PythonFunction: Lambda; RandomHorizontalFlip: Flip RandomFlip; RandomResizedCrop
 Resize: Rescale Scale ShortSideScale; Segments: UniformSample;
 ToFloat: ConvertImageDtype ConvertUint8ToFloat Div255 ToTensor ToTensorV2 ToTensorVideo;
 Video: EncodedVideo VideoDecoder VideoReader; VideoDataset: VideoClips; VideoLoader: DataLoader"""
-# What to write where no other name will do: in a function that has the argument which comes first, for objects of the
-# class, or for modules ("import").
+# What to write where no single name will do. Each row begins with the place that it applies to: a function with that
+# argument, objects of that class, or modules ("import").
 _INSTEAD = """
 batch_size: clip_sampler clips length stride = give it to the mode, as RandomWindow(16, stride=4)
 batch_size stride: fps = write AtRate(fps, length), a mode of its own
@@ -124,7 +124,7 @@ import: read_video = write Video(path)[:]"""
 
 
 def _by_name(rows: Iterable[str]) -> dict[str, dict[str, str]]:
-    """The places where each name from elsewhere means something, and the words said there."""
+    """For each name from elsewhere, the places where it means something and what to say there."""
     meanings: dict[str, dict[str, str]] = {}
     for row in rows:
         places, names, *texts = re.split(": | = ", row.strip(), maxsplit=2)
@@ -137,13 +137,13 @@ _OURS, _SAID = _by_name(_SYNONYMS.split(";")), _by_name(_INSTEAD.strip().splitli
 
 
 def meant(given: str, known: Collection[str], places: Collection[str] | None = None, of: str = "") -> str | None:
-    """The name to write in place of one that other libraries have; None where nothing here can be meant.
+    """Advice on what to write in place of a name from another library; None where nothing here corresponds to it.
 
     Args:
-        given: the name that there is not.
-        known: the names that there are.
-        places: the places in which the name was looked for: names of classes, or "import"; None for the known names.
-        of: the text before a name in what is written, as "video.".
+        given: the unknown name.
+        known: the names that exist.
+        places: the places where the name was looked up: names of classes, or "import"; None for the known names.
+        of: the text to put before the name, such as "video.".
 
     Examples:
         >>> meant("drop_last", ["last_batch"]), meant("num_threads", ["num_workers"])
@@ -163,6 +163,6 @@ def alike(given: str, known: Iterable[str]) -> str | None:
     by_lower = {each.lower(): each for each in known}
     if close := get_close_matches(given.lower(), by_lower, n=1, cutoff=0.75):
         return by_lower[close[0]]
-    # The start of one, or more than all of it.
+    # One name may be a prefix of the other.
     starts = (each for each in by_lower.values() if len(given) > 2 and each.startswith(given))
     return next(starts, None) or next((each for each in by_lower.values() if given.startswith(f"{each}_")), None)

@@ -1,6 +1,6 @@
-"""Objects in notebooks: they show their text, and pictures of what they hold.
+"""Shows objects in notebooks as text with pictures of their frames.
 
-A cell never fails because of it: where there can be no picture, the text stays, with the reason below.
+A cell never fails because of this: where no picture can be made, the text is shown with the reason below it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from videoloader.dataset.summary import DatasetSummary
 
 _T = TypeVar("_T")
-# What a cell shows at most.
+# The most that a cell shows of each.
 _CLIPS, _FRAMES, _KEYFRAMES, _ROWS, _COLUMNS, _CLASSES, _LETTERS = 4, 8, 6, 6, 5, 8, 300
-# For pictures of a data set's videos, which must be opened for them.
+# The time allowed for pictures of a data set's videos, which must be opened for them.
 _SECONDS = 2.0
 
 
 class ShownInNotebooks:
-    """A class whose objects notebooks show as ``html_of`` says."""
+    """Base of classes whose objects notebooks show by ``html_of``."""
 
     def _repr_html_(self) -> str | None:
         return html_of(self)
@@ -47,7 +47,7 @@ def html_of(shown: Any) -> str | None:
         if isinstance(shown, DatasetSummary):
             return _summary(shown)
         head = f"<pre>{_told(repr(shown))}</pre>"
-    except Exception:  # a notebook then shows what repr makes of it, or why it fails
+    except Exception:  # the notebook then shows the repr, or why that fails
         return None
     try:
         return head + (_dataset(shown) if isinstance(shown, VideoDataset) else _frames(shown))
@@ -63,7 +63,7 @@ def _frames(shown: Any) -> str:
 
 
 def _img(picture: Image) -> str:
-    # JPEG, since a notebook keeps every picture: PNG of camera pictures takes ten times as much.
+    # A notebook stores every picture, and PNG would take ten times as much as JPEG for camera pictures.
     with io.BytesIO() as file:
         picture.save(file, "JPEG", quality=88, subsampling=0)
         content = base64.b64encode(file.getvalue()).decode()
@@ -92,14 +92,14 @@ def _thumbnails(data: VideoDataset) -> str:
     from videoloader.pictures import contact_sheet
     from videoloader.showing import row_strip, spread
 
-    # Files elsewhere may take as long as they like.
+    # Remote files are left out, since they may take any time to open.
     rows = [row for row in spread(len(data), _ROWS).tolist() if "://" not in data.paths[row]]
     strips = _done_within(_SECONDS, (row_strip(data, row) for row in rows))
     return _img(contact_sheet(strips, size=151)) if strips else ""
 
 
 def _done_within(seconds: float, work: Iterator[_T]) -> Sequence[_T]:
-    """The items that an iterator gives in so much time; an error only if nothing came before it."""
+    """The items that an iterator yields within so many seconds; its error is raised only if it yielded none."""
     done: list[_T] = []
     failed: list[Exception] = []
     end = time.monotonic() + seconds

@@ -1,4 +1,4 @@
-"""Random permutations of any size whose every value is computed alone, without a table."""
+"""Random permutations of any size, each value of which is computed on its own, without a table."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ Words = npt.NDArray[np.uint64]
 
 
 def permute(index: npt.ArrayLike, size: int, seed: int, epoch: int) -> Integers:
-    """The place to which a random permutation of ``[0, size)`` sends each index, computed from the index alone.
+    """Map each index by a random permutation of ``[0, size)``, computed from the index alone.
 
-    A Feistel network over the bits of the index, with the halves changed in turn, permutes the next power of
-    two; results at or beyond ``size`` are sent through again until they fall below it ("cycle walking", Black
-    and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002), fewer than two passes on average.
-    Round function and key schedule are SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom
-    number generators", OOPSLA 2014).
+    A Feistel network over the bits of the index, whose halves change in turn, permutes the next power of two; results
+    at or beyond ``size`` are passed through it again until they fall below it ("cycle walking", Black and Rogaway,
+    "Ciphers with arbitrary finite domains", CT-RSA 2002), fewer than two passes on average. Round function and key
+    schedule are SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
 
     Four rounds are a strong pseudorandom permutation of a large domain (Luby and Rackoff, "How to construct
     pseudorandom permutations", 1988), but small domains need more, since a round adds few random bits to
@@ -32,7 +31,7 @@ def permute(index: npt.ArrayLike, size: int, seed: int, epoch: int) -> Integers:
     Args:
         index: integers in ``[0, size)``, any shape.
         size: number of elements, 1 to 2**48.
-        seed, epoch: integers in ``[0, 2**64)``; each pair is another permutation.
+        seed, epoch: integers in ``[0, 2**64)``; each pair gives another permutation.
 
     Returns:
         int64, the shape of ``index``.
@@ -57,13 +56,13 @@ def permute(index: npt.ArrayLike, size: int, seed: int, epoch: int) -> Integers:
 
 
 def permute_within(index: Integers, size: Integers, seed: int, epoch: int, stream: Integers) -> Integers:
-    """Many permutations at once: each index is sent where that of its own size and stream sends it.
+    """Apply many permutations at once: each index is mapped by the permutation of its own size and stream.
 
     Args:
         index: int64[N], each in ``[0, size)``.
         size: int64[N], numbers of elements, 1 to 2**48.
         seed, epoch: as in ``permute``.
-        stream: int64[N]; each number is another permutation.
+        stream: int64[N]; each number gives another permutation.
 
     Returns:
         int64[N].
@@ -82,7 +81,7 @@ def _key(seed: int, epoch: int) -> Words:
 
 
 def _walk(values: Words, size: Words, key: Words) -> Integers:
-    """Each value permuted below its size; ``key`` is one for all, or one for each."""
+    """Permute each value below its size; ``key`` is one for all values, or one for each."""
     rounds = np.arange(_ROUNDS, dtype=np.uint64) * _GOLDEN_GAMMA
     keys = np.broadcast_to(_mix(key + rounds[:, None]), (_ROUNDS, len(values)))
     # The exponent of a number that a float64 holds exactly is its number of bits.
@@ -96,7 +95,7 @@ def _walk(values: Words, size: Words, key: Words) -> Integers:
 
 
 def _feistel(values: Words, bits: Words, keys: Words) -> Words:
-    """A bijection of ``[0, 2**bits)``: each round is undone by itself, whatever the widths of the halves."""
+    """A bijection of ``[0, 2**bits)``: each round is its own inverse, whatever the widths of the halves."""
     one = np.uint64(1)
     high_bits = bits >> one
     low_bits = bits - high_bits

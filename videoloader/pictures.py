@@ -1,4 +1,4 @@
-"""Contact sheets: the frames of clips side by side, with their numbers, times and what is special about them."""
+"""Draws contact sheets: the frames of clips side by side, with their numbers, times and marks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Tile:
 
     @property
     def marks(self) -> list[str]:
-        """The words under the frame, in the colour of each."""
+        """The marks to write under the frame; each has its own colour."""
         return [*filter(None, [self.role, "made up" * self.made_up, "damaged" * self.damaged])]
 
 
@@ -57,7 +57,7 @@ class Strip:
     Attributes:
         tiles: tiles of the clip's frames, at least one, in order.
         title: text above them; ``""`` for none.
-        left_out: frames of the clip that have no tile.
+        left_out: number of frames of the clip that have no tile.
     """
 
     tiles: Sequence[Tile]
@@ -68,21 +68,21 @@ class Strip:
 def contact_sheet(
     strips: Sequence[Strip], *, size: int | None = None, normalize: Normalize | None = None, note: str = ""
 ) -> Image:
-    """A picture of clips: each frame small, over its number and time.
+    """Draw clips as one picture: small frames, each above its number and time.
 
     Args:
         strips: strips of the clips, at least one.
-        size: pixels of the longer side of a frame; without them the fewer frames, the larger, 151 … 467.
-        normalize: normalisation that the frames went through, which is undone; without it floats are shown by the range
-            of their values, and the last line says how.
+        size: pixels of the longer side of a frame; by default 151 … 467, larger for fewer frames.
+        normalize: the frames' normalisation, which is undone; without it floats are scaled from the range of their
+            values, and the last line says how.
         note: line below the frames.
 
     Returns:
-        A PIL image in RGB, 960 pixels wide or less.
+        A PIL image in RGB, at most 960 pixels wide.
 
     Raises:
         ConfigurationError: Pillow is not installed.
-        ArgumentError: a frame has neither 1 nor 3 channels, or holds no numbers.
+        ArgumentError: a frame has neither 1 nor 3 channels, or does not hold numbers.
     """
     with needs(NEEDS_PILLOW):
         from PIL import Image, ImageDraw, ImageFont
@@ -137,7 +137,7 @@ def _strip_picture(strip: Strip, pictures: Sequence[Image], font: FreeTypeFont |
 
 
 def _captions(tiles: Iterable[Tile]) -> int:
-    """Lines below each frame."""
+    """The number of lines below each frame."""
     told = [(tile.number is not None or tile.time is not None, bool(tile.marks)) for tile in tiles]
     return sum(map(any, zip(*told, strict=True)))
 
@@ -155,12 +155,12 @@ def _caption(drawing: ImageDraw, tile: Tile, left: int, top: int, wide: int, fon
 
 
 def _mark(picture: Image, tile: Tile) -> None:
-    """Hatch what is made up, frame what is damaged, and put the role's colour on the upper edge; in place."""
+    """Hatch frames that padding made up, frame damaged ones, and colour the upper edge by the role; in place."""
     from PIL import ImageDraw
 
     drawing, (wide, high) = ImageDraw.Draw(picture), picture.size
     if tile.made_up:
-        # Two colours, so that the lines are seen on whatever picture.
+        # Two colours, so that the lines show on any picture.
         for color, shift in ((_MARKS["made up"], 0), (_PAPER, 3)):
             for start in range(shift - high, wide, _HATCH):
                 drawing.line([(start, high), (start + high, 0)], color, 2)
@@ -171,7 +171,7 @@ def _mark(picture: Image, tile: Tile) -> None:
 
 
 def _fitted(picture: Image, size: int) -> Image:
-    """As large as fits; pixels of small frames stay squares."""
+    """Scale a picture to ``size``; pixels of small frames stay squares."""
     from PIL import Image
 
     picture = picture.convert("RGB")
@@ -186,7 +186,7 @@ def _fitted(picture: Image, size: int) -> Image:
 
 
 def shortened(text: str, width: float, font: FreeTypeFont | ImageFont) -> str:
-    """A text that fits into so many pixels, its middle left out where it must be."""
+    """A text shortened in the middle, if necessary, to fit into so many pixels."""
     if font.getlength(text) <= width:
         return text
     kept = len(text)
@@ -208,7 +208,7 @@ def _to_8_bits(
 
     def to_8_bits(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
         factors = (std, mean) if array.ndim == 3 else (std.mean(), mean.mean())
-        with np.errstate(over="ignore", invalid="ignore"):  # what is too large is shown white or black
+        with np.errstate(over="ignore", invalid="ignore"):  # values that overflow are shown white or black
             values = np.nan_to_num(array.astype(np.float32) * factors[0] + factors[1])
             shown: npt.NDArray[np.uint8] = np.clip(values * 255 + 0.5, 0, 255).astype(np.uint8)
         return shown
@@ -217,7 +217,7 @@ def _to_8_bits(
 
 
 def _by_range(arrays: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], str]:
-    """(mean, std, line) that bring values that nothing is known of into [0, 1]."""
+    """(mean, std, line) that bring values of unknown range into [0, 1]."""
     finite = [array[np.isfinite(array)] for array in arrays]
     low = float(min((each.min() for each in finite if each.size), default=0))
     high = float(max((each.max() for each in finite if each.size), default=1))
@@ -238,10 +238,10 @@ def _by_range(arrays: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[np.float6
 
 
 def _array(frame: Any, size: int) -> npt.NDArray[Any]:
-    """A frame as [H, W, 3] or [H, W] in main memory, maybe with fewer pixels, but more than are shown.
+    """A frame as [H, W, 3] or [H, W] in main memory, perhaps with fewer pixels, but with no fewer than are shown.
 
     Raises:
-        ArgumentError: it is no picture.
+        ArgumentError: it is not a picture.
     """
     shape = tuple(frame.shape)
     if len(shape) not in (2, 3) or (len(shape) == 3 and shape[2] not in (1, 3)) or 0 in shape:

@@ -15,16 +15,16 @@ from videoloader.loader import VideoLoader
 
 @tells_of_arguments
 def show_progress(loader: VideoLoader, description: str = "batches") -> Iterator[Batch]:
-    """The batches of a loader, with a line in the terminal or notebook: the rate, and the share of time spent waiting.
+    """Iterate over a loader's batches, and show their rate and the share of time spent waiting.
 
-    Elsewhere, as in a job whose output goes to a file, nothing is written.
+    The line appears in a terminal or notebook. Elsewhere, as in a job whose output goes to a file, nothing is written.
 
     Args:
-        loader: VideoLoader. The loader whose next epoch is shown, or what is left of it.
+        loader: VideoLoader. The loader. Its next epoch, or the rest of a resumed one, is iterated.
         description: str, default ``"batches"``. The text before the bar.
 
     Raises:
-        ConfigurationError: ``loader`` is no loader.
+        ConfigurationError: ``loader`` is not a loader.
 
     Examples:
         >>> for batch in show_progress(loader, "epoch 3"):

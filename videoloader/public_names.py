@@ -1,7 +1,7 @@
-"""The names under which things are imported.
+"""Finds public names and the modules that they are imported from.
 
 ``videoloader`` and ``videoloader.transforms`` list their public names once, in ``__init__.pyi``, where type checkers
-look for them, and read that list themselves. ``ModuleFinder`` finds modules that lie elsewhere than their names say.
+look for them, and read that list at run time. ``ModuleFinder`` finds modules that are not where their names say.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Any
 
 from videoloader.argument_names import wrap_constructors
 
-# In a checkout these packages lie beside the folder videoloader/; installed, they lie in it.
+# In a checkout these packages are next to the folder videoloader/; once installed, they are inside it.
 _BESIDE = ("videoloader.indexing", "videoloader.padding")
-# Import paths of earlier versions, which go in the next one.
+# Import paths of earlier versions, to be removed in the next one.
 _RENAMED = {
     "videoloader.batch": "videoloader.batching.batch",
     "videoloader.clip_groups": "videoloader.order.by_column",
@@ -41,8 +41,8 @@ def modules_of_names(package_file: str) -> dict[str, str]:
     """The module that each public name of a package comes from.
 
     Args:
-        package_file: path of the package's ``__init__.py``. The imports in the ``__init__.pyi`` beside it are read;
-            ``from package import *`` stands for all public names of that package.
+        package_file: path of the package's ``__init__.py``. The imports in the ``__init__.pyi`` next to it are read;
+            ``from package import *`` means all public names of that package.
     """
     modules: dict[str, str] = {}
     for statement in ast.parse(Path(package_file).with_suffix(".pyi").read_text("utf-8")).body:
@@ -58,14 +58,14 @@ def modules_of_names(package_file: str) -> dict[str, str]:
 
 @cache
 def public_name(module: str, name: str) -> Any:
-    """A module's object of a public name; the constructors of a class say which arguments they have."""
+    """The object with a public name in a module; constructors of a class are wrapped to name their arguments."""
     found = getattr(import_module(module), name)
     wrap_constructors(found)
     return found
 
 
 class ModuleFinder(MetaPathFinder):
-    """Finds what Python's own finders, which come before it, do not find in the package's folder."""
+    """Finds modules that Python's own finders, which come first, do not find in the package's folder."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -77,7 +77,7 @@ class ModuleFinder(MetaPathFinder):
 
 
 class _Renamed(Loader):
-    """Gives the module itself under its old name, so that its classes are the same."""
+    """Loads the same module under its old name, so that its classes are the same objects."""
 
     def exec_module(self, module: ModuleType) -> None:
         old = module.__name__

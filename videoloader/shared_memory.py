@@ -1,4 +1,4 @@
-"""Memory that other processes on this machine can write to."""
+"""Memory that several processes on this machine can write to."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class MemoryBlock:
 
 @dataclass(frozen=True, eq=False)
 class SharedBlock(MemoryBlock):
-    """A piece of memory behind a file descriptor, which may be sent to another process.
+    """A piece of memory with a file descriptor, which can be sent to another process.
 
     Attributes:
-        descriptor: the memory's, closed when nothing refers to ``memory`` any more.
+        descriptor: the memory's file descriptor, closed when nothing refers to ``memory`` any more.
         start: the address of its first byte.
-        number: number that no other block of this process has, or has had.
+        number: number of the block, never used again in this process.
     """
 
     descriptor: int
@@ -45,11 +45,11 @@ class SharedBlock(MemoryBlock):
 
 
 class Place(NamedTuple):
-    """The place of a tensor in a block, for a process that knows the block.
+    """The position of a tensor in a block, for a process that has mapped the block.
 
     Attributes:
         dtype: the tensor's type.
-        offset: the place of its first element, in elements.
+        offset: the position of its first element, in elements.
         size, stride: the tensor's.
     """
 
@@ -65,7 +65,7 @@ class Place(NamedTuple):
 
 @cache
 def can_share() -> bool:
-    """Whether this system has memory without a name that processes can share: Linux has."""
+    """Whether this system has anonymous memory that processes can share, as Linux does."""
     try:
         os.close(os.memfd_create("videoloader"))
     except (AttributeError, OSError):
@@ -74,15 +74,15 @@ def can_share() -> bool:
 
 
 def own_block(size: int) -> MemoryBlock:
-    """A block of so many bytes that no other process can be given."""
+    """A block of so many bytes that cannot be shared."""
     return MemoryBlock(new_memory(size).numpy())
 
 
 def new_memory(size: int) -> torch.Tensor:
     """uint8[size], uninitialised.
 
-    Much of it comes in huge pages, where the system has any: to get 4 KiB at a time, each when it is first written,
-    takes longer than to convert the frames that are put there.
+    Large sizes use huge pages where the system has them: faulting in 4 KiB pages one at a time takes longer than
+    converting the frames that are written there.
     """
     if size < _LEAST_HUGE or not hasattr(mmap, "MADV_HUGEPAGE"):
         return torch.empty(size, dtype=torch.uint8)
@@ -93,7 +93,7 @@ def new_memory(size: int) -> torch.Tensor:
 
 
 def new_block(size: int) -> MemoryBlock:
-    """A block of at least so many bytes: a shared one, whose tensors ``block_of`` finds, unless there are many."""
+    """A block of at least so many bytes: a shared one, whose tensors ``block_of`` finds, unless too many exist."""
     if len(_blocks) < _MOST_BLOCKS:
         with suppress(OSError):  # the process may have no more descriptors
             return new_shared_block(size)
@@ -116,7 +116,7 @@ def new_shared_block(size: int) -> SharedBlock:
 
 
 def map_block(descriptor: int) -> npt.NDArray[np.uint8]:
-    """uint8: the memory behind a descriptor, which is not needed for it any more."""
+    """uint8: the memory behind a descriptor, which may be closed afterwards."""
     return np.frombuffer(mmap.mmap(descriptor, os.fstat(descriptor).st_size), np.uint8)
 
 
@@ -136,15 +136,15 @@ def block_of(tensor: torch.Tensor) -> tuple[SharedBlock, Place] | None:
 
 
 def _existing() -> list[SharedBlock]:
-    # Not by ``values``, which other threads that make blocks would break.
+    # Iterating over ``values`` would break when another thread makes a block.
     return [block for reference in _blocks.valuerefs() if (block := reference()) is not None]
 
 
-# Bytes: from here on glibc, too, takes memory from the system each time.
+# Bytes. From this size on glibc also takes memory from the system each time.
 _LEAST_HUGE = 32 << 20
 # Bytes. The memory can be seen as a tensor of any type.
 _LARGEST_ITEM = 16
-# Each takes a descriptor, of which a process may have a few hundred.
+# Each block takes a descriptor, of which a process may have only a few hundred.
 _MOST_BLOCKS = 128
-# Those that exist, by address.
+# The blocks that exist, by address.
 _blocks: weakref.WeakValueDictionary[int, SharedBlock] = weakref.WeakValueDictionary()

@@ -1,4 +1,4 @@
-"""Pictures for users: batches, clips, videos and frames as one picture."""
+"""``show``: batches, clips, videos, data sets and frames as one picture."""
 
 from __future__ import annotations
 
@@ -37,29 +37,29 @@ def show(
     layout: Layout | None = None,
     normalize: Normalize | None = None,
 ) -> Image:
-    """Show frames as a picture: each small, over its number and time.
+    """Draw frames as one picture: small, each above its number and time.
 
-    Frames that padding made up are hatched, damaged ones have a red frame, and inputs and targets of a clip are marked.
-    A notebook shows the picture where the call is the last line of a cell; in a program, ``save`` it.
+    Frames that padding made up are hatched, damaged ones have a red border, and inputs and targets are marked. A
+    notebook shows the picture where the call is the last line of a cell; in a program, ``save`` it.
 
     Args:
-        what: Batch, Clip, Video, VideoDataset, tensor, array, or a list of these. A video shows keyframes, and a data
-            set one frame of each of some rows, which are read for it. A tensor or array holds one frame (3 dimensions),
-            a clip (4) or several (5), on any device and of any type.
-        clips: int, default 8. The most clips of a batch, or rows of a data set.
-        frames: int, default 16. The most frames of each clip; evenly spaced ones of longer clips.
-        size: int, default the fewer frames, the larger, 151 … 467. The pixels of the longer side of a frame.
+        what: Batch, Clip, Video, VideoDataset, tensor, array, or a list of these. A video shows its keyframes, and a
+            data set one frame of each of several rows; both are read for it. A tensor or array holds one frame (3
+            dimensions), a clip (4) or several (5), on any device and of any type.
+        clips: int, default 8. The most clips of a batch, or rows of a data set, to show.
+        frames: int, default 16. The most frames of each clip to show, evenly spaced.
+        size: int, default 151 … 467, larger for fewer frames. The pixels of the longer side of a frame.
         layout: str, default found by where the 3 or 1 channels are. The order of the dimensions of a tensor, as in
             ``VideoLoader``.
-        normalize: ``Normalize``, default None: floats are shown by the range of their values, and the picture says how.
-            The normalisation that the frames went through, which is undone.
+        normalize: ``Normalize``, default None: floats are scaled from the range of their values, and the picture says
+            how. The normalisation of the frames, which is undone.
 
     Returns:
         A PIL image in RGB.
 
     Raises:
         ConfigurationError: Pillow is not installed (``pip install videoloader[pictures]``).
-        ArgumentError: it is none of these.
+        ArgumentError: ``what`` is none of these.
         VideoLoaderError: a video cannot be read.
 
     Examples:
@@ -93,7 +93,7 @@ def _strips(what: Any, clips: int, frames: int, layout: Layout | None) -> list[S
         return [_clip_strip(what, frames)]
     if isinstance(what, list | tuple):
         each = [_strips(one, clips, frames, layout) for one in what]
-        # Frames one by one are a clip.
+        # A list of single frames is a clip.
         if each and all(getattr(one, "ndim", 0) in (2, 3) for one in what):
             return [Strip([strip.tiles[0] for (strip,) in each][:frames], left_out=max(0, len(each) - frames))]
         return [strip for strips in each for strip in strips]
@@ -112,11 +112,11 @@ def _strips(what: Any, clips: int, frames: int, layout: Layout | None) -> list[S
 
 
 def video_strip(video: Video, frames: int) -> Strip:
-    """Keyframes of a video, evenly spaced ones of many, as they are shown.
+    """The strip of a video's keyframes, evenly spaced ones if there are many.
 
     Args:
         video: video to read.
-        frames: most frames.
+        frames: the most frames.
 
     Raises:
         VideoLoaderError: they cannot be decoded.
@@ -128,7 +128,7 @@ def video_strip(video: Video, frames: int) -> Strip:
 
 
 def row_strip(data: VideoDataset, row: int) -> Strip:
-    """One frame of a row: its first keyframe, or its first frame where it has none.
+    """The strip of one frame of a row: its first keyframe, or its first frame where it has no keyframe.
 
     Args:
         data: data set of the video.
@@ -152,18 +152,18 @@ def _keyframes(video: Video) -> npt.NDArray[np.int64]:
 
 
 def _video_tiles(video: Video, numbers: Any) -> Sequence[Tile]:
-    # Large frames are made small where they are decoded.
+    # Large frames are scaled down as they are decoded.
     clip = video.read(numbers, transforms=[Resize(320)] if min(video.width, video.height) > 320 else ())
     return _strips(clip, 1, len(numbers), None)[0].tiles
 
 
 def label_text(data: VideoDataset, label: int) -> str:
-    """The name of a label in a title: that of its class, where there is one."""
+    """The text of a label in a title: the name of its class, where it has one."""
     return data.class_names[label] if data.class_names else f"label {label}"
 
 
 def batch_strip(batch: Batch, row: int, frames: int) -> Strip:
-    """The strip of one clip of a batch, with so many frames at most."""
+    """The strip of one clip of a batch, with at most ``frames`` frames."""
     told = [PurePath(batch.paths[row]).name, f"clip {batch.clips[row]}", _label(batch.labels[row])]
     told += [f"view {batch.views[row]}" if batch.views.any() else "", "repeated" if batch.repeated[row] else ""]
     return _clip_strip(clip_of(batch, row), frames, ", ".join(filter(None, told)))
@@ -211,5 +211,5 @@ def _moved(frames: Any, order: str) -> Any:
 
 
 def spread(count: int, most: int) -> Any:
-    """int64, up to ``most`` places of 0 … count − 1, the first and the last among them."""
+    """int64: up to ``most`` evenly spaced positions of 0 … count − 1, including the first and the last."""
     return np.linspace(0, count - 1, min(count, most)).round().astype(np.int64)

@@ -1,7 +1,7 @@
-"""Threads for some work, or none: then whoever asks for it does it, where a debugger can follow.
+"""Executors whose threads the process keeps and lends out, or that call at once in the caller's thread.
 
-A thread that ends leaves its part of the C library's heap in pieces, and what those hold grows with each loader that is
-made and dropped. So threads are kept: they belong to the process, and are lent to whoever has work for them.
+A thread that ends leaves its part of the C library's heap fragmented, and memory would grow with each loader that is
+made and dropped. So threads belong to the process and are lent to whoever has work for them.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ T = TypeVar("T")
 
 
 class AtOnce(Executor):
-    """An executor without threads: a call is over when ``submit`` returns.
+    """An executor without threads: ``submit`` calls the function before it returns.
 
-    Errors are the future's, as with threads. What is no ``Exception``, such as a Ctrl-C, passes through.
+    Errors are put into the future, as with threads. Only what is not an ``Exception``, such as Ctrl-C, passes through.
     """
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Call the function, and give a future that is done."""
+        """Call the function, and return a future that is done."""
         future: Future[T] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
@@ -43,19 +43,19 @@ class AtOnce(Executor):
 
 
 class LentThreads(Executor):
-    """An executor whose calls are done by threads of the process, in the order in which they came.
+    """An executor whose calls are made by threads of the process, in the order of submission.
 
-    Its queues have no locks that a Ctrl-C or a fork could leave taken. Once it is shut down, others have its threads.
+    Its queues have no locks that a Ctrl-C or a fork could leave locked. After shutdown other executors use its threads.
 
     Args:
         most: the largest number of threads that work at once, at least 1.
-        name: start of the threads' names. Threads of one name are lent again.
+        name: start of the threads' names. A thread is lent only under its own name.
     """
 
     def __init__(self, most: int, name: str) -> None:
         self._most, self._name = most, name
         self._waiting: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        # An item for each thread that may begin to work.
+        # One item for each further thread that may start to work.
         self._free: SimpleQueue[None] = SimpleQueue()
         for _ in range(most):
             self._free.put(None)
@@ -63,29 +63,29 @@ class LentThreads(Executor):
         self._ended = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Have a function called.
+        """Queue a call.
 
         Raises:
             RuntimeError: the executor has been shut down, or the interpreter ends.
         """
         future: Future[T] = Future()
         self._waiting.put(partial(_call, future, partial(fn, *args, **kwargs)))
-        if self._ended and future.cancel():  # asked now, since whoever ends it does what was waiting before
+        if self._ended and future.cancel():  # checked last: shutdown makes calls already queued
             raise RuntimeError("cannot schedule new futures after shutdown")
         permit: list[None] = []
         try:
-            with suppress(Empty):  # those that work will come to it
+            with suppress(Empty):  # the threads at work will get to it
                 permit.extend(self._one_free())
             if permit:
                 _lend(self._name, self._work, permit)
         except BaseException:  # a Ctrl-C, or the interpreter ends
-            with suppress(IndexError):  # where a thread has begun nevertheless
+            with suppress(IndexError):  # a thread may have started nevertheless
                 self._free.put(permit.pop())
             raise
         return future
 
     def _one_free(self) -> Iterable[None]:
-        """One item off the queue. It changes hands in one step, between whose halves no Ctrl-C comes."""
+        """Take one item off the queue in one step, so that no Ctrl-C can come between taking and keeping it."""
         return islice(iter(self._free.get_nowait, self), 1)
 
     def _work(self) -> None:
@@ -96,7 +96,7 @@ class LentThreads(Executor):
                 self._free.put(None)
                 if self._waiting.empty():
                     break
-                self._free.get_nowait()  # something has come since
+                self._free.get_nowait()  # a call has been queued since
         self._at_work.discard(threading.get_ident())
 
     def _do_what_waits(self) -> None:
@@ -105,10 +105,10 @@ class LentThreads(Executor):
                 self._waiting.get_nowait()()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more calls, and wait until those that were taken are done.
+        """Accept no more calls, and wait until the accepted ones are done.
 
         Args:
-            wait: False does not wait. A thread of its own does not wait for itself in any case.
+            wait: whether to wait. A thread of this executor never waits for itself.
             cancel_futures: True is not supported.
         """
         assert not cancel_futures, "calls are cancelled by their tokens"
@@ -120,7 +120,7 @@ class LentThreads(Executor):
 
 
 def _call(future: Future[T], function: Callable[[], T]) -> None:
-    """Call a function, and tell its future."""
+    """Call a function, and put the result or error into its future."""
     if future.set_running_or_notify_cancel():
         try:
             future.set_result(function())
@@ -129,19 +129,19 @@ def _call(future: Future[T], function: Callable[[], T]) -> None:
             del future, function  # as in AtOnce
 
 
-# The threads of each name that have nothing to do, each as an executor of its own; those that worked last come last.
+# The idle threads by name, each an executor of one thread; the one that worked last comes last.
 _idle: defaultdict[str, list[ThreadPoolExecutor]] = defaultdict(list)
 _process_ends = False
 
 
 def _lend(name: str, work: Callable[[], object], permit: list[None]) -> None:
-    """Have a thread do some work, unless somebody takes the permit before it begins.
+    """Lend a thread for some work, which it does unless the permit is taken back before it begins.
 
-    The thread that worked last is lent first, so that no more are in use than are needed.
+    The thread that worked last is lent first, so that no more threads are in use than are needed.
 
     Raises:
-        RuntimeError: the interpreter ends.
-        VideoLoaderError: the system starts no more threads.
+        RuntimeError: the interpreter is shutting down.
+        VideoLoaderError: the system cannot start another thread.
     """
     try:
         thread = _idle[name].pop()
@@ -169,7 +169,8 @@ def _do(thread: ThreadPoolExecutor, name: str, work: Callable[[], object], permi
 
 
 def _end() -> None:
-    # One whose start a Ctrl-C interrupted is not known to concurrent.futures: it ends only where nobody has it.
+    # concurrent.futures does not know a thread whose start a Ctrl-C interrupted: such a thread ends only when nothing
+    # refers to its executor.
     global _process_ends
     _process_ends = True
     _idle.clear()
@@ -180,12 +181,12 @@ after_fork(_idle.clear)
 
 
 def executor_of(threads: int, name: str, *, lent: bool = True) -> Executor:
-    """An executor with so many threads, or for 0 one that works at once.
+    """An executor with so many threads; for 0, one that calls at once.
 
     Args:
         threads: number of threads, at least 0.
         name: start of the threads' names.
-        lent: whether they belong to the process, or to the executor and end with it.
+        lent: whether the threads belong to the process; otherwise they belong to the executor and end with it.
     """
     if not threads:
         return AtOnce()

@@ -1,4 +1,4 @@
-"""One video, as a sequence of frames."""
+"""``Video``: one video as a sequence of frames."""
 
 from __future__ import annotations
 
@@ -48,34 +48,33 @@ class Video(ShownInNotebooks):
     Args:
         source: str, path, bytes, file object or ByteSource. A file, a URL or ``"shard.tar::clip.mp4"``; see
             ``indexing.open_source``. A folder of image files (or ``folder/left_*.png``) is a video: the numbers in
-            their names say when each is shown, at one a second; see ``FolderSource``.
-        device: str or torch.device, default ``"auto"``. The place of the frames: ``"auto"``, ``"cpu"``, ``"cuda"`` or
+            their names are their times, one a second by default; see ``FolderSource``.
+        device: str or torch.device, default ``"auto"``. The device of the frames: ``"auto"``, ``"cpu"``, ``"cuda"`` or
             ``"cuda:N"``.
-        decode: str, default ``"auto"``. ``"nvdec"`` or ``"cpu"`` lets that engine alone decode for a CUDA device;
-            ``"auto"`` lets the CPU decode what NVDEC cannot. The pixels are the same.
+        decode: str, default ``"auto"``. The engine that decodes for a CUDA device: ``"nvdec"`` or ``"cpu"`` alone; with
+            ``"auto"`` the CPU decodes what NVDEC cannot. The pixels are the same.
         index: VideoIndex, default made here. The index of the same file and stream.
         stream_index: int, default libavformat's best stream. The number of the video stream in the file, counted from
-            zero over all kinds of streams; see ``build_index``. A path may say so itself:
-            ``"clip.mkv::stream_index=2"``.
-        times: str, default ``"start"``. The zero of all times that methods and modes take and give. ``"start"`` counts
-            seconds from the file's start, the earliest start of its streams, as players do: where the sound begins
-            first, the first frame is at more than 0. ``"pts"`` keeps the container's own timestamps. A file that does
-            not tell its start (elementary streams, folders of images) starts at 0.
+            zero over streams of all kinds; see ``build_index``. A path may contain it: ``"clip.mkv::stream_index=2"``.
+        times: str, default ``"start"``. The zero point of all times that methods and modes take and return. ``"start"``
+            counts seconds from the file's start, the earliest start of its streams, as players do: where the sound
+            starts first, the first frame comes after 0. ``"pts"`` keeps the container's own timestamps. A file that
+            does not record its start (elementary streams, folders of images) starts at 0.
         fill_value: float or three of them, default 0. The red, green and blue of frames of constant padding, or one
             number for all, 0 … 255.
         on_corrupt: str, default ``"keep"``. The treatment of damaged frames, which ``Clip.corrupt`` marks: ``"keep"``
-            gives them out, and warns once for each file and process (``CorruptFramesWarning``); ``"raise"`` raises a
+            returns them, and warns once for each file and process (``CorruptFramesWarning``); ``"raise"`` raises
             CorruptFramesError instead.
-        fps, timestamps: number and list of numbers, default 1 for ``fps``, no ``timestamps``. The times of a folder of
-            image files; see ``FolderSource``.
+        fps, timestamps: number and list of numbers, default 1 for ``fps``, none for ``timestamps``. The times of a
+            folder of image files; see ``FolderSource``.
 
     Attributes:
-        device: torch.device. The place of the frames.
+        device: torch.device. The device of the frames.
 
     Raises:
-        VideoLoaderError: the file cannot be read, or holds no video; the message names it.
-        ConfigurationError: an argument has no such value, or the file has no such video stream; the message lists those
-            that there are.
+        VideoLoaderError: the file cannot be read or holds no video; the message names it.
+        ConfigurationError: an argument has a value that is not allowed, or the file has no such video stream; the
+            message lists those that exist.
 
     Examples:
         >>> video = Video("clip.mp4", device="cpu")
@@ -127,11 +126,10 @@ class Video(ShownInNotebooks):
         return self._reader.index
 
     def close(self) -> None:
-        """Close the source. All that is known of the video stays; reading more of it is a ConfigurationError.
+        """Close the source. Known facts about the video stay available; reading more of it raises ConfigurationError.
 
-        Iterators that have begun give no more frames either: their next step is that error.
-
-        Videos that are no longer used close by themselves, and any number of local files may be open.
+        So does the next step of an iterator that has begun. Videos that are no longer used close by themselves, and any
+        number of local files may be open.
 
         Examples:
             >>> with Video("clip.mp4", device="cpu") as video:
@@ -147,7 +145,7 @@ class Video(ShownInNotebooks):
         self.close()
 
     def __len__(self) -> int:
-        """Number of frames."""
+        """The number of frames."""
         return len(self.index)
 
     def __repr__(self) -> str:
@@ -164,27 +162,27 @@ class Video(ShownInNotebooks):
 
     @property
     def fps(self) -> float:
-        """Frames a second, on average over the whole video."""
+        """The frames per second, averaged over the whole video."""
         return self.index.average_fps
 
     @property
     def duration(self) -> float:
-        """Seconds from the first frame to the end of the last, which is shown as long as the average frame."""
+        """Seconds from the first frame to the end of the last, which lasts as long as the average frame."""
         return self.index.duration
 
     @property
     def start_time(self) -> float:
-        """The start of the file's earliest stream, maybe its audio: pts in seconds, libavformat's ``start_time``."""
+        """The start of the file's earliest stream, perhaps audio, as pts in seconds (libavformat's ``start_time``)."""
         return self.index.start_time / 1_000_000
 
     @property
     def width(self) -> int:
-        """The width of the given frames in pixels, after rotation."""
+        """The width of the frames in pixels, after rotation."""
         return self.index.stream.display_size[1]
 
     @property
     def height(self) -> int:
-        """The height of the given frames in pixels, after rotation."""
+        """The height of the frames in pixels, after rotation."""
         return self.index.stream.display_size[0]
 
     @property
@@ -194,12 +192,12 @@ class Video(ShownInNotebooks):
 
     @property
     def codec(self) -> str:
-        """libavcodec's name: ``"h264"``, ``"hevc"``, ``"vp9"``, ``"av1"``, …"""
+        """The codec's name in libavcodec: ``"h264"``, ``"hevc"``, ``"vp9"``, ``"av1"``, …"""
         return self.index.stream.codec
 
     @property
     def rotation(self) -> int:
-        """The clockwise turn of the stored pictures in degrees: 0, 90, 180 or 270. Frames are turned already."""
+        """The clockwise rotation of the stored pictures in degrees: 0, 90, 180 or 270. It is applied to all frames."""
         return self.index.stream.rotation
 
     @property
@@ -208,11 +206,11 @@ class Video(ShownInNotebooks):
         return self.index.is_vfr
 
     def __getitem__(self, frames: int | slice | FrameNumbers) -> torch.Tensor:
-        """One frame as uint8[3, H, W]; several, by a slice or a list, as uint8[T, 3, H, W].
+        """One frame as uint8[3, H, W], or several, for a slice or list, as uint8[T, 3, H, W].
 
         Args:
             frames: int, slice, or list, array or tensor. The frame numbers, repeats allowed, or a bool for each frame.
-                Negative integers count from the end.
+                Negative numbers count from the end.
 
         Raises:
             TypeError: ``frames`` is anything else, such as True, 1.5 or a tuple.
@@ -237,20 +235,21 @@ class Video(ShownInNotebooks):
         layout: Layout = "TCHW",
         dtype: DType | torch.dtype | None = None,
     ) -> Clip:
-        """Read a clip of the frames that a mode chooses, transformed and converted as a loader does.
+        """Read a clip of the frames that a mode chooses, transformed and converted as by a loader.
 
-        Its pixels are those of clip number ``clip`` of a ``VideoLoader`` over this video alone, with the same seed, in
-        its first epoch, on the same device. So two calls draw the same window, crop and colours, unless they are given
-        different seeds: ``seed=step``, or ``seed=int(torch.randint(1 << 62, ()))``, makes each draw its own.
+        Its pixels equal those of clip number ``clip`` of a ``VideoLoader`` over this video alone, with the same seed,
+        in its first epoch, on the same device. So two calls draw the same window, crop and colours unless their seeds
+        differ: ``seed=step``, or ``seed=int(torch.randint(1 << 62, ()))``, makes each draw its own.
 
         Args:
-            mode: frame mode, or list, range, array or tensor. The frames: a mode chooses them, or their numbers are
-                listed (negative ones count from the end).
+            mode: frame mode, or list, range, array or tensor. The mode that chooses the frames, or their numbers
+                (negative ones count from the end).
             clip: int, default 0. The number of the clip, for modes that make several clips of a video.
-            seed: int, default 0, so nothing changes from call to call. The seed of random modes and transforms: the
-                same seed and clip always give the same frames and pixels.
-            transforms, dtype: as in ``VideoLoader``, default uint8 of 0 … 255 without transforms. No transform may make
-                several views of a clip, or mix clips. They see a clip without a label (None) and without columns.
+            seed: int, default 0, so that calls repeat. The seed of random modes and transforms: the same seed and clip
+                always give the same frames and pixels.
+            transforms, dtype: as in ``VideoLoader``, default uint8 of 0 … 255 without transforms. Transforms that make
+                several views of a clip or mix clips are not allowed. Transforms see a clip without columns and with
+                None for a label.
             layout: str, default ``"TCHW"``. The order of the axes: ``"TCHW"`` gives [T, C, H, W], ``"CTHW"`` [C, T, H,
                 W], ``"THWC"`` [T, H, W, C].
 
@@ -270,15 +269,16 @@ class Video(ShownInNotebooks):
         return self._make_clips(mode, [clip], seed, transforms, layout, dtype)[0]
 
     def at(self, seconds: Time) -> torch.Tensor:
-        """The frame on screen at a time, uint8[3, H, W]: the last whose time is not after it.
+        """The frame on screen at a time, as uint8[3, H, W]: the last one that starts at or before it.
 
         Args:
-            seconds: seconds. A time on the scale of ``timestamps``, read as ``Timestamps`` reads it. At the video's end
-                no frame is on screen.
+            seconds: seconds. A time on the scale of ``timestamps``, interpreted as by ``Timestamps``. At the video's
+                end no frame is on screen.
 
         Raises:
             ConfigurationError: the time is no finite number.
-            FrameRangeError: no frame is on screen then: before the first frame, or from the end of the last one on.
+            FrameRangeError: no frame is on screen then: the time is before the first frame, or at or after the end of
+                the last one.
             DecodeError: the frame cannot be decoded, or is damaged (with ``on_corrupt="raise"``).
 
         Examples:
@@ -288,17 +288,17 @@ class Video(ShownInNotebooks):
         return self[frame_on_screen(self.index, seconds)]
 
     def between(self, start: Time, stop: Time, *, fps: Time | None = None) -> Clip:
-        """The frames whose times lie in ``[start, stop)``, or at a constant rate the frames on screen in that time.
+        """The frames whose times lie in ``[start, stop)``, or at a constant rate, the frames on screen in that span.
 
         Args:
-            start, stop: seconds. Times on the scale of ``timestamps``, read as ``Timestamps`` reads them. The start may
-                be any since the file's start: where its sound begins before the first frame, that frame stands for the
-                times before it at a constant rate, with ``mask`` False.
+            start, stop: seconds. Times on the scale of ``timestamps``, interpreted as by ``Timestamps``. The start may
+                be as early as the file's start: where its sound starts before the first frame, earlier output times at
+                a constant rate show that frame, with ``mask`` False.
             fps: number, default each frame once. The output frames a second; see ``AtRate``. Frame k is the one on
                 screen at ``start + k / fps``.
 
         Raises:
-            ConfigurationError: a time is no finite number, ``stop`` is not after ``start``, or ``fps`` is no rate.
+            ConfigurationError: a time is no finite number, ``stop`` is not after ``start``, or ``fps`` is not a rate.
             FrameRangeError: the times reach beyond the video, or no frame's time lies between them.
             DecodeError: a frame cannot be decoded, or is damaged (with ``on_corrupt="raise"``).
 
@@ -335,30 +335,30 @@ class Video(ShownInNotebooks):
         return self._make_clips(mode, None, seed, transforms, layout, dtype)
 
     def __iter__(self) -> Iterator[torch.Tensor]:
-        """All frames in order, each uint8[3, H, W]; see ``stream``."""
+        """Iterate over all frames in order, each uint8[3, H, W]; see ``stream``."""
         return self.stream()
 
-    if not TYPE_CHECKING:  # type checkers tell of it by themselves
+    if not TYPE_CHECKING:  # type checkers report this themselves
 
         def __next__(self) -> NoReturn:
             raise ArgumentError("a video is not its own iterator: write next(iter(video))")
 
     def stream(self, frames: slice = slice(None), *, memory: int | None = None) -> Iterator[torch.Tensor]:
-        """Frames in order, each uint8[3, H, W].
+        """Iterate over frames in order, each uint8[3, H, W].
 
-        On the CPU the threads of one decoder go through the video; NVDEC decodes ahead with as many decoders as there
-        are GOPs for, and so does the CPU in reverse order.
+        On the CPU one multi-threaded decoder goes through the video. NVDEC decodes several GOPs ahead with a decoder
+        for each, and so does the CPU in reverse order.
 
         Args:
-            frames: slice, default all. The frames; a negative step gives them in reverse order.
+            frames: slice, default all. The frames; a negative step reverses their order.
             memory: int, default a quarter of the GPU's free memory; on the CPU 1 GiB. The most bytes of frames that are
-                ready or in the making. Where there are several decoders, a GOP with more is decoded from its start
-                several times.
+                ready or being made. With several decoders, a GOP that needs more is decoded from its start several
+                times.
 
         Raises:
-            ConfigurationError: ``frames`` is no slice, or ``memory`` no positive number.
+            ConfigurationError: ``frames`` is not a slice, or ``memory`` is not a positive number.
             DecodeError: a frame cannot be decoded, or is damaged (with ``on_corrupt="raise"``); all frames before it
-                have been given out.
+                have been yielded.
 
         Examples:
             >>> for frame in video.stream(slice(100, 200)):
@@ -378,7 +378,7 @@ class Video(ShownInNotebooks):
 
     @cached_property
     def _plain(self) -> TransformPlan:
-        """The plan of reads without transforms, which costs a fifth of the time that planning one frame takes."""
+        """The plan of reads without transforms. Making it takes a fifth of the time of planning one frame."""
         return plan_transforms((), None, "rgb", self._fill_value)
 
     def _make_clips(

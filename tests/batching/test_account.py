@@ -1,4 +1,4 @@
-"""What a loader could not use: told once, with counts, and listed once; likewise that much of its frames is made up."""
+"""What a loader could not use, and much padding, is reported once with counts."""
 
 from __future__ import annotations
 

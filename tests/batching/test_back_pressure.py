@@ -1,4 +1,4 @@
-"""How far batches are made ahead, what works beside what, and what memory that takes."""
+"""How far ahead batches are made, which steps overlap, and how much memory that takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Points of the output are found in the video again, whatever was done to its frames."""
+"""Points of the output map back to the video, whatever the transforms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs and targets of frame interpolation: which frames they are, and when they come, in every front end."""
+"""Inputs and targets of frame interpolation, and their times, in every loader."""
 
 from __future__ import annotations
 

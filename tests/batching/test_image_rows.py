@@ -1,4 +1,4 @@
-"""Image files in a loader: nobody opens them before they are decoded, and all else is as if somebody had."""
+"""Image files in a loader are not opened before they are decoded, with the same results."""
 
 from __future__ import annotations
 

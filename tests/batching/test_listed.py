@@ -1,4 +1,4 @@
-"""Batches of image files that are made by columns: they are those that rows of objects give."""
+"""Batches of image files made as columns equal those made from row objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A queue of work in the making: begun ahead, given up when its loop is left."""
+"""A queue of work in the making: started ahead, and given up when its loop is left."""
 
 from __future__ import annotations
 

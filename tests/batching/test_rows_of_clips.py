@@ -1,4 +1,4 @@
-"""``batch.rows``: the row of the data set that each clip of a batch is of."""
+"""``batch.rows``: the data set row of each clip of a batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The account of a loop: exact counts, times that can be, and a bar that shows them."""
+"""The statistics of a loop: exact counts, plausible times, and a progress line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transforms in time, several rows of one clip, clips mixed with one another."""
+"""Temporal transforms, several views of a clip, and mixed clips."""
 
 from __future__ import annotations
 

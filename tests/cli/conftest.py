@@ -1,4 +1,4 @@
-"""Videos that commands are run on."""
+"""Videos for the tests of commands."""
 
 from __future__ import annotations
 

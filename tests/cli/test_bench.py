@@ -1,4 +1,4 @@
-"""videoloader bench: what it measures, and what it makes of that."""
+"""videoloader bench: its measurements, and its conclusions from them."""
 
 from __future__ import annotations
 

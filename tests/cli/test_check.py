@@ -1,4 +1,4 @@
-"""videoloader check: what it finds, writes and prints, and how it goes on after an interruption."""
+"""videoloader check: what it finds, writes and prints, and how it resumes after an interruption."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all commands have in common: their name, their exit codes, and what they print where."""
+"""What all commands share: names, exit codes, and output streams."""
 
 from __future__ import annotations
 

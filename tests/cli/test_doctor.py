@@ -1,4 +1,4 @@
-"""videoloader doctor: what is found on this machine, and what is told where something is missing or broken."""
+"""videoloader doctor: its findings, and its advice where something is missing or broken."""
 
 from __future__ import annotations
 

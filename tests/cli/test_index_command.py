@@ -1,4 +1,4 @@
-"""videoloader index: what it writes and prints, and how it ends."""
+"""videoloader index: what it writes and prints, and its exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""videoloader info: what is known of a video, and of a store."""
+"""videoloader info: the facts of a video and of a store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""videoloader merge: one store of several."""
+"""videoloader merge: several stores become one."""
 
 from __future__ import annotations
 

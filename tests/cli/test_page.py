@@ -1,4 +1,4 @@
-"""The page of the documentation about the command: its commands run, and print what it shows."""
+"""The commands on the documentation's command-line page run, and print what it shows."""
 
 from __future__ import annotations
 

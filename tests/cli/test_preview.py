@@ -1,4 +1,4 @@
-"""videoloader preview: pictures of what a mode and transforms make of videos."""
+"""videoloader preview: pictures of clips after a mode and transforms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames of every pixel format that the CUDA kernel takes, of given codes."""
+"""Frames with given sample values in every pixel format that the CUDA kernel takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Borders of a picture: numpy.pad says what they show, and the picture stays as it is."""
+"""Borders agree with numpy.pad, and leave the picture unchanged."""
 
 from __future__ import annotations
 

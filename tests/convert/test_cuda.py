@@ -1,4 +1,4 @@
-"""What of the CUDA conversion can be checked without a GPU: the kernel's argument. The rest is in tests/gpu."""
+"""The CUDA kernel's argument, which can be checked without a GPU. The rest is in tests/gpu."""
 
 from __future__ import annotations
 

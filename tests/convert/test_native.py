@@ -1,4 +1,4 @@
-"""Native code for the CPU against the float64 reference: exact for every format, the same bits however it is called."""
+"""Native CPU code against the float64 reference: exact for every format, however it is called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a conversion is told: a stream's colours, geometry, output, and what black is in the output's numbers."""
+"""The settings of a conversion: a stream's colours, geometry, output, and black in the output's numbers."""
 
 from __future__ import annotations
 

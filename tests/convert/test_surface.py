@@ -1,4 +1,4 @@
-"""Where the samples of a picture lie, checked by looking them up there."""
+"""The addresses of a picture's samples, checked by reading them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which sources the rows of a table may name."""
+"""The sources that rows of a table may name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Index files beside archives: hints, which must fit the archive; and what listing asks a server for."""
+"""Index files next to archives are hints that must fit the archive; requests made while listing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels of videos in archives: files beside them, headers of records, fields of JSON."""
+"""Labels of videos in archives: from files of the same key, record headers and JSON fields."""
 
 from __future__ import annotations
 

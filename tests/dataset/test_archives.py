@@ -1,4 +1,4 @@
-"""Data sets in archives: rows are videos, and what else the archive tells about them their columns."""
+"""Data sets in archives: videos become rows, and what else the archive says becomes columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows by number, list or mask, their labels and paths, and random parts of a data set."""
+"""Rows chosen by number, list or mask, and random splits of a data set."""
 
 from __future__ import annotations
 

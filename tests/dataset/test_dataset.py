@@ -1,4 +1,4 @@
-"""Tables of videos, and the frames that an entry means."""
+"""Tables of videos, and the range of frames of each entry."""
 
 import pickle
 from fractions import Fraction

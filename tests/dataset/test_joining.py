@@ -1,4 +1,4 @@
-"""Parts of data sets, and data sets joined."""
+"""Parts of data sets, and joined data sets."""
 
 from __future__ import annotations
 

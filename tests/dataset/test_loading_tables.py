@@ -1,4 +1,4 @@
-"""What stands in a table arrives with the clips: parts of videos, labels and all other columns."""
+"""Table values reach the clips: parts of videos, labels and all other columns."""
 
 from __future__ import annotations
 

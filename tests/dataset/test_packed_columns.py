@@ -1,4 +1,4 @@
-"""Columns give back what was put in, whatever it is kept as."""
+"""Columns return the values that were put in, however they are stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data sets that one process of many makes and saves, whoever started them, while the others wait."""
+"""Data sets that one of many processes makes and saves while the others wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data sets that are saved: the same when they are loaded, and opened without looking anything up."""
+"""Saved data sets load unchanged, and open without looking anything up."""
 
 from __future__ import annotations
 

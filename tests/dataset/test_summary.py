@@ -1,4 +1,4 @@
-"""What a data set holds, and what its clips cost to decode."""
+"""The summary of a data set, and the decode cost of its clips."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables in files other than CSV: JSON lines and Parquet say the same with types."""
+"""JSON lines and Parquet tables give the same rows as CSV, with types."""
 
 from __future__ import annotations
 

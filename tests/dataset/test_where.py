@@ -1,4 +1,4 @@
-"""Rows chosen by what the indexes of their videos tell."""
+"""Rows chosen by facts in the indexes of their videos."""
 
 from __future__ import annotations
 

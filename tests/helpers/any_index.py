@@ -1,4 +1,4 @@
-"""Indexes with anything in their fields, and what it means that two are the same."""
+"""Indexes with arbitrary values in their fields, and equality of indexes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.stream_info import StreamInfo, TransportLayout
 
 NUMBERS = st.integers(-(2**63), 2**63 - 1)
-# By type, so that a field added later is drawn too, or has no strategy here and fails.
+# Strategies by type, so that fields added later are drawn, too, or fail for want of a strategy.
 STRATEGIES = {
     str: st.text(max_size=8),
     int: NUMBERS,
@@ -28,7 +28,7 @@ LAYOUTS = st.builds(TransportLayout, **{n: STRATEGIES[t] for n, t in typing.get_
 
 
 def columns(dtype: type, size: int, low: int | None = None, high: int | None = None) -> st.SearchStrategy[np.ndarray]:
-    """Arrays like those of videos (slowly growing, nearly constant, few outliers) and like those of none."""
+    """Arrays like those of videos (slowly growing, nearly constant, few outliers), and arbitrary ones."""
     limits = np.iinfo(dtype)
     low, high = limits.min if low is None else low, limits.max if high is None else high
     anything = arrays(dtype, size, elements=st.integers(low, high))
@@ -43,7 +43,7 @@ def columns(dtype: type, size: int, low: int | None = None, high: int | None = N
 
 @st.composite
 def any_indexes(draw: st.DrawFn) -> VideoIndex:
-    """Fields that need not fit together, but for frames of packets that are there."""
+    """Indexes whose fields need not be consistent, except that frames refer to existing packets."""
     packets = draw(st.integers(0, 40))
     frames = draw(st.integers(0, 40)) if packets else 0
     stream = draw(STREAMS)

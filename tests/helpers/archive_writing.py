@@ -1,4 +1,4 @@
-"""Archives and record files of known content, written by their standard."""
+"""Writes archives and record files of known content by their standards."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def zip_bytes(files: Mapping[str, bytes], method: int = zipfile.ZIP_STORED) -> b
 
 
 def crc32c(data: bytes) -> int:
-    """Bit by bit, as RFC 3720 has it."""
+    """CRC-32C computed bit by bit, as in RFC 3720."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc ^= byte
@@ -48,7 +48,7 @@ def tfrecord_bytes(records: Iterable[bytes], checksums: bool = False) -> bytes:
     out = b""
     for record in records:
         length = struct.pack("<Q", len(record))
-        checksum = struct.pack("<I", masked_crc32c(record)) if checksums else b"\0" * 4  # mostly not looked at
+        checksum = struct.pack("<I", masked_crc32c(record)) if checksums else b"\0" * 4  # usually not checked
         out += length + struct.pack("<I", masked_crc32c(length)) + record + checksum
     return out
 
@@ -81,7 +81,7 @@ RECORDIO_MAGIC = struct.pack("<I", 0xCED7230A)
 
 
 def recordio_bytes(records: Iterable[bytes]) -> tuple[bytes, list[int]]:
-    """The file, and where each record begins; cut at every aligned magic, as dmlc-core's writer does."""
+    """The file, and the offset of each record; records are split at every aligned magic, as by dmlc-core's writer."""
     out, starts = b"", []
     for record in records:
         starts.append(len(out))

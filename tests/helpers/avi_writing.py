@@ -1,4 +1,4 @@
-"""AVI files put together by hand: every way in which writers lay chunks and indexes out."""
+"""Writes AVI files by hand, with every layout of chunks and indexes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def old_index(names: list[bytes], positions: list[int], packets: list[bytes], ke
 
 
 def positions_in(packets: list[bytes], first: int) -> list[int]:
-    """Where the chunk of each packet begins when they follow each other."""
+    """The offset of each packet's chunk if they are contiguous."""
     positions = []
     for packet in packets:
         positions.append(first)
@@ -79,7 +79,8 @@ def positions_in(packets: list[bytes], first: int) -> list[int]:
 
 
 def with_old_index(video: Video, base: int | None = 4) -> bytes:
-    """One RIFF with ``idx1``: its first offset is ``base`` (4 from the list's name); None: from the file's start."""
+    """One RIFF with ``idx1``: offsets start at ``base`` (4 from the list's name), or count from the file's start if
+    None."""
     header = header_list(stream_header(video))
     movi = chunk_list(b"movi", *(chunk(name, data) for name, data in zip(video.names(), video.packets, strict=True)))
     first = 12 + len(header) + 12 if base is None else base
@@ -94,7 +95,7 @@ def without_index(video: Video) -> bytes:
 
 
 def with_records(video: Video) -> bytes:
-    """Each packet in a ``rec `` list with sound, which the index tells of too."""
+    """Each packet in a ``rec `` list with sound, both of them in the index."""
     header = header_list(stream_header(video), audio_header())
     records, names, positions, packets, keys, at = [], [], [], [], [], 4
     for data, key in zip(video.packets, video.keys, strict=True):
@@ -144,7 +145,7 @@ def with_open_dml(video: Video, packets_per_riff: int) -> bytes:
 
 
 def read_video(path: Path, **changes: object) -> Video:
-    """The packets of a file that libavformat reads, for other layouts."""
+    """The packets of a file, read by libavformat, for writing in other layouts."""
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
         code = int(stream.codec_context.codec_tag.encode("latin1")[::-1].hex(), 16).to_bytes(4, "little")

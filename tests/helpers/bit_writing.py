@@ -1,4 +1,4 @@
-"""Writing headers bit by bit."""
+"""Writes headers bit by bit."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class BitWriter:
         return self
 
     def bytes(self) -> bytes:
-        """The bits, a one and zeros up to the next byte."""
+        """The bits, followed by a one and zeros up to the next byte."""
         bits = self._bits + "1"
         bits += "0" * (-len(bits) % 8)
         return int(bits, 2).to_bytes(len(bits) // 8, "big")
 
 
 def with_emulation_prevention(payload: bytes) -> bytes:
-    """As it stands in a NAL unit (ITU-T H.265, 7.4.2)."""
+    """The payload as written in a NAL unit (ITU-T H.265, 7.4.2)."""
     escaped, zeros = bytearray(), 0
     for byte in payload:
         if zeros >= 2 and byte < 4:

@@ -1,4 +1,4 @@
-"""Videos whose parameter sets change on the way, or whose pictures are not simply whole frames cut at the right."""
+"""Videos whose parameter sets change midway, or whose pictures are cropped in unusual ways."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def write_h264(path: Path, references: int, *, size: tuple[int, int] = SIZE, fra
 
 
 def write_changing_annex_b(folder: Path) -> Path:
-    """One stream after the other in start code form: few references, many, few."""
+    """Streams with few, many and few references, concatenated in start code form."""
     parts = [write_h264(folder / f"part_{references}.h264", references) for references in (1, 16)]
     path = folder / "changing.h264"
     path.write_bytes(b"".join(part.read_bytes() for part in (*parts, parts[0])))
@@ -31,7 +31,7 @@ def write_changing_annex_b(folder: Path) -> Path:
 
 
 def several_descriptions(folder: Path) -> tuple[MemorySource, VideoIndex]:
-    """What two sample descriptions in one MP4 give: packets of one record, then of another."""
+    """The equivalent of two sample descriptions in one MP4: packets of one record, then of another."""
     paths = [write_h264(folder / f"one_{references}.mp4", references) for references in (1, 16)]
     first, second = (build_index(path) for path in paths)
     data = b"".join(path.read_bytes() for path in paths)
@@ -53,7 +53,7 @@ def several_descriptions(folder: Path) -> tuple[MemorySource, VideoIndex]:
 
 
 def write_cropped(folder: Path, crop: str) -> Path:
-    """H.264 whose parameter sets cut the picture as the h264_metadata filter is told."""
+    """H.264 whose parameter sets crop the picture, by the given options of the h264_metadata filter."""
     plain = write_h264(folder / "plain.h264", 1)
     path = folder / f"{crop.replace('=', '').replace(':', '_')}.h264"
     with av.open(str(plain)) as container, path.open("wb") as output:
@@ -66,7 +66,7 @@ def write_cropped(folder: Path, crop: str) -> Path:
 
 
 def write_interlaced(folder: Path, codec: str) -> Path:
-    """Two fields of different moments in each frame."""
+    """Frames of two fields that were captured at different times."""
     options = {
         "libx264": {"preset": "veryfast", "x264-params": "interlaced=1:keyint=24:bframes=2:scenecut=0"},
         "mpeg2video": {"flags": "+ildct+ilme", "bf": "2", "g": "12", "b": "3000000"},
@@ -93,7 +93,7 @@ _TILE = np.ones((8, 8, 1), np.uint8)
 
 
 def write_hevc(path: Path, smallest_block: int) -> Path:
-    """The same picture size; the coded one is whole blocks, so another for another smallest block."""
+    """HEVC with the same picture size but another coded size, which is rounded up to whole smallest blocks."""
     settings = f"log-level=none:pools=1:frame-threads=1:bframes=3:keyint=24:min-cu-size={smallest_block}"
     options = {"preset": "ultrafast", "x265-params": settings}
     return write_video(path, Recipe(path.suffix[1:], "libx265", options, size=(320, 248), frames=48))

@@ -1,4 +1,4 @@
-"""Whether counts may come from a distribution."""
+"""A chi-square test of whether counts may come from a distribution."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def fits(counts: Sequence[int], shares: Sequence[float]) -> bool:
-    """Whether a chi-square test keeps the shares at 0.1 % (quantile by Wilson and Hilferty, 1931)."""
+    """Whether a chi-square test at 0.1 % accepts the shares (quantile by Wilson and Hilferty, 1931)."""
     observed, expected = np.asarray(counts, np.float64), np.asarray(shares, np.float64)
     expected = expected / expected.sum() * observed.sum()
     assert expected.min() >= 5, "too few draws to tell"

@@ -1,4 +1,4 @@
-"""What a program that a test starts finds in its environment."""
+"""The environment of programs that tests start."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 
 import videoloader
 
-# For a child's command line: the folder that it runs in is no place of modules. Python 3.10 knows no such option.
+# For a child's command line: do not import modules from its working folder. Python 3.10 lacks this option.
 SAFE_PATH = ["-P"] if sys.version_info >= (3, 11) else []
 
 
 def child_environment(*folders: Path) -> dict[str, str]:
-    """This process's environment, in which Python imports the package that is tested, in whatever folder it runs.
+    """This process's environment, in which Python imports the package under test from any working folder.
 
     Args:
-        folders: of further modules.
+        folders: folders of further modules.
     """
     places = [Path(videoloader.__file__).absolute().parents[1], *folders]
     inherited = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))

@@ -14,7 +14,7 @@ from videoloader.order.clip_table import ClipTable, FrameRanges
 def table_of_counts(
     counts: Sequence[int], columns: Sequence[dict[str, Any]] | None = None, paths: Sequence[str] | None = None
 ) -> ClipTable:
-    """A table with so many clips in each row; each row is a file of its own unless ``paths`` says otherwise."""
+    """A table with so many clips in each row; each row is a separate file unless ``paths`` says otherwise."""
     rows = np.arange(len(counts))
     data = VideoDataset(
         [

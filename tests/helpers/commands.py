@@ -1,4 +1,4 @@
-"""The command ``videoloader``, run in this process or in one of its own."""
+"""Runs the command ``videoloader`` in this process or in a separate one."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _COMMAND = [sys.executable, "-P", "-c", "from videoloader.cli import app; app()"
 
 
 def run(*arguments: object) -> Result:
-    """What the command prints, and its exit code; an exception that it does not know is the caller's."""
+    """Run a command, and return its output and exit code; unexpected exceptions are raised."""
     return CliRunner().invoke(app, [str(each) for each in arguments], catch_exceptions=False)
 
 
 def run_json(*arguments: object) -> Any:
-    """The JSON that a command which succeeds prints to stdout, and nothing else."""
+    """Run a command that must succeed and print only JSON to stdout, and return that JSON."""
     result = run(*arguments, "--json")
     assert result.exit_code == 0, result.stderr
     return json.loads(result.stdout)
 
 
 def start(*arguments: object, **settings: Any) -> subprocess.Popen[str]:
-    """The command in a process of its own."""
+    """Start the command in a separate process."""
     environment = os.environ | {"NO_COLOR": "1"}
     return subprocess.Popen(
         [*_COMMAND, *map(str, arguments)],

@@ -1,4 +1,4 @@
-"""The corpus of real files: where it is, and what is in it. Read at collection, to make one test a file."""
+"""The corpus of real files, listed at collection so that each file is a test."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def _manifest() -> list[dict[str, str]]:
 
 _MANIFEST = _manifest()
 _FILES = [file["file"] for file in _MANIFEST]
-# Without the corpus one stand-in each, which the fixture `corpus` skips with a message.
+# Without the corpus each list has one placeholder, which the fixture `corpus` skips with a message.
 GOOD_FILES = [name for name in _FILES if not name.startswith("corrupt/")] or ["no corpus"]
 CORRUPT_FILES = [name for name in _FILES if name.startswith("corrupt/")] or ["no corpus"]
-# Frames come at varying distances.
+# Files with a variable frame rate.
 VFR_FILES = [file["file"] for file in _MANIFEST if file["vfr"] == "y" and file["file"] in GOOD_FILES] or ["no corpus"]

@@ -1,4 +1,4 @@
-"""JPEG engines without a GPU: files are decoded by libavcodec, and converted by native code, by the same plans."""
+"""Emulates JPEG engines without a GPU: libavcodec decodes, and native code converts by the same plans."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from videoloader.shared_memory import new_block
 
 
 def planes(content: bytes) -> np.ndarray:
-    """The samples of a JPEG file, plane after plane without gaps."""
+    """The samples of a JPEG file, one plane after another without gaps."""
     with av.open(io.BytesIO(content), format="jpeg_pipe") as container:
         frame = next(container.decode(video=0))
     rows = [np.frombuffer(plane, np.uint8).reshape(-1, plane.line_size)[:, : plane.width] for plane in frame.planes]
@@ -67,7 +67,7 @@ class EmulatedEngines:
 
 
 class _Done:
-    """An event behind all work."""
+    """An event after all work, which is always done."""
 
     def synchronize(self) -> None:
         pass
@@ -84,7 +84,7 @@ def convert(samples: np.ndarray, file: np.void, plan: np.void, slot: int, dtype:
 
 
 def emulate(monkeypatch: pytest.MonkeyPatch) -> EmulatedEngines:
-    """Have loaders on the CPU take these engines for a GPU's."""
+    """Make loaders on the CPU use these engines like a GPU's."""
     if native_code() is None:
         pytest.skip("native code was not compiled")
     engines = EmulatedEngines()

@@ -1,4 +1,4 @@
-"""The files that examples in the documentation name, and what they leave to the reader."""
+"""The files that examples in the documentation name, and definitions that they leave to the reader."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MISSING = "walking,is_not_here,20,30,train\n"
 
 
 def write_example_files(folder: Path) -> None:
-    """Write ``clip.mp4`` and all other files that examples read, under the names that they have there."""
+    """Write ``clip.mp4`` and all other files that examples read, under the names used there."""
     picture = np.random.default_rng(0).integers(0, 256, (45, 80, 3), np.uint8).repeat(8, 0).repeat(8, 1)
     write_video(folder / "clip.mp4", CLIP, lambda number, width, height: np.roll(picture, 3 * number, 1))
     write_video(folder / "hevc.mp4", Recipe("mp4", "libx265", X265))
@@ -69,7 +69,7 @@ def write_example_files(folder: Path) -> None:
 
 
 def names_of_examples(folder: Path) -> dict[str, Any]:
-    """What examples use without saying where it is from: a data set, a model, a loop's other parts."""
+    """Names that examples use without defining them: a data set, a model, other parts of a loop."""
     index, hevc = vl.build_index(folder / "clip.mp4"), vl.build_index(folder / "hevc.mp4")
     data = vl.VideoDataset.from_folder(folder / "kinetics/train")
     mode = vl.RandomWindow(4, stride=4)

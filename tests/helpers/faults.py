@@ -1,7 +1,7 @@
-"""Faults at numbered points: what a program comes to is counted, and then each point, or some, fails in turn.
+"""Injects faults at numbered points: points that a program reaches are counted, and then each, or some, fail in turn.
 
-A point is a call of a function that is watched, such as ``os.pread``, or a size that a file reaches while it is
-written. ``walk`` goes through a scenario once without a fault, to count the points, and then once for each of them.
+A point is a call of a watched function, such as ``os.pread``, or a size that a file reaches while it is written.
+``walk`` goes through a scenario once without a fault, to count the points, and then once for each of them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Points:
 
     Args:
         chosen: the call at which the fault comes; 0 for none.
-        fault: does what is done instead of the call; see ``refuse``.
+        fault: what to do instead of the call; see ``refuse``.
     """
 
     def __init__(self, chosen: int = 0, fault: Fault | None = None) -> None:
@@ -46,7 +46,7 @@ class Points:
 
 
 def refuse(number: int) -> Fault:
-    """The call fails with this error of the system, such as ``errno.EIO``."""
+    """Make the call fail with this system error, such as ``errno.EIO``."""
 
     def fault(_: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         raise OSError(number, os.strerror(number))
@@ -55,19 +55,19 @@ def refuse(number: int) -> Fault:
 
 
 def give_less(plain: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """The call gives half of what it should: a short read."""
+    """Make the call return half of what it should: a short read."""
     given = plain(*arguments)
     return given[: len(given) // 2]
 
 
 def take_long(plain: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """The call takes its time."""
+    """Make the call slow."""
     time.sleep(0.05)
     return plain(*arguments)
 
 
 def kill(plain: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """The process is killed as it calls."""
+    """Kill the process at the call."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -84,9 +84,9 @@ def walk(scenario: Callable[[Points], object], fault: Fault, most: int = 1 << 30
     """Go through a scenario once for each of its points, with a fault there; yield the number of each point after it.
 
     Args:
-        scenario: called with the points, to which it says what is watched.
-        fault: comes at each.
-        most: points that are walked over, spread evenly over all.
+        scenario: function of the points, which it tells what to watch.
+        fault: the fault at each point.
+        most: the most points to try, spread evenly over all.
     """
     points = Points()
     scenario(points)
@@ -98,11 +98,11 @@ def walk(scenario: Callable[[Points], object], fault: Fault, most: int = 1 << 30
 
 
 def in_child(function: Callable[[], int | None], before: Callable[[], object] = lambda: None) -> int:
-    """Call a function in a forked process, and give its exit status.
+    """Call a function in a forked process, and return its exit status.
 
     Args:
-        function: gives the status; None is 0. An error is 1, a signal n that ends the process is -n.
-        before: called there before it.
+        function: returns the status; None is 0. An error is 1, and a signal n that ends the process is -n.
+        before: called in the process before it.
     """
     if not (child := os.fork()):
         try:
@@ -116,7 +116,7 @@ def in_child(function: Callable[[], int | None], before: Callable[[], object] = 
 
 
 def killed_beyond(size: int) -> Callable[[], None]:
-    """For ``in_child``: the system kills the process where it writes beyond so many bytes of any file."""
+    """For ``in_child``: the system kills the process if it writes beyond so many bytes of any file."""
 
     def limit() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
@@ -127,11 +127,11 @@ def killed_beyond(size: int) -> Callable[[], None]:
 
 
 def full_beyond(size: int) -> Callable[[], None]:
-    """For ``in_child``: no file can grow beyond so many bytes, as on a disk that is full."""
+    """For ``in_child``: no file can grow beyond so many bytes, as on a full disk."""
     return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
 def jumping_clock(patch: pytest.MonkeyPatch, seconds: float) -> None:
-    """Have the time of day go to and fro by so many seconds from look to look, as long as the patch holds."""
+    """Make the time of day jump back and forth by so many seconds between calls, while the patch holds."""
     plain, looks = time.time, count()
     patch.setattr(time, "time", lambda: plain() + seconds * (-1) ** next(looks))

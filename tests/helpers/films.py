@@ -1,4 +1,4 @@
-"""Films with pictures and sound that begin at different times."""
+"""Films whose pictures and sound start at different times."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 
 
 def write_film(container: str, options: dict[str, str], sound: str, order: str, starts: tuple[int, int]) -> bytes:
-    """A bit over a second of film whose pictures and sound begin at these times, in milliseconds.
+    """A film of slightly over a second whose pictures and sound start at these times, in milliseconds.
 
     Args:
-        container, options: of the muxer.
-        sound: its encoder.
-        order: of the streams: ``"va"``, ``"av"``, or ``"v"`` for no sound.
-        starts: of pictures and sound. There are 25 pictures a second; picture ``n`` is grey, 8 · n.
+        container, options: the muxer and its options.
+        sound: encoder of the sound.
+        order: order of the streams: ``"va"``, ``"av"``, or ``"v"`` for no sound.
+        starts: start times of pictures and sound. There are 25 pictures a second; picture ``n`` is grey, 8 · n.
     """
     file = io.BytesIO()
     with av.open(file, "w", format=container, container_options=options) as output:

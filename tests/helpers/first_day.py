@@ -1,4 +1,4 @@
-"""What somebody tries on a first day: a folder of files, objects made of them, and what a good answer is."""
+"""What users try on their first day: files, objects made from them, and what counts as a good answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sample_videos import X264, Recipe, write_video
 
 import videoloader as vl
 
-# What is written, and the words that the answer must hold, in this order, with … between them.
+# The user's code, and the words that the answer must contain, in this order, separated by ….
 Mistakes: TypeAlias = dict[str, tuple[Callable[[], object], str]]
 
 _TABLES = {
@@ -59,7 +59,7 @@ def data() -> Any:
 
 
 def loader(mode: Any = None, dataset: Any = None, **arguments: Any) -> Any:
-    """A loader of small clips, with whatever a user writes."""
+    """A loader of small clips with the user's arguments."""
     mode, dataset = vl.RandomWindow(4) if mode is None else mode, data() if dataset is None else dataset
     small = {"batch_size": 2, "device": "cpu", "num_workers": 1, "transforms": [vl.Resize((16, 24))]}
     return vl.VideoLoader(dataset, mode, **(small | arguments))
@@ -77,7 +77,7 @@ def batch() -> Any:
 
 
 def check_answer(call: Callable[[], object], words: str) -> None:
-    """Assert that the library answers a mistake in one line, which holds these words."""
+    """Assert that the library answers a mistake in one line that contains these words."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with pytest.raises(Exception) as raised:  # noqa: PT011

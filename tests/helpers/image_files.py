@@ -1,4 +1,4 @@
-"""Image files made with Pillow, and what Pillow reads from them."""
+"""Image files made with Pillow, and the pixels that Pillow reads from them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def encoded(image: Image.Image, kind: str, **options: object) -> bytes:
 
 
 def write_frames(folder: Path, names: list[str], *, size: tuple[int, int] = (48, 32), first: int = 0) -> Path:
-    """A folder of pictures: the frame of each name is the picture of its place, in the format of its ending."""
+    """Write a folder of pictures, numbered in the order of their names, each in the format of its extension."""
     folder.mkdir(parents=True, exist_ok=True)
     for number, name in enumerate(names, first):
         picture(number, size).save(folder / name)
@@ -35,13 +35,13 @@ def write_frames(folder: Path, names: list[str], *, size: tuple[int, int] = (48,
 
 
 def rgb(file: Path | bytes) -> np.ndarray:
-    """uint8[3, H, W]: what Pillow reads, as it stands in the file."""
+    """uint8[3, H, W]: the pixels that Pillow reads, without orientation."""
     image = Image.open(io.BytesIO(file) if isinstance(file, bytes) else file)
     return np.asarray(image.convert("RGB")).transpose(2, 0, 1)
 
 
 def without(file: bytes, kinds: tuple[int, ...]) -> bytes:
-    """A JPEG file of one scan less its segments of these kinds."""
+    """A JPEG file of one scan without its segments of these kinds."""
     for kind, position in reversed(list(iterate_segments(file[: file.find(b"\xff\xda") + 4]))):
         if kind in kinds:
             file = file[:position] + file[position + 2 + int.from_bytes(file[position + 2 : position + 4], "big") :]

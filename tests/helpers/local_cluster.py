@@ -9,7 +9,7 @@ from pathlib import Path
 
 from waiting import PATIENCE
 
-# On a busy machine processes are long in coming up: longer than the 30 and 60 seconds that Ray waits by itself.
+# On a busy machine processes may take longer to start than the 30 and 60 seconds that Ray waits by default.
 PATIENT_RAY = {
     "RAY_gcs_server_port_wait_time_s": str(PATIENCE),
     "RAY_gcs_server_request_timeout_seconds": str(PATIENCE),
@@ -19,12 +19,12 @@ PATIENT_RAY = {
 
 @contextmanager
 def local_cluster(folder: Path, **resources: int) -> Iterator[None]:
-    """Ray as long as the block lasts; its workers find the package where this process does.
+    """Run Ray while the block lasts; its workers import the package from where this process does.
 
     Args:
-        folder: an empty one. Ray has its workers import from the current folder first: in a checkout ``videoloader``
-            there lacks its parts.
-        resources: that it has, as for ``ray.init``.
+        folder: an empty folder. Ray's workers import from the current folder first, and in a checkout ``videoloader``
+            there is incomplete.
+        resources: resources of the cluster, as for ``ray.init``.
     """
     os.environ.update(PATIENT_RAY)
     import ray

@@ -1,4 +1,4 @@
-"""Matroska files, written element by element."""
+"""Writes Matroska files element by element."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NO_LACING, XIPH, FIXED, EBML_LACING = 0, 2, 4, 6
 
 
 def vint(value: int, length: int = 0) -> bytes:
-    """A variable-size integer of a length, or of the shortest that holds it if that is longer."""
+    """A variable-size integer of the given length, or of the shortest possible one if that is longer."""
     length = max(length, next(size for size in range(1, 9) if value < (1 << 7 * size) - 1))
     return (1 << 7 * length | value).to_bytes(length, "big")
 
@@ -59,12 +59,12 @@ def _signed(value: int) -> bytes:
     return vint(value + (1 << 7 * length - 1) - 1, length)
 
 
-# An av1C record: of AV1 nothing else is looked at but the frames' sizes and times.
+# An av1C record: otherwise only the sizes and times of AV1 frames are read.
 AV1 = ("V_AV1", element(0x63A2, b"\x81\0\x0c\0"))
 
 
 def track(number: int = 1, codec: str = "V_UNCOMPRESSED", *parts: bytes, kind: int = 1, video: bytes = b"") -> bytes:
-    """A track entry; ``parts`` go into it, ``video`` into its element Video after the size of 64×48 pixels."""
+    """A track entry; it contains ``parts``, and ``video`` in its element Video after the size of 64×48 pixels."""
     size = element(VIDEO, uint(0xB0, 64), uint(0xBA, 48), video) if kind == 1 else b""
     entry = (uint(0xD7, number), uint(0x73C5, number), uint(0x83, kind), element(0x86, codec.encode()))
     return element(TRACK_ENTRY, *entry, *parts, size)

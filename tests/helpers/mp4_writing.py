@@ -1,4 +1,4 @@
-"""Boxes of an mp4 file, written and replaced."""
+"""Writes and replaces boxes of mp4 files."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ def box(kind: bytes, payload: bytes = b"", *, wide: bool = False) -> bytes:
 
 
 def table(kind: bytes, row: str, rows: Sequence[Iterable[int]], *, version: int = 0, count: int | None = None) -> bytes:
-    """A full box of rows after their count, which may lie."""
+    """A full box of rows after their count, which may be wrong."""
     body = b"".join(struct.pack(">" + row, *values) for values in rows)
     return box(kind, struct.pack(">B3xI", version, len(rows) if count is None else count) + body)
 
 
 def replace_box(data: bytes, path: Sequence[bytes], new: bytes) -> bytes:
-    """The boxes of ``data`` with the one at ``path`` replaced, or appended where there is none.
+    """The boxes of ``data`` with the one at ``path`` replaced, or appended if there is none.
 
-    Sizes of the boxes around it are put right; the offsets in stco are not, so the file's moov must be its last box.
+    Sizes of enclosing boxes are corrected, but not the offsets in stco, so moov must be the file's last box.
     """
     parts, position, found = [], 0, False
     while position < len(data):

@@ -1,4 +1,4 @@
-"""Operations of a user's own, made with the decorator."""
+"""Custom operations made with the decorator ``augmentation``."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def channel_gains(magnitude: float) -> npt.NDArray[np.float64]:
 
 @augmentation(magnitudes=(0.1, 0.4), signed=True, to_param=channel_gains)
 def warmth(frames: torch.Tensor, params: Params) -> torch.Tensor:
-    """More red and less blue, or the other way round."""
+    """Add red and remove blue, or the reverse."""
     gains = torch.tensor(params["param"], device=frames.device)[:, None, :, None, None]
     return (frames * gains + 0.5).clamp(0, 255).to(torch.uint8)
 
 
 @augmentation()
 def swap(frames: torch.Tensor, params: Params) -> torch.Tensor:
-    """Red and blue change places."""
+    """Swap red and blue."""
     assert not params
     return frames.flip(2)

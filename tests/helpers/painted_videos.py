@@ -1,8 +1,8 @@
-"""Videos whose frames carry their video's number and their own in their pixels, of every kind that encoders here make.
+"""Videos of every kind that encoders here make, whose frames show the video's number and their own in their pixels.
 
 A picture is tiled with three rows of three codes. A code is six by four cells, dark or bright: eleven bits of the
-frame's number, seven of the video's, six that check both. Any crop with half of each side shows every cell of a code
-whole at least once, and cells are large enough to be read after lossy coding and a resize.
+frame's number, seven of the video's, and six check bits. Any crop of at least half of each side shows every cell of a
+code whole at least once, and cells are large enough to be read after lossy coding and a resize.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from videoloader.convert import Geometry
 _TILES, _COLUMNS, _ROWS = 3, 6, 4
 _BITS = _ROWS * _COLUMNS
 _DARK, _BRIGHT = 60, 195
-# A cell closer to the middle than this says nothing.
+# A cell closer to the middle than this is unreadable.
 _CLEAR = 20
 
 
@@ -48,7 +48,7 @@ def read_frames(
 
     Args:
         frames: [T, 3, H, W] in [0, 255].
-        geometry: how the clip was cut, resized and flipped.
+        geometry: the crop, resize and flips of the clip.
         display_size: (height, width) of the video.
     """
     light = frames.mean(1) - 127.5
@@ -62,7 +62,7 @@ def read_frames(
             cell = light[:, low_y[row] : high_y[row], low_x[column] : high_x[column]]
             cells[row % _ROWS * _COLUMNS + column % _COLUMNS].append(cell.mean((1, 2)))
     assert all(cells), f"{geometry} of {display_size} shows no whole code"
-    # All tiles must say the same: a picture that is broken somewhere is wrong.
+    # All tiles must agree: a picture that is broken anywhere is wrong.
     least = np.stack([np.min(each, 0) for each in cells], 1)
     most = np.stack([np.max(each, 0) for each in cells], 1)
     clear = ((least > _CLEAR) | (most < -_CLEAR)).all(1)
@@ -78,7 +78,7 @@ def _meaning(code: int) -> tuple[int, int] | None:
 def _visible(
     whole: int, cells: int, crop: tuple[int, ...], size: int, window: tuple[int, ...]
 ) -> tuple[list[int], list[int], list[int]]:
-    """Along one axis: where each cell's inner half begins and ends in the output; the cells that are whole there."""
+    """The bounds of each cell's inner half in the output along one axis, and the cells that are whole there."""
     edges = (np.arange(_TILES * cells + 1) * whole / (_TILES * cells) - crop[0]) * size / crop[1] - window[0]
     quarter = (edges[1] - edges[0]) / 4
     low, high = np.rint(edges[:-1] + quarter).astype(int), np.rint(edges[1:] - quarter).astype(int)
@@ -176,7 +176,7 @@ PAINTED = {
     "mjpeg_avi": Recipe("avi", "mjpeg", {"qmin": "2", "qmax": "6"}, size=(320, 240), frames=60, pix_fmt="yuvj420p"),
     "ffv1_mkv": Recipe("mkv", "ffv1", {"g": "5", "level": "3"}, size=(241, 177), frames=60, pix_fmt="yuv444p"),
 }  # fmt: skip
-# Numbers of videos, in their pixels and as labels.
+# The numbers of videos, painted in their pixels and used as labels.
 NUMBERS = {name: number for number, name in enumerate(PAINTED)}
 
 

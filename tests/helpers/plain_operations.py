@@ -1,4 +1,4 @@
-"""What operations say, carried out one frame and one rule at a time: slow, and written from their words alone."""
+"""A slow reference for operations, one frame and one rule at a time, written only from their definitions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def carry_out(operations: Sequence[Operation], frames: Frames) -> Frames:
 
 
 def _of(rows: npt.NDArray[np.generic], t: int) -> npt.NDArray[np.generic]:
-    """The row for frame t of one row a clip or a frame."""
+    """The row for frame t, from one row for the clip or one for each frame."""
     assert len(rows) == 1 or t < len(rows)
     return rows[t if len(rows) > 1 else 0]
 

@@ -1,4 +1,4 @@
-"""The one geometry that transforms add up to, of a clip that has one view."""
+"""The single geometry that transforms combine into, for a clip with one view."""
 
 from __future__ import annotations
 

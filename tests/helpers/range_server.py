@@ -1,4 +1,4 @@
-"""A web server of this machine that counts what it is asked for, and that can be told to misbehave."""
+"""A local web server that counts requests, and can be told to misbehave."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class RangeServer:
-    """What it serves and how; ``requests`` are the ranges it was asked for, ``sent`` the bytes of its answers.
+    """The state of the server: ``requests`` lists the requested ranges, ``sent`` counts the bytes of its answers.
 
-    ``asked`` counts all requests, with those that were refused; ``stalling`` is set when it has fallen silent.
+    ``asked`` counts all requests, including refused ones; ``stalling`` is set when it has stopped answering.
 
     Attributes:
-        fault: ``""``; ``"no ranges"``, ``"no size"``, ``"short"`` (says less in its headers than is there),
-            ``"long"`` (says more), ``"wrong range"`` (other bytes than asked for), ``"drops"`` (breaks off in the
-            middle), ``"stalls"`` (there), ``"drips"`` (from there on a byte now and then), ``"416"`` (says that every
-            range begins beyond the end), ``"416 without size"``, ``"500"``.
-        refusals: what the next requests get in place of an answer: (HTTP status, headers), or None where the server
-            hangs up without a word.
-        version: its ETag; ``weak`` says whether it calls it that.
+        fault: ``""``; ``"no ranges"``, ``"no size"``, ``"short"`` (announces fewer bytes than the file has), ``"long"``
+            (announces more), ``"wrong range"`` (sends other bytes than requested), ``"drops"`` (disconnects in the
+            middle), ``"stalls"`` (stops there), ``"drips"`` (sends single bytes from there on), ``"416"`` (answers that
+            every range is beyond the end), ``"416 without size"``, ``"500"``.
+        refusals: what the next requests get instead of an answer: (HTTP status, headers), or None to disconnect without
+            an answer.
+        version: its ETag; ``weak`` says whether it is a weak one.
         before_answer: called before each answer with bytes.
     """
 
@@ -40,13 +40,13 @@ class RangeServer:
     stalling: threading.Event = field(default_factory=threading.Event)
 
     def forget(self) -> None:
-        """Count from zero."""
+        """Reset all counts."""
         self.requests, self.sent = [], 0
 
 
 @contextmanager
 def serve(files: dict[str, bytes]) -> Iterator[RangeServer]:
-    """The files at ``url + name`` while the context lasts."""
+    """Serve files at ``url + name`` while the context lasts."""
     state = RangeServer(files)
     lock, stopped = threading.Lock(), threading.Event()
 
@@ -107,7 +107,7 @@ def serve(files: dict[str, bytes]) -> Iterator[RangeServer]:
             if state.fault in ("drops", "long", "short"):
                 self.close_connection = True
             for at in range(0, len(body), 1 << 16):
-                with lock:  # before it goes out: a client that has its bytes may ask for the count, or forget it
+                with lock:  # before sending: a client with its bytes may read or reset the count
                     state.sent += len(body[at : at + (1 << 16)])
                 self.wfile.write(body[at : at + (1 << 16)])
             if state.fault == "stalls":
@@ -120,7 +120,7 @@ def serve(files: dict[str, bytes]) -> Iterator[RangeServer]:
         daemon_threads = True
 
         def handle_error(self, *args: object) -> None:
-            pass  # clients that hang up are a part of the tests
+            pass  # disconnecting clients are part of the tests
 
     server = Server(("127.0.0.1", 0), Handler)
     state.url = f"http://127.0.0.1:{server.server_port}/"

@@ -1,4 +1,4 @@
-"""Encoded streams in which pictures refer to each other in all the ways that encoders here can be brought to."""
+"""Encoded streams with every kind of reference between pictures that the encoders here can produce."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sample_videos import Recipe, write_video
 
-# Large enough for NVDEC, which takes no VP9 narrower than this.
+# Large enough for NVDEC, which does not decode narrower VP9.
 _SIZE = (192, 144)
 
 

@@ -1,4 +1,4 @@
-"""A video's packets written once more, with other bytes or marked otherwise than its encoder did."""
+"""Rewrites a video's packets with other bytes or other flags than the encoder's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from av.packet import Packet
 def remux(
     path: Path, target: Path, change: Callable[[int, Packet], Packet], options: Mapping[str, str] | None = None
 ) -> Path:
-    """Write the packets of a video as ``change(number, packet)`` gives them, with ``options`` of the muxer."""
+    """Write the packets of a video after ``change(number, packet)``, with the muxer's ``options``."""
     with av.open(str(path)) as read, av.open(str(target), "w", options=dict(options or {})) as written:
         stream = read.streams.video[0]
         copy = written.add_stream_from_template(stream)
@@ -24,12 +24,12 @@ def remux(
 
 
 def unchanged(number: int, packet: Packet) -> Packet:
-    """A change for ``remux`` that is none."""
+    """A change for ``remux`` that changes nothing."""
     return packet
 
 
 def marked(is_key: Callable[[int], bool]) -> Callable[[int, Packet], Packet]:
-    """A change for ``remux``: the packets with these numbers are called keyframes, and no others."""
+    """A change for ``remux``: mark exactly the packets with these numbers as keyframes."""
 
     def change(number: int, packet: Packet) -> Packet:
         packet.is_keyframe = is_key(number)
@@ -39,7 +39,7 @@ def marked(is_key: Callable[[int], bool]) -> Callable[[int, Packet], Packet]:
 
 
 def rewritten(write: Callable[[int, bytes], bytes]) -> Callable[[int, Packet], Packet]:
-    """A change for ``remux``: packets with other bytes."""
+    """A change for ``remux``: replace the bytes of packets."""
 
     def change(number: int, packet: Packet) -> Packet:
         data = write(number, bytes(packet))

@@ -17,7 +17,7 @@ X265 = {"preset": "ultrafast", "x265-params": "log-level=none:keyint=12:bframes=
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to make a video; ``pts`` are in units of ``time_base``."""
+    """The recipe of a video; ``pts`` are in units of ``time_base``."""
 
     suffix: str
     encoder: str
@@ -69,7 +69,7 @@ RECIPES = {
 
 
 def write_video(path: Path, recipe: Recipe, picture: Callable[[int, int, int], np.ndarray] | None = None) -> Path:
-    """Encode a picture that moves on with every frame, or those that ``picture(number, width, height)`` gives."""
+    """Encode a moving picture, or the pictures that ``picture(number, width, height)`` returns."""
     picture = picture or _picture
     with av.open(str(path), "w", container_options=recipe.container_options) as container:
         stream = container.add_stream(recipe.encoder, rate=25, options=recipe.options)
@@ -90,7 +90,7 @@ def write_video(path: Path, recipe: Recipe, picture: Callable[[int, int, int], n
 def _frame(pixels: np.ndarray, pix_fmt: str) -> av.VideoFrame:
     if pix_fmt != "pal8":
         return av.VideoFrame.from_ndarray(pixels, format="rgb24").reformat(format=pix_fmt)
-    # libswscale makes no palettes: three bits of red and green, two of blue.
+    # libswscale makes no palettes, so this uses three bits of red and green and two of blue.
     colors = np.arange(256, dtype=np.uint8)
     palette = np.stack([np.full_like(colors, 255), colors & 0xE0, (colors & 0x1C) << 3, (colors & 3) << 6], 1)
     indices = pixels[..., 0] & 0xE0 | pixels[..., 1] >> 3 & 0x1C | pixels[..., 2] >> 6

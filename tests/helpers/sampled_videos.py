@@ -1,4 +1,4 @@
-"""Videos that do not exist, as frame modes see them."""
+"""Synthetic videos as frame modes see them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ def video(
     keys: set[int] | None = None,
     columns: Mapping[str, Any] | None = None,
 ) -> SampledVideo:
-    """A range of ``size`` frames of a video, with ``first`` frames before it and ``after`` more behind it.
+    """A range of ``size`` frames of a video, with ``first`` frames before it and ``after`` frames after it.
 
-    ``pts`` and ``keys`` are of the whole video: one unit of the time base a frame unless given, each frame a keyframe.
+    ``pts`` and ``keys`` belong to the whole video; by default frames are one unit of the time base apart, and all are
+    keyframes.
     """
     count = first + size + after
     index = make_index(
@@ -51,6 +52,6 @@ def mask_of(mode: FrameMode, of: SampledVideo, clip: int = 0) -> list[bool]:
 
 
 def counts_agree(mode: Any, sizes: Sequence[int]) -> bool:
-    """Whether the clips counted at once are those counted one by one."""
+    """Whether counting clips at once agrees with counting them one by one."""
     counted = mode.clips_by_length(np.array(sizes, np.int64))
     return counted.tolist() == [mode.num_clips(video(size)) for size in sizes]

@@ -1,4 +1,4 @@
-"""Loaders of a dozen clips, which tests end in the middle of their work."""
+"""Loaders of a dozen clips, which tests stop in the middle of their work."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def own_threads() -> set[threading.Thread]:
 
 
 def all_idle() -> bool:
-    """Whether no loader has any of these threads."""
+    """Whether no loader uses any of these threads."""
     return len(own_threads()) == sum(len(threads._idle[name]) for name in OWN_THREADS)
 
 
 @contextmanager
 def at_line(chosen: int, act: Callable[[], object]) -> Iterator[list[str]]:
-    """Do something before a line of the library that this thread comes to, the one of this number, counted from 1.
+    """Do something before the chosen line, counted from 1, that this thread executes in the library.
 
     Yields:
-        Where that was, once it has been.
+        The place of that line, once it was reached.
     """
     root, lines = str(Path(vl.__file__).parent), count(1)
     reached: list[str] = []
@@ -52,8 +52,8 @@ def at_line(chosen: int, act: Callable[[], object]) -> Iterator[list[str]]:
         name = frame.f_code.co_filename
         if not name.startswith(root):
             return None
-        # A with statement's own lines are left out: a tracer gets in where Python lets no signal in, between a lock and
-        # the block that frees it.
+        # Lines of with statements are skipped: a tracer can interrupt where Python allows no signal, between taking a
+        # lock and the block that releases it.
         is_with = linecache.getline(name, frame.f_lineno).lstrip().startswith("with ")
         if event == "line" and not is_with and not reached and next(lines) == chosen:
             reached.append(f"{name}:{frame.f_lineno}")

@@ -1,4 +1,4 @@
-"""Builds in processes of their own, which may be killed; and all that a store holds, to compare stores."""
+"""Builds stores in processes that may be killed, and reads their whole contents for comparison."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from videoloader.indexing.store.frame_table import PackedIndex, pack_index, unpa
 from videoloader.indexing.store.schema import COLUMNS, Row, facts_of
 from videoloader.indexing.store.tasks import Answer
 
-# Rows are committed by tens, so that there is something between nothing and everything. No main guard: none is needed.
+# Rows are committed in tens, so that partial builds occur. There is no main guard, since none is needed.
 SCRIPT = """
 import sys
 from videoloader.indexing.store import building
@@ -31,7 +31,7 @@ building.build_store([line.rstrip("\\n") for line in sys.stdin], sys.argv[1], wo
 
 
 def start_build(paths: list[Path], store: Path) -> subprocess.Popen[str]:
-    """A process that builds; it has begun when this returns."""
+    """Start a process that builds, and return once it has begun."""
     command = [sys.executable, *SAFE_PATH, "-c", SCRIPT, str(store)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
@@ -43,7 +43,7 @@ def start_build(paths: list[Path], store: Path) -> subprocess.Popen[str]:
 
 
 def kill_build(paths: list[Path], store: Path, seconds: float) -> int:
-    """Start a build and kill it with SIGKILL after so many seconds; the number of rows it leaves."""
+    """Start a build, kill it with SIGKILL after so many seconds, and return the number of rows that it leaves."""
     process = start_build(paths, store)
     time.sleep(seconds)
     os.kill(process.pid, signal.SIGKILL)
@@ -55,14 +55,14 @@ def kill_build(paths: list[Path], store: Path, seconds: float) -> int:
     except IndexingError as error:
         if "but empty" not in str(error):
             raise
-        return 0  # the transaction that makes its tables is undone
+        return 0  # the transaction that creates its tables was rolled back
 
 
 def contents(store: Path) -> dict[Any, tuple[Any, ...]]:
-    """Everything the store holds of each video, by its key; half a row or a damaged one is an error."""
+    """Everything in the store about each video, by key; a partial or damaged row is an error."""
     opened = IndexStore(store)
     assert opened.query("PRAGMA integrity_check") == [("ok",)]
-    # One statement sees one state: a build may go on meanwhile.
+    # A single statement sees one state, even while a build goes on.
     rows = opened.query(
         f"SELECT {', '.join(COLUMNS)}, records.record, blob, (SELECT count(*) FROM frame_tables) FROM videos "
         "LEFT JOIN frame_tables ON video = id LEFT JOIN records ON key = frame_tables.record"
@@ -77,13 +77,13 @@ def contents(store: Path) -> dict[Any, tuple[Any, ...]]:
 
 
 def make_store(path: Path, frames: dict[str, int]) -> IndexStore:
-    """A store of videos that need not exist, beside it: each with so many frames and keyframes every twelve."""
+    """A store of videos next to it that need not exist, each with so many frames and a keyframe every twelve."""
     made = {size: make_index(list(range(size)), set(range(0, size, 12))) for size in set(frames.values())}
     return make_store_of(path, {name: made[size] for name, size in frames.items()})
 
 
 def make_store_of(path: Path, indexes: dict[str, VideoIndex]) -> IndexStore:
-    """A store of videos that need not exist, beside it, with these indexes."""
+    """A store of videos next to it that need not exist, with these indexes."""
     with StoreBuild([], path, root=None) as build:
         build.add(
             Answer(name, Row(name, None, facts=facts_of(index), packed=pack_index(index)))

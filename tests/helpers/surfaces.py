@@ -1,4 +1,4 @@
-"""The samples of a picture in GPU memory, as those of a frame in host memory are looked at."""
+"""Reads the samples of a picture in GPU memory like those of a frame in host memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def surface_planes(surface: CudaSurface, stream: torch.cuda.Stream) -> list[np.n
     """Y, Cb and Cr without padding: uint8, or uint16 for more than eight bits.
 
     Args:
-        stream: that the surface is written on.
+        stream: the stream on which the surface is written.
     """
     import cupy
 

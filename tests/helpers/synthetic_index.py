@@ -1,4 +1,4 @@
-"""Indexes of videos that do not exist, with every structure of GOPs a codec may make."""
+"""Synthetic indexes with every GOP structure that a codec may produce."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def make_index(
     method: str = "tables",
     time_base: Fraction = Fraction(1, 12800),
 ) -> VideoIndex:
-    """An index with packets of these timestamps; ``frames`` are the packets shown, all unless told otherwise."""
+    """An index with packets of these timestamps; ``frames`` are the packets shown, by default all."""
     times = np.array(pts, np.int64)
     count = len(times)
     shown = np.argsort(times, kind="stable") if frames is None else np.array(frames, np.int64)

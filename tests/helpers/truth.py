@@ -1,4 +1,4 @@
-"""What a full libav decode says of a file: the truth that everything here is compared with."""
+"""The result of a full libav decode of a file, with which everything is compared."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from videoloader.indexing.sources import FileSource
 
 @dataclass(frozen=True)
 class Truth:
-    """Timestamps and plane hashes of all frames that libav gives, up to its first error if there is one."""
+    """Timestamps and plane hashes of all frames that libav decodes, up to its first error, if any."""
 
     pts: list[int | None]
     hashes: list[bytes]
@@ -45,7 +45,7 @@ def hash_of(frame: av.VideoFrame) -> bytes:
 
 
 def hash_planes(samples: list[np.ndarray]) -> bytes:
-    """A checksum of each plane: a fifth of the time of a cryptographic hash, which nobody here tries to deceive."""
+    """A checksum of each plane: it takes a fifth of the time of a cryptographic hash, which is not needed here."""
     return b"".join(crc32(np.ascontiguousarray(plane)).to_bytes(4, "big") for plane in samples)
 
 

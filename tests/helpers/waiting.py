@@ -1,4 +1,4 @@
-"""How long tests wait for what must happen, and how they tell that something takes too long, on a busy machine too."""
+"""How long tests wait for an event, and how they decide that something takes too long, even on a busy machine."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-# Seconds. The suite's own limit for a test is longer, so that the test itself can say what did not happen.
+# Seconds. The suite's limit for a test is longer, so that the test itself can say what did not happen.
 PATIENCE = 500
 
 
 def becomes(holds: Callable[[], bool]) -> bool:
-    """Whether it holds, now or later."""
+    """Whether a condition holds, now or within ``PATIENCE``."""
     deadline = time.monotonic() + PATIENCE
     while not holds() and time.monotonic() < deadline:
         time.sleep(0.002)
@@ -20,7 +20,7 @@ def becomes(holds: Callable[[], bool]) -> bool:
 
 @contextmanager
 def within_processor_seconds(longest: float) -> Iterator[None]:
-    """Fails where the body takes this process longer; what other processes take does not count, nor does waiting."""
+    """Fail if the block takes this process longer; waiting, and the time of other processes, do not count."""
     started = time.process_time()
     yield
     assert time.process_time() - started < longest

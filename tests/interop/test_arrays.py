@@ -1,4 +1,4 @@
-"""Frames as arrays of other frameworks: the same memory, not a copy."""
+"""Frames as arrays of other frameworks share memory instead of being copied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where requests are found in a batch, and what is left as it is."""
+"""Requests are found in any structure of a batch, and everything else is left unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ClipDataset and BatchStream: the clips of a VideoLoader out of a torch DataLoader's own processes."""
+"""ClipDataset and BatchStream: the clips of a VideoLoader from processes of a torch DataLoader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DecodingLoader: what it puts in the place of requests, in which order, and after which trouble."""
+"""DecodingLoader: what replaces requests, in which order, and how errors are handled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A DecodingLoader's state: of the batch given out last, whatever was made ahead, with any torch loader inside."""
+"""The state of a DecodingLoader is that after the last batch yielded, with any torch loader inside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""VideoDataModule in a Lightning Trainer: what it trains on, and that checkpoints resume exactly."""
+"""VideoDataModule in a Lightning Trainer: its batches, and exact resumption from checkpoints."""
 
 from __future__ import annotations
 

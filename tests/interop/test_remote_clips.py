@@ -1,4 +1,4 @@
-"""Clips of a server that workers of a torch DataLoader decode: the frames of the files, and one request a clip."""
+"""Remote clips decoded by workers of a torch DataLoader: exact frames, and one request for each clip."""
 
 from __future__ import annotations
 

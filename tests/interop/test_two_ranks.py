@@ -1,4 +1,4 @@
-"""Loaders in other frameworks, on two ranks: together they see every clip once."""
+"""Loaders in other frameworks on two ranks: together they see every clip once."""
 
 from __future__ import annotations
 

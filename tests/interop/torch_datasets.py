@@ -1,4 +1,4 @@
-"""Torch data sets that ask for clips, where worker processes can import them."""
+"""Torch data sets with requests, importable by worker processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of public data sets, written as these describe them; videos are empty files, since nothing opens them."""
+"""Files of public data sets as their publishers describe them, with empty files for videos, which nothing opens."""
 
 from __future__ import annotations
 

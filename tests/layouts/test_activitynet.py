@@ -1,4 +1,4 @@
-"""ActivityNet: a row for each segment of one subset."""
+"""ActivityNet: one row for each segment of a subset."""
 
 from __future__ import annotations
 

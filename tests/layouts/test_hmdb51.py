@@ -1,4 +1,4 @@
-"""HMDB51: a split file for each class, each line with 0, 1 or 2."""
+"""HMDB51: one split file for each class, with 0, 1 or 2 on each line."""
 
 from __future__ import annotations
 

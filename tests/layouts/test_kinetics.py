@@ -1,4 +1,4 @@
-"""Kinetics: lists as DeepMind publishes them, videos as the usual copies name them."""
+"""Kinetics: lists as DeepMind publishes them, and videos named as in common copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Something-Something v2: JSON lists with templates, labels by number."""
+"""Something-Something v2: JSON lists with templates, and labels by number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every mistake is made in a folder of its own files."""
+"""Each mistake is made in its own folder of files."""
 
 from __future__ import annotations
 

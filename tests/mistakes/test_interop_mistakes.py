@@ -1,4 +1,4 @@
-"""Mistakes with the loaders of other libraries, and with what is no video."""
+"""Mistakes with loaders of other libraries, and with objects that are not videos."""
 
 # mypy: ignore-errors
 from __future__ import annotations

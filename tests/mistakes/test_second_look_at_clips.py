@@ -1,4 +1,4 @@
-"""Mistakes with videos and loaders that are made on the second day."""
+"""Mistakes with videos and loaders that users make on their second day."""
 
 # mypy: ignore-errors
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Mistakes with data sets, tables and stores that are made on the second day."""
+"""Mistakes with data sets, tables and stores that users make on their second day."""
 
 # mypy: ignore-errors
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Mistakes with modes, transforms and names that are made on the second day."""
+"""Mistakes with modes, transforms and names that users make on their second day."""
 
 # mypy: ignore-errors
 from __future__ import annotations

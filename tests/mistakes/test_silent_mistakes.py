@@ -1,4 +1,4 @@
-"""Mistakes that gave a wrong result in silence: each is an error, or a warning where it may be meant."""
+"""Mistakes that would silently give wrong results raise an error, or a warning where they may be intended."""
 
 # mypy: ignore-errors
 from __future__ import annotations

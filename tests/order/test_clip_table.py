@@ -1,4 +1,4 @@
-"""All clips of a data set by number: as a list of them would have it, without making one."""
+"""The clips of a data set by number, as in a list of them that is never made."""
 
 from __future__ import annotations
 

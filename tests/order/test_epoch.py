@@ -1,4 +1,4 @@
-"""All ranks together see every clip of an epoch once, however it is dealt, resumed and dealt again to other ranks."""
+"""Together all ranks see every clip of an epoch once, even when it is resumed with other ranks."""
 
 from __future__ import annotations
 

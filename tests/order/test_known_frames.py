@@ -1,4 +1,4 @@
-"""Rows whose clips are counted, and whose seconds are found, by columns of a store: as their indexes have it."""
+"""Clips counted, and seconds resolved, from a store's columns agree with the indexes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orders and shards of a loader: what it is told reaches the clips it gives out."""
+"""Orders and shards of a loader determine the clips that it yields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks in processes of their own, in step with each other: together they see every clip once."""
+"""Ranks in separate processes, in step with each other: together they see every clip once."""
 
 from __future__ import annotations
 

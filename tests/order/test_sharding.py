@@ -1,4 +1,4 @@
-"""What each rank takes of an epoch: every lane's clips once, the same number of batches for all."""
+"""Each rank's part of an epoch: every lane's clips once, and the same number of batches for all ranks."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""Orders of an epoch: every clip once, from (seed, epoch) alone, and as local as each promises."""
+"""Orders of an epoch: every clip once, from (seed, epoch) alone, with the promised locality."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which packets a plan decodes: all that the wanted frames need, none twice, and hardly one more."""
+"""The packets of a plan: all that the wanted frames need, none twice, and hardly any more."""
 
 from dataclasses import replace
 from unittest.mock import patch

@@ -1,4 +1,4 @@
-"""The places of pictures in display order: told by headers wherever an index's ranks are not seen to be right."""
+"""Display order from headers, wherever an index's ranks are not known to be right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From packet numbers to their bytes: whatever lies between them, and in whatever order they lie."""
+"""Reads the bytes of packets, whatever lies between them and in any order."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Where a run starts: what the packets say counts, whatever the container says of keyframes and times."""
+"""A run starts where the packets allow it, whatever the container says about keyframes and times."""
 
 from __future__ import annotations
 

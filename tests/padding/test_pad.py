@@ -1,4 +1,4 @@
-"""What a clip shows outside its range, mode by mode."""
+"""The frames that a clip shows outside its range, mode by mode."""
 
 import numpy as np
 import pytest

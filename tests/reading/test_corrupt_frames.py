@@ -1,4 +1,4 @@
-"""Damaged frames at every door: marked, told of once a file, counted, or refused."""
+"""Damaged frames in every API: marked, reported once per file, counted, or refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JPEG files for a GPU's engines, as far as no GPU is needed: their bytes travel through shared memory."""
+"""JPEG files for a GPU's engines travel through shared memory; the part that needs no GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Engines decode planned runs; where one of the GPU fails, the CPU makes all of the clip."""
+"""Engines decode planned runs; if a GPU engine fails, the CPU makes the whole clip."""
 
 from __future__ import annotations
 

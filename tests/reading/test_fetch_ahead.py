@@ -1,4 +1,4 @@
-"""Bytes of remote clips are fetched while the clips wait for a decoder, and the clips are the same."""
+"""Bytes of remote clips are fetched while the clips wait for a decoder, with the same results."""
 
 from __future__ import annotations
 

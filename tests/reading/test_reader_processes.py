@@ -1,4 +1,4 @@
-"""Clips made in other processes: the same frames, marks, errors and warnings as in threads, whoever dies."""
+"""Clips made in other processes: the same frames, errors and warnings as in threads, even if processes die."""
 
 from __future__ import annotations
 

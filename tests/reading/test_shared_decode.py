@@ -1,4 +1,4 @@
-"""Clips of one video that meet in a batch: each has the frames that it has alone, and no packet is decoded twice."""
+"""Clips of one video in a batch have the same frames as alone, and no packet is decoded twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who decodes what: NVDEC's threads the oldest jobs, CPU threads what pays."""
+"""Which worker decodes what: NVDEC's threads take the oldest jobs, CPU threads those that pay off."""
 
 from __future__ import annotations
 

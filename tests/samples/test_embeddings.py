@@ -1,4 +1,4 @@
-"""Embeddings written by a cluster must be those of the clips that the table names."""
+"""Embeddings written by a cluster belong to the clips that the table names."""
 
 from __future__ import annotations
 

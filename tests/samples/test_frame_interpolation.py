@@ -1,4 +1,4 @@
-"""The network must beat blending: inputs, targets, their times or crops that were mixed up would not let it."""
+"""The network beats blending, which it could not if inputs, targets, times or crops were mixed up."""
 
 from __future__ import annotations
 

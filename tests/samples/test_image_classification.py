@@ -1,4 +1,4 @@
-"""The recipe must learn: crops, flips or labels that were mixed up would leave it guessing."""
+"""The recipe learns, which it could not if crops, flips or labels were mixed up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The painted frame numbers must survive every codec: the demo proves exactness by them."""
+"""The painted frame numbers survive every codec, since the demo proves exactness by them."""
 
 import importlib.util
 import sys

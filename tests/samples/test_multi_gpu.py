@@ -1,4 +1,4 @@
-"""Training in several processes that is stopped goes on in another number of them, and each clip comes once."""
+"""Training in several processes resumes in another number of them, with each clip once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tour shows all that there is, and every cell of its notebook gives a picture."""
+"""The tour shows every feature, and every cell of its notebook makes a picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands for frames of a video, by number or by time, and what is refused."""
+"""Frames of a video requested by number or time, and what is refused."""
 
 from __future__ import annotations
 

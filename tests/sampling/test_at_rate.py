@@ -1,4 +1,4 @@
-"""Constant rates from any video: for each output time the frame that is on screen then."""
+"""Constant rates from any video: each output time shows the frame that is on screen then."""
 
 from fractions import Fraction
 from math import floor

@@ -1,4 +1,4 @@
-"""What numbers given as times and rates mean."""
+"""The meaning of numbers given as times and rates."""
 
 from decimal import Decimal
 from fractions import Fraction

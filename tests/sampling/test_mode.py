@@ -1,4 +1,4 @@
-"""What all frame modes have in common: padding, randomness, and that anybody may write one."""
+"""What all frame modes share: padding, randomness, and custom modes."""
 
 from dataclasses import dataclass
 

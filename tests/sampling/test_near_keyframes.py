@@ -1,4 +1,4 @@
-"""Random clips near keyframes: cheaper, biased as documented, otherwise those of their mode."""
+"""Random clips near keyframes: cheaper, biased as documented, otherwise like their mode."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Triplets and other tuples drawn at random: which may come, how often, and how many are counted."""
+"""Random triplets and other tuples: which may occur, how often, and how many are counted."""
 
 from collections import Counter
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""When targets come between inputs, against fractions of the timestamps."""
+"""The times of targets between inputs, against fractions of the timestamps."""
 
 from dataclasses import replace
 from fractions import Fraction

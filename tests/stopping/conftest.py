@@ -1,4 +1,4 @@
-"""Small loaders, and decoders that can be made to stand still."""
+"""Small loaders, and decoders that can be made to block."""
 
 from __future__ import annotations
 

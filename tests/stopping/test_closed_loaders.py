@@ -1,4 +1,4 @@
-"""What is left of a loader that is closed, or that nobody has any more."""
+"""What remains of a loader that is closed or no longer referenced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program that is interrupted by Ctrl-C, or that ends in the middle of an epoch."""
+"""Programs that are interrupted by Ctrl-C, or that end in the middle of an epoch."""
 
 from __future__ import annotations
 

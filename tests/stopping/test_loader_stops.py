@@ -1,4 +1,4 @@
-"""How a loop over a loader ends: left early, by an error anywhere, by another loop."""
+"""The ends of a loop over a loader: left early, by an error anywhere, or by another loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no argument of a transform can be is refused where it is given, in one line that names the argument."""
+"""Invalid arguments of transforms are refused when they are given, in one line that names the argument."""
 
 from __future__ import annotations
 

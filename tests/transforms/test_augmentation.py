@@ -1,4 +1,4 @@
-"""Operations of the user's own: what the function gets, what is drawn, and what is refused."""
+"""Custom operations: the function's input, random draws, and what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Letterbox, Pad and PadToMultiple: where the picture lies, and what surrounds it."""
+"""Letterbox, Pad and PadToMultiple: the position of the picture, and its border."""
 
 from __future__ import annotations
 

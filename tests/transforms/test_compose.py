@@ -1,4 +1,4 @@
-"""Transforms of tensors without a loader, and what is moved along with the frames."""
+"""Transforms of tensors without a loader, and of tensors that go with the frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consecutive geometric steps as one resampling: the pixels of the steps one by one."""
+"""Consecutive geometric steps as one resampling give the same pixels as the steps one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JpegCompression against Pillow's files of the same quality, and T.81's own words."""
+"""JpegCompression against Pillow's files of the same quality, and against T.81."""
 
 from __future__ import annotations
 

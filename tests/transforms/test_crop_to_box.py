@@ -1,4 +1,4 @@
-"""CropToBox: the crop of each row stands in the data set."""
+"""CropToBox: the crop of each row comes from the data set."""
 
 from __future__ import annotations
 

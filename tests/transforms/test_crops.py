@@ -1,4 +1,4 @@
-"""RandomCrop: boxes of a size anywhere in the frames, or in what is padded around them."""
+"""RandomCrop: boxes anywhere in the frames, or in the padding around them."""
 
 from __future__ import annotations
 

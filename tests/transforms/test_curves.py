@@ -1,4 +1,4 @@
-"""Parameters that are drawn once a clip, or run over its frames."""
+"""Parameters drawn once for a clip, or varying over its frames."""
 
 from __future__ import annotations
 

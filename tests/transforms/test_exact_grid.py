@@ -1,4 +1,4 @@
-"""Frames, masks, flow and points land in the same place, shown on frames whose pixels tell their coordinates."""
+"""Frames, masks, flow and points agree in position, shown on frames whose pixels encode their coordinates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resize, crops and flips as planned, and what they make of pixels."""
+"""Resize, crops and flips: the planned geometry, and the resulting pixels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Module and PythonFunction: what they get, what they may give, and that their randomness is the clips' own."""
+"""Module and PythonFunction: their inputs, allowed results, and randomness that depends on the clips alone."""
 
 from __future__ import annotations
 

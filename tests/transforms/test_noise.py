@@ -1,4 +1,4 @@
-"""GaussianNoise and SaltAndPepper: what is drawn, and the hash behind it."""
+"""GaussianNoise and SaltAndPepper: what is drawn, and the underlying hash."""
 
 from __future__ import annotations
 

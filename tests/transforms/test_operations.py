@@ -1,4 +1,4 @@
-"""The operations, each against a plain definition, Pillow and torchvision's recorded results; clips with several."""
+"""Operations against plain definitions, Pillow and torchvision's recorded results, also several in sequence."""
 
 from __future__ import annotations
 

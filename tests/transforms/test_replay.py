@@ -1,4 +1,4 @@
-"""What was drawn for a clip, done to masks, flow, points, boxes and other frames of the same video."""
+"""Replays on masks, flow, points, boxes and other frames of the same video."""
 
 from __future__ import annotations
 

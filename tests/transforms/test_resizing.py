@@ -1,4 +1,4 @@
-"""Sizes that Resize gives, as torchvision's."""
+"""The sizes that Resize gives equal torchvision's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transforms of positions: which frames a clip shows, in which order."""
+"""Temporal transforms: which frames a clip shows, in which order."""
 
 from __future__ import annotations
 

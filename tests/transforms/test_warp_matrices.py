@@ -1,4 +1,4 @@
-"""Where points of a picture go."""
+"""The matrices of warps move points as documented."""
 
 from __future__ import annotations
 

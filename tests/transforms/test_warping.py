@@ -1,4 +1,4 @@
-"""Warps of tensors of any kind: the engine's pixels where these are frames, and types and channels of their own."""
+"""Warps of tensors of any dtype and number of channels; for frames, the engine's pixels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""verify: a file that can be trusted is said to be, and one that cannot, why and where."""
+"""verify: sound files pass, and for others it says why and where they fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A loader's report of its work: the statistics, what it could not read, and a warning where much is lost."""
+"""Keeps a loader's statistics and its list of unreadable files, and warns where much is lost."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from videoloader.batching.stats import LoaderStats
 from videoloader.errors import SourceError, counted, printable, warn_user
 
-# At most so many unreadable files are listed.
+# The most unreadable files that are listed.
 _MOST_LISTED = 65536
-# Above this share of made-up frames there is a warning, at the end of a loop or after so many clips.
+# A warning is given above this share of padding, at the end of a loop or after so many clips.
 _MUCH_PADDING = 0.25
 _ENOUGH_CLIPS = 256
 
@@ -20,14 +20,14 @@ class LoaderAccount:
 
     Args:
         left_out: (path, reason) of rows that cannot be used.
-        expects_padding: whether made-up frames are what is asked for, as where clips are padded to the longest.
+        expects_padding: whether the user asked for padding, as by padding clips to the longest.
 
     Attributes:
-        stats: account of the batches given out.
+        stats: statistics of the batches yielded so far.
         unreadable: (path, reason) of what was left out or replaced: rows, and files of clips with their first reason.
     """
 
-    # Kept here: the names of a module are None by the time that it says yes.
+    # Stored on the class, since module globals may be None at interpreter exit.
     _is_finalizing = staticmethod(sys.is_finalizing)
 
     def __init__(self, left_out: Iterable[tuple[str, str]] = (), *, expects_padding: bool = False) -> None:
@@ -48,26 +48,26 @@ class LoaderAccount:
             self._end_loop()
 
     def leave_out(self, path: str, reason: str) -> None:
-        """Put down the file of a clip that cannot be made."""
+        """Record the file of a clip that cannot be made."""
         if path not in self._listed and len(self._listed) < _MOST_LISTED:
             self._listed.add(path)
             self.unreadable.append((path, reason))
 
     def add(self, stats: LoaderStats) -> None:
-        """Put down what a batch has cost."""
+        """Add the cost of a batch."""
         self.stats += stats
         if self.stats.clips >= _ENOUGH_CLIPS:
             self._tell_of_padding()
 
     def raise_if_nothing(self) -> None:
-        """Raise SourceError if clips were left out of the last loop, and none was given out."""
+        """Raise SourceError if the last loop left clips out and yielded none."""
         loop = self.stats - self._before
         if loop.skipped and not loop.clips:
             path, reason = (self.unreadable[self._known :] or self.unreadable)[0]
             raise nothing_made(loop.skipped, path, reason)
 
     def _end_loop(self) -> None:
-        """Warn of what a loop could not read, unless all of it was known before."""
+        """Warn about what a loop could not read, unless all of it was known before."""
         new, loop = self.unreadable[self._known :], self.stats - self._before
         if new:
             path, reason = new[0]
@@ -90,6 +90,6 @@ class LoaderAccount:
 
 
 def nothing_made(clips: int, path: str, reason: str) -> SourceError:
-    """The error of an epoch of which no clip can be made, with the first of them."""
+    """The error for an epoch in which no clip can be made; it names the first."""
     what = f"of the epoch's {counted(clips, 'clip')} none can be made"
     return SourceError(f"{what}; the first: {reason.removeprefix(printable(path) + ': ')}", path)

@@ -1,4 +1,4 @@
-"""A batch of clips, which a loader gives out."""
+"""``Batch`` and ``ListBatch``: what loaders yield."""
 
 from __future__ import annotations
 
@@ -32,40 +32,39 @@ _Kind = TypeVar("_Kind", bound="Batch")
 @tells_of_attributes("batch", frames="batch.frames")
 @dataclass(frozen=True, eq=False)
 class Batch(FramesByRole):
-    """B clips of T frames.
+    """A batch of B clips of T frames each.
 
     Attributes:
         frames: tensor, [B, T, C, H, W], [B, C, T, H, W] or [B, T, H, W, C]. The frames in the loader's layout, dtype
             and device.
-        labels: tensor, int64[B]. The labels on the same device; -1 where an entry has none. Mixed clips have soft
+        labels: tensor, int64[B]. The labels, on the same device; -1 where an entry has none. Mixed clips have soft
             labels, float32[B, classes].
         frame_numbers: int64[B, T]. The frame numbers; -1 for a frame of constant padding.
-        timestamps: float64[B, T]. The presentation times in seconds from the file's start (``times`` of
+        timestamps: float64[B, T]. The presentation times in seconds from the file's start (see ``times`` of
             ``VideoEntry``); NaN for a frame of constant padding.
-        mask: bool[B, T]. False where padding made the frame up.
+        mask: bool[B, T]. False for frames that padding made up.
         corrupt: bool[B, T]. True where the decoder found the frame, or one that it refers to, damaged; see ``Clip``.
         paths: list of str. The paths of the B videos.
         clips: int64[B]. The number of each clip in the data set.
-        rows: int64[B]. The row of each clip: ``data[batch.rows[0]]`` is the entry of the first, also where several rows
-            are of one video. It is a row of the loader's data set, and so counted after ``balanced``, ``weighted`` and
-            ``mix``, which repeat rows. -1 in ``DecodingLoader``, whose requests belong to no data set.
-        repeated: bool[B]. True for a clip that comes beside its own turn in the epoch: it fills up a batch with
+        rows: int64[B]. The row of each clip: ``data[batch.rows[0]]`` is the entry of the first, even where several rows
+            belong to one video. Rows are those of the loader's data set, so after ``balanced``, ``weighted`` and
+            ``mix`` they count the repeated rows. -1 in ``DecodingLoader``, whose requests belong to no data set.
+        repeated: bool[B]. True for a clip that comes out of turn in the epoch: it fills up a batch with
             ``last_batch="fill"``, or replaces one that cannot be made with ``on_error="replace"``. A metric that leaves
-            these out counts every clip once. Repeats by the sampler of a torch DataLoader are not known here.
-        views: int64[B]. The number of each row's view of its clip, counted over ``repeats``.
+            these out counts every clip once. Repeats by the sampler of a torch DataLoader are not marked.
+        views: int64[B]. The number of each row's view of its clip; ``repeats`` count as views.
         columns: list of mappings. The other columns of each video's entry.
-        boxes: int64[B, 4]. The box (top, left, height, width) of the picture in the frames, pixels: the frame without
-            what ``Letterbox``, ``Pad`` or ``PadToMultiple`` added.
+        boxes: int64[B, 4]. The box (top, left, height, width) of the picture in the frames, in pixels: the frame
+            without the borders that ``Letterbox``, ``Pad`` or ``PadToMultiple`` added.
         source_matrix: float64[B, 3, 3]. The map from points of the frames to points of the video; float64[B, T, 3, 3]
-            where each frame of a clip is warped in its own way. The point (x, y) goes to ``matrix @ (x, y, 1)``,
-            divided by its third number. Points are counted from the corner of the top left pixel, whose centre is at
-            (0.5, 0.5); the video's, in frames that are turned if the file says so, but not stretched where pixels are
-            not square.
-        drawn: sequence of ``DrawnView`` or None. All that was drawn for the pixels of each row, for ``replay``. None
-            where clips came from the processes of a torch DataLoader.
+            where the frames of a clip are warped differently. The point (x, y) maps to ``matrix @ (x, y, 1)``, divided
+            by its third component. Coordinates start at the corner of the top left pixel, whose centre is (0.5, 0.5).
+            Points of the video are in frames after the file's rotation, but not stretched where pixels are not square.
+        drawn: sequence of ``DrawnView`` or None. Everything that was drawn for the pixels of each row, for ``replay``.
+            None where clips came from the processes of a torch DataLoader.
         layout: str. The order of a clip's dimensions in ``frames``.
-        roles: ``Roles`` or None. The frames that are inputs, and those that are targets: see ``inputs``, ``targets``
-            and ``target_times``. None where the frame mode names none, or the clips are of several modes.
+        roles: ``Roles`` or None. The positions of inputs and targets; see ``inputs``, ``targets`` and ``target_times``.
+            None where the frame mode has no roles, or the clips come from several modes.
     """
 
     frames: torch.Tensor
@@ -95,11 +94,11 @@ class Batch(FramesByRole):
         return f"labels={tensor_summary(self.labels)}, made_up={made_up}, corrupt={corrupt}"
 
     def __len__(self) -> int:
-        """B, the clips of the batch."""
+        """B, the number of clips in the batch."""
         return len(self.paths)
 
-    if not TYPE_CHECKING:  # type checkers tell of it by themselves
-        # Unpacking comes here, too. With an ``__iter__`` frameworks would take the batch for a list.
+    if not TYPE_CHECKING:  # type checkers report this themselves
+        # Unpacking also calls this. With an ``__iter__``, frameworks would take the batch for a list.
         def __getitem__(self, key: object) -> NoReturn:
             raise ArgumentError("a batch has attributes: write batch.frames, batch.labels, batch.frames[0]")
 
@@ -109,20 +108,21 @@ class Batch(FramesByRole):
         rows: Sequence[int] | torch.Tensor | None = None,
         times: Sequence[int] | torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Map points or boxes of the frames, as a model predicts them, into the frames of their videos.
+        """Map points or boxes in the frames, such as a model's predictions, to the original frames of their videos.
 
-        Crops, resizes, flips, padding and warps are undone. Points outside the picture come out outside the crop.
+        Crops, resizes, flips, padding and warps are undone. Points outside the picture map to points outside the crop.
 
         Args:
             points: tensor on any device. [N, ..., 2] for points (x, y) or [N, ..., 4] for boxes (x1, y1, x2, y2), in
                 pixels of the frames; see ``source_matrix``.
-            rows: sequence of int, default one of each, N = B. The clip that each of the N belongs to.
-            times: sequence of int, default None. The frame of the clip that each of the N belongs to, 0 … T − 1. It
-                matters only where warps differ from frame to frame; there, without it, points are [N, T, ...].
+            rows: sequence of int, default one item for each row, N = B. The row of the clip that each of the N items
+                belongs to.
+            times: sequence of int, default None. The frame of the clip that each of the N items belongs to, 0 … T − 1.
+                It matters only where warps differ from frame to frame; there, without it, points are [N, T, ...].
 
         Returns:
-            The same shape in pixels of the videos, float32 or the wider type that they came in. Boxes have x1 ≤ x2 and
-            y1 ≤ y2, flipped or not; a turned box becomes the smallest one around it.
+            A tensor of the same shape in pixels of the videos, float32 or the wider type of ``points``. Boxes have x1 ≤
+            x2 and y1 ≤ y2 even after flips; a rotated box becomes its bounding box.
 
         Raises:
             ConfigurationError: the points have another shape, or the batch has no such row.
@@ -152,18 +152,19 @@ class Batch(FramesByRole):
     def replay(self, row: int, tensor: torch.Tensor, kind: Coordinates) -> tuple[torch.Tensor, torch.Tensor]: ...
 
     def replay(self, row: int, tensor: torch.Tensor, kind: Kind = "frames") -> Any:
-        """Repeat on other data of a row's video what was done to the row's frames: crops, flips, warps, colours.
+        """Apply the transforms of a row's frames (crops, flips, warps, colours) to other data of its video.
 
         Args:
             row: int. The row of the batch.
-            tensor: tensor on any device. It has the size in which a player shows the video: ``"frames"`` uint8[T, 3, H,
-                W]; ``"mask"`` [T, H, W] or [T, C, H, W] of any type, which no colours change; ``"flow"`` float[T, 2, H,
-                W]; ``"points"`` [..., 2]; ``"boxes"`` [..., 4]. T are the row's frames as ``frame_numbers`` names them.
+            tensor: tensor on any device. It has the displayed size of the video: ``"frames"`` uint8[T, 3, H, W];
+                ``"mask"`` [T, H, W] or [T, C, H, W] of any type, not changed by colour transforms; ``"flow"`` float[T,
+                2, H, W]; ``"points"`` [..., 2]; ``"boxes"`` [..., 4]. T stands for the row's frames, as in
+                ``frame_numbers``.
             kind: str, default ``"frames"``. The kind of the tensor.
 
         Returns:
-            The same kind in the size of the batch's frames before any module changed it. For points and boxes also
-            bool[...], whether they are shown. See ``videoloader.transforms.replay``.
+            The same kind, in the size of the batch's frames before any module changed it. For points and boxes also
+            bool[...], whether they are visible. See ``videoloader.transforms.replay``.
 
         Raises:
             ConfigurationError: the tensor is not of this kind, or the batch does not know what was drawn.
@@ -181,7 +182,7 @@ class Batch(FramesByRole):
         return replay(tensor, self.drawn[row].geometry, self.drawn[row].operations, kind)
 
     def to(self: _Kind, device: str | torch.device, *, non_blocking: bool = False) -> _Kind:
-        """The same with ``frames`` and ``labels`` on a device."""
+        """The same batch with ``frames`` and ``labels`` on a device."""
         try:
             torch.device(device)
         except (RuntimeError, TypeError):
@@ -190,7 +191,7 @@ class Batch(FramesByRole):
         return self._with_tensors(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self: _Kind) -> _Kind:
-        """The same with ``frames`` and ``labels`` in page-locked memory, from which copying to a GPU is fast.
+        """The same batch with ``frames`` and ``labels`` in page-locked memory, from which copying to a GPU is fast.
 
         Raises:
             ConfigurationError: there is no GPU to copy to.
@@ -206,19 +207,19 @@ class Batch(FramesByRole):
 @tells_of_attributes("batch", frames="batch.frames[0]")
 @dataclass(frozen=True, eq=False)
 class ListBatch(Batch):
-    """The batch of ``collate="list"``: B clips, each with its own number of frames and their size.
+    """The batch of ``collate="list"``: B clips, each with its own number and size of frames.
 
     Attributes:
-        frames, frame_numbers, timestamps, mask, corrupt: lists of B, each without the dimension B; so are ``inputs``,
-            ``targets`` and ``target_times``. All else is as in a ``Batch``.
+        frames, frame_numbers, timestamps, mask, corrupt: lists of B items without the dimension B, like ``inputs``,
+            ``targets`` and ``target_times``. Everything else is as in ``Batch``.
 
     Examples:
         >>> for batch in VideoLoader(data, WholeVideo(), batch_size=8, collate="list"):
-        ...     assert isinstance(batch, ListBatch)  # tells type checkers, too
+        ...     assert isinstance(batch, ListBatch)  # narrows the type
         ...     lengths = [len(clip) for clip in batch.frames]
     """
 
-    # Loaders say that they give batches, and almost all do: whoever asks for lists narrows the type.
+    # Loaders are typed to yield ``Batch``, as almost all do; users of lists narrow the type.
     frames: list[torch.Tensor]  # type: ignore[assignment]
     frame_numbers: list[npt.NDArray[np.int64]]  # type: ignore[assignment]
     timestamps: list[npt.NDArray[np.float64]]  # type: ignore[assignment]
@@ -250,7 +251,7 @@ class ListBatch(Batch):
 
 
 def clip_of(batch: Batch, row: int) -> Clip:
-    """One clip of a batch, as a ``Video`` gives it."""
+    """One clip of a batch, as ``Video.read`` returns it."""
     arrays = batch.frame_numbers[row], batch.timestamps[row], batch.mask[row], batch.corrupt[row]
     target_times = None if batch.roles is None else batch._target_times[row]
     return Clip(batch.frames[row], *arrays, batch.layout, batch.roles, _target_times=target_times)
@@ -265,7 +266,7 @@ def collate_rows(frames: list[torch.Tensor], rows: Sequence[BatchRow], layout: L
 
 
 def collate_rows(frames: Any, rows: Sequence[BatchRow], layout: Layout) -> Batch:
-    """A batch of rows whose frames are in place already.
+    """Make a batch of rows whose frames are already in place.
 
     Args:
         frames: the frames of the batch; a list for a ``ListBatch``.
@@ -302,8 +303,8 @@ def collate_rows(frames: Any, rows: Sequence[BatchRow], layout: Layout) -> Batch
 
 
 def _times_of_frames(clips: Sequence[PlannedClip]) -> list[npt.NDArray[np.float64]]:
-    """The times of each clip's frames. Clips of image files share an index, and those made together their numbers."""
-    # What the keys are the addresses of stays alive: the clips hold the numbers, the values the indexes.
+    """The times of each clip's frames. Clips of image files share an index, and often frame numbers."""
+    # Keys are addresses of objects that stay alive: the clips hold the numbers, and the values hold the indexes.
     found: dict[tuple[int, int], tuple[VideoIndex, npt.NDArray[np.float64]]] = {}
     times = []
     for clip in clips:
@@ -316,7 +317,7 @@ def _times_of_frames(clips: Sequence[PlannedClip]) -> list[npt.NDArray[np.float6
 
 
 def _copies(arrays: list[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-    return [array.copy() for array in arrays]  # clips may share theirs
+    return [array.copy() for array in arrays]  # clips may share arrays
 
 
 def row_labels(rows: Sequence[BatchRow]) -> npt.NDArray[np.int64]:

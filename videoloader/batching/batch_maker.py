@@ -1,7 +1,7 @@
-"""Batches in the making: planned, decoded, transformed and put together, each step in threads of its own.
+"""Makes batches: plans, decodes, transforms and collates them, each step in its own threads.
 
-Planning and finishing keep the order of the batches; the decoding jobs between them run as they come. Batches that are
-planned together share the decoding of the GOPs that several of them need.
+Planning and finishing keep the order of the batches; the decoding jobs between them run in any order. Batches that are
+planned together decode a GOP that several of them need only once.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from videoloader.transforms.planning.pipeline import TransformPlan
 
 OnError = Literal["raise", "skip", "replace"]
 
-# At most so many clips that do not decode, the planned one included, before a batch is given up.
+# The most clips that may fail to decode in one place, including the planned one, before a batch is given up.
 _MOST_FAILED = 16
 
 
@@ -58,9 +58,9 @@ class BatchMaker:
     """Makes batches of planned clips.
 
     Args:
-        workers: the threads that decode. If there are none, all is done by the thread that begins a batch.
-        transforms: the plan of what is done to the frames.
-        layout, device: order of dimensions, and place, of the finished frames.
+        workers: the threads that decode. If there are none, the calling thread does everything.
+        transforms: the plan of the transforms.
+        layout, device: order of dimensions and device of the finished frames.
         cache: see ``ClipReader.read``.
         on_error, on_corrupt: see ``VideoLoader``.
     """
@@ -88,10 +88,10 @@ class BatchMaker:
         self._threads: tuple[Executor, Executor] | None = None
 
     def _start_threads(self) -> tuple[Executor, Executor]:
-        """The thread that plans, and the one that finishes batches.
+        """The thread that plans batches, and the one that finishes them.
 
-        A pool that a Ctrl-C interrupts while it starts its thread starts another one later, and with two threads
-        batches would change places. So pools are kept only once their threads have answered.
+        A pool that is interrupted by Ctrl-C while it starts its thread starts another one later, and two threads could
+        swap batches. So pools are kept only once their threads have answered.
         """
         if self._threads is None:
             each_has = min(self._workers.num_workers, 1)
@@ -110,16 +110,16 @@ class BatchMaker:
         self._workers.close()
 
     def start(self, plans: Sequence[BatchPlan], token: CancelToken) -> list[BatchInMaking]:
-        """Begin to make consecutive batches. Their clips are planned together, so that they can share decoding.
+        """Start making consecutive batches, which are planned together so that they can share decoding.
 
         Args:
             plans: one plan for each batch, in order.
-            token: cancels them.
+            token: the token that cancels them.
         """
         unreadable: list[list[tuple[PlannedClip, str]]] = [[] for _ in plans]
-        # Planned batches, handed from the planning thread to the finishing thread in order. Nothing else refers to a
-        # batch in the making, so its memory is freed as soon as it is done with. Each call has a queue of its own: a
-        # Ctrl-C between the two threads' orders must not leave its batches to those that are begun later.
+        # Planned batches go from the planning thread to the finishing thread in order. Nothing else refers to a batch
+        # in the making, so its memory is freed as soon as it is no longer needed. Each call has its own queue: after a
+        # Ctrl-C between the two ``submit`` calls, later batches must not receive this one's.
         decoding: SimpleQueue[DecodingBatch | BaseException] = SimpleQueue()
         plan_thread, finish_thread = self._start_threads()
         planned = plan_thread.submit(self._plan_and_submit, plans, unreadable, token, decoding)
@@ -132,7 +132,7 @@ class BatchMaker:
         token: CancelToken,
         decoding: SimpleQueue[DecodingBatch | BaseException],
     ) -> list[Future[ClipsReport]]:
-        """Plan some batches, have them decoded, and pass each on, or what went wrong with it."""
+        """Plan some batches, submit their decoding, and pass each batch, or its error, to the finishing thread."""
         begin = time.perf_counter()
         batches: list[DecodingBatch] = []
         jobs: list[Future[ClipsReport]] = []
@@ -143,7 +143,7 @@ class BatchMaker:
                     for plan, errors in zip(plans, unreadable, strict=True):
                         token.raise_if_cancelled()
                         batches.append(self._arrange(plan, errors, token))
-            finally:  # where one cannot be planned, those before it are made
+            finally:  # if a batch cannot be planned, those before it are still made
                 self._submit(batches, jobs, token)
                 for batch in batches:
                     batch.seconds = (time.perf_counter() - begin) / len(batches)
@@ -156,7 +156,7 @@ class BatchMaker:
 
     @property
     def takes_listed(self) -> bool:
-        """Whether processes make image files, or prepare them, and nothing is done to the clips after that."""
+        """Whether processes make or prepare image files, and clips need no further transforms."""
         plain = self._transforms.fused and not self._transforms.modules and self._transforms.mixing is None
         return plain and self._workers.num_processes > 0
 
@@ -177,7 +177,7 @@ class BatchMaker:
         return DecodingBatch(plan, memory, rows, unreadable, token)
 
     def _submit(self, batches: Sequence[DecodingBatch], jobs: list[Future[ClipsReport]], token: CancelToken) -> None:
-        """Have the rows of some batches decoded, and add the jobs to a list."""
+        """Submit the decoding of some batches' rows, and add the jobs to a list."""
         images = {batch: [row for row in batch.rows if row.clip.undrawn is not None] for batch in batches}
         batch_of = {row: batch for batch in batches for row in batch.rows if row.clip.undrawn is None}
         rows, output = list(batch_of), self._transforms.decoded
@@ -192,7 +192,7 @@ class BatchMaker:
             jobs += [job.report for job in batch.jobs]
         for job in submit_rows(self._workers, rows, output, self._cache, token, self._on_corrupt):
             jobs.append(job.report)
-            # No batch keeps another's rows, and with them its memory.
+            # Each batch refers only to its own rows, since a row keeps its batch's memory alive.
             rows_of: dict[DecodingBatch, list[BatchRow]] = {}
             for row in job.rows:
                 rows_of.setdefault(batch_of[row], []).append(row)
@@ -206,8 +206,8 @@ class BatchMaker:
         with on_stream(self._stream):
             reports = self._wait_and_replace(decoding)
         complete = partial(self._complete, decoding, reports)
-        # Modules draw from PyTorch's global generators. So does the consumer: in another thread than its own they
-        # would get each other's numbers.
+        # Modules draw from PyTorch's global generators, as the consumer does, so they run in the consumer's thread: in
+        # two threads each would get numbers meant for the other.
         if self._transforms.modules or any(
             map(_is_module, chain(*(row.clip.drawn.operations for row in decoding.rows)))
         ):
@@ -231,7 +231,7 @@ class BatchMaker:
         return MadeBatch(batch, clip_stats(masks, own) + times + lost, ready)
 
     def _wait_and_replace(self, decoding: DecodingBatch) -> list[ClipsReport]:
-        """Wait for the decoding jobs; decode the clips of failed jobs again one by one, or clips in their place."""
+        """Wait for the decoding jobs; then decode clips of failed jobs one by one, or others in their place."""
         reports, failed = self._wait(*decoding.jobs, *decoding.shared)
         if any(part.left for part in decoding.parts):
             decoding.rows = [row for part in decoding.parts for row in part.one_by_one()]
@@ -240,7 +240,7 @@ class BatchMaker:
             more, lost = self._wait(*self._arrange_again(decoding))
             reports, failed = reports + more, failed + [row for row in lost if row not in failed]
         if failed:
-            # A clip may have been cut into several jobs. What those that succeeded still write on the GPU must not
+            # A clip may be split over several jobs. Those that succeeded may still be writing on the GPU, and must not
             # overwrite the clip's replacement.
             for event in [event for report in reports for event in report.ready]:
                 event.synchronize()
@@ -257,13 +257,13 @@ class BatchMaker:
         return reports
 
     def _wait(self, *jobs: SubmittedJob) -> tuple[list[ClipsReport], list[BatchRow]]:
-        """Wait for jobs: their reports, and the rows that were not made."""
+        """Wait for jobs, and return their reports and the rows that were not made."""
         reports: list[ClipsReport] = []
         failed: list[BatchRow] = []
-        # All at once: this thread would wake up for each, and take Python's lock from those that decode the others.
+        # Waiting for all at once spares this thread a wake-up for each, which would take the GIL from decoding threads.
         wait([job.report for job in jobs], return_when=FIRST_EXCEPTION)
         for job in jobs:
-            # Raised here, an error that is dealt with would hold this frame, and with it the whole batch.
+            # The exception is not raised here: its traceback would keep this frame, and with it the whole batch, alive.
             if self._remedy(job.report.exception()) == "raise":
                 reports.append(job.result())
                 failed += [row for row in job.rows if row.clip.undrawn is not None]
@@ -272,7 +272,7 @@ class BatchMaker:
         return reports, failed
 
     def _arrange_again(self, decoding: DecodingBatch) -> list[SubmittedJob]:
-        """Have a batch made whose clips turned out to be of other sizes than its memory."""
+        """Decode a batch again whose clips turned out to have other shapes than its memory."""
         rows = decoding.rows
         if decoding.plan.collate == "list":
             rows = [row for row in rows if not row.fits]
@@ -299,7 +299,7 @@ class BatchMaker:
     def _make_replaced(
         self, row: BatchRow, decoding: DecodingBatch, reader: Reader, decode: Decode
     ) -> ClipsReport | None:
-        """Decode by itself a clip whose job failed; if that fails too, skip it (None) or try clips in its place."""
+        """Decode a clip of a failed job by itself; if that fails, skip it (None) or try other clips in its place."""
         planned, clip, failed, tried = row.clip, row.clip, 0, 1
         others = decoding.plan.stand_ins(planned)
         while True:

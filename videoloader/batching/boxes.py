@@ -1,4 +1,4 @@
-"""The place of a clip's picture in its frames, and the map from points of the frames to points of the video."""
+"""Computes the map from points of a clip's frames to points of its video."""
 
 from __future__ import annotations
 
@@ -17,23 +17,22 @@ from videoloader.transforms.planning.pipeline import DrawnView
 def source_matrix(geometry: Geometry, operations: Sequence[Operation] = ()) -> Matrices:
     """The map from points of a clip's frames to points of the video.
 
-    Points are counted in pixels from the corner of the top left pixel, whose centre is at (0.5, 0.5), in frames as a
-    player shows them.
+    Coordinates are in pixels from the corner of the top left pixel, whose centre is (0.5, 0.5), in displayed frames.
 
     Args:
         geometry: geometry of the clip's conversion.
         operations: operations as drawn for the clip, in order; only warps matter.
 
     Returns:
-        float64[F, 3, 3]: the point (x, y) goes to ``matrix @ (x, y, 1)``, divided by its third number. F is 1 where all
-        frames have the same.
+        float64[F, 3, 3]: the point (x, y) maps to ``matrix @ (x, y, 1)``, divided by its third component. F is 1 where
+        all frames have the same matrix.
     """
     warps = [operation.matrix for operation in operations if isinstance(operation, Warp)]
     return reduce(np.matmul, warps, geometry_matrix(geometry)[None])
 
 
 def source_matrices(views: Sequence[DrawnView]) -> Matrices:
-    """The ``source_matrix`` of each view, as ``stack_matrices`` puts them together."""
+    """The ``source_matrix`` of each view, stacked by ``stack_matrices``."""
     if any(view.operations for view in views):
         return stack_matrices([source_matrix(view.geometry, view.operations) for view in views])
     return geometry_matrices([view.geometry for view in views])

@@ -1,4 +1,4 @@
-"""The contents of clips, from indexes alone: their frames, and what is drawn for their pixels."""
+"""Plans clips from indexes alone: chooses their frames, and draws the parameters of their transforms."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ from videoloader.sampling.roles import Roles, roles_of
 from videoloader.transforms.planning.pipeline import DrawnView, TransformPlan
 from videoloader.transforms.time import check_roles_kept
 
-# The video is to blame, not the caller: what ``on_error`` is about.
+# The errors that ``on_error`` handles: the video is at fault, not the caller.
 UNREADABLE = (DecodeError, IndexingError, SourceError, UnsupportedError)
-# Image files that are opened before any batch is made, until one can be read.
+# The most image files that are opened to find a readable one before any batch is made.
 _MOST_TRIED = 16
 
 
 class ClipName(NamedTuple):
-    """The name of a clip in notes on errors. The text is made only there.
+    """The name of a clip in notes on errors. Its text is made only when it is needed.
 
     Attributes:
         number: the clip's number in the data set.
         path: path of its video.
-        frame_numbers: int64[T]; None while they are not chosen.
+        frame_numbers: int64[T]; None before they are chosen.
     """
 
     number: int
@@ -60,13 +60,13 @@ class ClipName(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DrawRule:
-    """The rule by which the random parts of clips are drawn, wherever that is done.
+    """The rule by which the random parts of clips are drawn, in any thread or process.
 
     Attributes:
-        mode: chooses the frames.
-        transforms: changes to the frames.
-        seed: seed of all randomness.
-        repeats: number of times that each clip is transformed, each time with a draw of its own.
+        mode: the frame mode.
+        transforms: the plan of the transforms.
+        seed: the seed of all randomness.
+        repeats: number of times that each clip is transformed, each time with a new draw.
     """
 
     mode: FrameMode
@@ -76,7 +76,7 @@ class DrawRule:
 
     @cached_property
     def is_own(self) -> bool:
-        """Whether another process, which runs nothing of a program, can draw, and several threads can at once."""
+        """Whether it is all library code, by which other processes, and several threads at once, can draw."""
         return is_own((self.mode, self.transforms))
 
     def views(self, clip: int, epoch: int, video: EntryFrames, clip_in_video: int) -> list[PlannedClip]:
@@ -86,10 +86,10 @@ class DrawRule:
 
 
 class Undrawn(NamedTuple):
-    """The mark of a clip of an image file that nobody has opened yet.
+    """Marks a clip of an image file that has not been opened yet.
 
     Attributes:
-        rule, epoch, clip_in_video: rule and numbers of the draw when it is read; see ``DrawRule.views``.
+        rule, epoch, clip_in_video: arguments of the draw when the file is read; see ``DrawRule.views``.
     """
 
     rule: DrawRule
@@ -99,20 +99,20 @@ class Undrawn(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class PlannedClip:
-    """A clip of the table with all that was drawn for it.
+    """A clip of the table with everything that was drawn for it.
 
-    Nothing of it changes; if it were frozen, it would take three times as long to make.
+    It is never changed; it is not a frozen dataclass only because those take three times as long to make.
 
     Attributes:
         number: the clip's number in the data set.
         video: the entry that the clip is taken from, and its index.
         frame_numbers, mask: int64[T] and bool[T]; see ``clip_frames``.
-        drawn: the geometry and the operations drawn for its pixels.
+        drawn: the geometry and operations drawn for its pixels.
         view: the number of this view of the clip, from 0. ``repeats`` and some transforms make several.
-        repeated: whether the clip comes here beside its own turn in the epoch.
-        roles: roles of the clip's frames; None where its mode names none.
-        undrawn: None; or how the clip is drawn, and its frames and ``drawn`` are those of another one that is likely to
-            have their number and size.
+        repeated: whether the clip comes out of turn in the epoch.
+        roles: roles of the clip's frames; None where its mode has none.
+        undrawn: None; or how to draw the clip once its file is read, while its frames and ``drawn`` are copied from
+            another clip that probably has the same number and size of frames.
     """
 
     number: int
@@ -132,12 +132,12 @@ class PlannedClip:
 
     @property
     def name(self) -> ClipName:
-        """The name for notes on errors."""
+        """The clip's name in notes on errors."""
         return ClipName(self.number, self.video.entry.path, self.frame_numbers)
 
 
 def drawn_now(clip: PlannedClip) -> PlannedClip:
-    """The clip with what is drawn for it; one of an image file that was not opened yet is read for that.
+    """The clip with everything drawn; an image file that was not opened yet is read first.
 
     Raises:
         SourceError, IndexingError, UnsupportedError: as in ``read_image``.
@@ -152,20 +152,20 @@ def drawn_now(clip: PlannedClip) -> PlannedClip:
 
 
 def drawn_if_unlike(clips: Sequence[PlannedClip]) -> Sequence[PlannedClip]:
-    """The clips of a batch. Where they are not likely to have one shape, all are drawn now that can be."""
+    """The clips of a batch. If they probably differ in shape, all that can be are drawn now."""
     if all(clip.undrawn is None for clip in clips) or len(shapes_of(clips)) == 1:
         return clips
     return [_drawn_if_readable(clip) for clip in clips]
 
 
 def shapes_of(clips: Sequence[PlannedClip]) -> set[tuple[int, int, int]]:
-    """The shapes of some clips. Many share what they are drawn as."""
+    """The distinct shapes of some clips, many of which share ``drawn``."""
     unlike = {(id(clip.frame_numbers), id(clip.drawn)): clip for clip in clips}
     return {clip.shape for clip in unlike.values()}
 
 
 def _drawn_if_readable(clip: PlannedClip) -> PlannedClip:
-    with suppress(*UNREADABLE):  # what is done about that is settled when it is decoded
+    with suppress(*UNREADABLE):  # the error is handled when the clip is decoded
         return drawn_now(clip)
     return clip
 
@@ -178,14 +178,14 @@ def plan_views(
     transforms: TransformPlan,
     rngs: Sequence[np.random.Generator],
 ) -> list[PlannedClip]:
-    """The contents of a clip's views, from the index alone.
+    """Plan the views of a clip from the index alone.
 
     Args:
-        clip: becomes ``PlannedClip.number``.
+        clip: the clip's number in the data set.
         video: the entry that the clip is taken from.
         clip_in_video: number of the clip among those that ``mode`` makes of the entry.
-        mode: chooses the frames.
-        transforms: the plan of what is done to the frames.
+        mode: the frame mode.
+        transforms: the plan of the transforms.
         rngs: generators from ``clip_rng``, one for each repeat. The first also chooses the frames.
 
     Raises:
@@ -215,10 +215,10 @@ def plan_views(
 def _shown_in_span(
     transforms: TransformPlan, rng: np.random.Generator, frame_numbers: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """The frames that places with roles show after the transforms of time: what comes to stand where theirs stood.
+    """The frames at positions with roles after temporal transforms.
 
-    The clip is looked at as all frames from its first to its last, in the order of the video. So a reversed
-    pattern is mirrored, and each of its places keeps its role.
+    The transforms are applied to all frames from the clip's first to its last, in video order, and each position shows
+    the frame that takes the place of its own. So a reversed pattern is mirrored, and each position keeps its role.
     """
     if not len(frame_numbers):
         return frame_numbers
@@ -228,14 +228,14 @@ def _shown_in_span(
 
 @dataclass(frozen=True, eq=False)
 class ClipPlanner:
-    """Says what each clip of a data set consists of. The answer depends on these values and the epoch alone.
+    """Plans the clips of a data set. The result depends only on these attributes and the epoch.
 
     Attributes:
         table: the clips.
-        mode: rule that chooses the frames.
-        transforms: changes to the frames.
+        mode: the frame mode.
+        transforms: the plan of the transforms.
         seed: the seed of all randomness.
-        repeats: number of times that each clip is transformed, each time with a draw of its own.
+        repeats: number of times that each clip is transformed, each time with a new draw.
     """
 
     table: ClipTable
@@ -252,14 +252,14 @@ class ClipPlanner:
     def plan(self, clip: int, epoch: int, *, repeated: bool = False) -> list[PlannedClip]:
         """The views of a clip of the table; see ``plan_views`` and ``PlannedClip.repeated``.
 
-        Those of an image file that was not opened are drawn when it is read.
+        The views of an image file that was not opened are drawn when it is read.
         """
         return self._plan(clip, *self.table[clip], epoch, repeated)
 
     def plan_all(
         self, clips: npt.NDArray[np.int64], epoch: int, repeated: npt.NDArray[np.bool_]
     ) -> Iterator[list[PlannedClip]]:
-        """The views of each of some clips of the table, as ``plan`` gives them."""
+        """The views of each of some clips of the table; see ``plan``."""
         for clip, (video, number), again in zip(
             clips.tolist(), self.table.clips(clips), repeated.tolist(), strict=True
         ):
@@ -277,21 +277,21 @@ class ClipPlanner:
 
     @cached_property
     def likely(self) -> list[PlannedClip]:
-        """The views of the first of some image files that can be read; of 1 × 1 pixels where none can."""
+        """The views of the first readable one of some image files; of 1 × 1 pixels if none is readable."""
         clips = self.table.clip_ends[np.flatnonzero(self.table.ranges.unopened)[:_MOST_TRIED]] - 1
         for clip in clips.tolist():
-            with suppress(Exception):  # it is told when the clip is made
+            with suppress(Exception):  # errors are reported when the clip is made
                 return self.rule.views(clip, 0, *self.table[clip])
         video, drawn = self.table[int(clips[0])][0], DrawnView(Geometry((0, 0, 1, 1), (1, 1)), (), ())
         one = PlannedClip(0, video, np.zeros(1, np.int64), np.ones(1, np.bool_), drawn, roles=roles_of(self.mode))
         return [one] * (self.repeats * self.transforms.views)
 
     def is_random(self, clip: int, repeat: int = 0) -> bool:
-        """Whether anything about a clip of the table is drawn, so that it differs from epoch to epoch.
+        """Whether anything about a clip of the table is random, so that it differs from epoch to epoch.
 
         Args:
             clip: its number.
-            repeat: number of one of its repeats. The frames are drawn for the first, and are those of all.
+            repeat: number of one of its repeats. Frames are drawn for the first repeat and shared by all.
         """
         video, number = self.table[clip]
         used, unused = ([clip_rng(self.seed, 0, clip, use) for use in range(repeat + 1)] for _ in range(2))
@@ -299,17 +299,17 @@ class ClipPlanner:
         return used[repeat].random() != unused[repeat].random()
 
     def tell_of_equal_repeats(self) -> None:
-        """Warn if the repeats of the first clip are all the same. What is wrong with it is told when it is made."""
+        """Warn if the repeats of the first clip are all the same. Its errors are reported when it is made."""
         if self.repeats > 1 and self.transforms.mixing is None:
             with suppress(VideoLoaderError):
                 if not self.is_random(0, repeat=1):
                     warn_user(f"repeats={self.repeats} gives equal copies of a clip: no transform of it is random")
 
     def tell_of_foreign_randomness(self) -> None:
-        """Warn if a program's own mode or transform draws the first clip differently from one and the same seed."""
+        """Warn if a user's mode or transform draws the first clip differently from the same seed."""
         if self.rule.is_own or self.table.ranges.unopened[:1].any():
             return
-        with suppress(Exception):  # it is told when the clip is made
+        with suppress(Exception):  # errors are reported when the clip is made
             video, number = self.table[0]
             once, twice = (self.rule.views(0, 0, video, number) for _ in range(2))
             if any((one.frame_numbers != other.frame_numbers).any() for one, other in zip(once, twice, strict=True)):
@@ -319,7 +319,7 @@ class ClipPlanner:
 
 
 def as_planes(frames: torch.Tensor, layout: Layout) -> torch.Tensor:
-    """[T, 3, H, W]: a view of a clip's frames, in which decoders write them, whatever their layout in the batch."""
+    """[T, 3, H, W]: a view of a clip's frames for decoders to write to, whatever the layout of the batch."""
     return frames.permute([layout.index(axis) for axis in "TCHW"])
 
 
@@ -331,10 +331,11 @@ class BatchRow:
         layout: the order of a clip's dimensions in ``frames``.
 
     Attributes:
-        clip: the shown clip; another clip may replace one that does not decode.
-        frames: its part of the batch.
+        clip: the clip that the row shows; another one may replace a clip that does not decode.
+        frames: the row's part of the batch.
         left_out: whether the clip could not be made and nothing replaces it.
-        fits: whether the clip has the shape of these frames. Of one that was not drawn before, that shows late.
+        fits: whether the clip has the shape of these frames, which for a clip drawn late is known only after reading
+            it.
     """
 
     __slots__ = ("_corrupt", "_layout", "_slots", "clip", "fits", "frames", "left_out")
@@ -342,13 +343,13 @@ class BatchRow:
     def __init__(self, clip: PlannedClip, frames: torch.Tensor, layout: Layout) -> None:
         self.clip, self.frames, self._layout = clip, frames, layout
         self.left_out, self.fits = False, True
-        # Made when it is asked for: an image file that another process decodes has no use for it.
+        # Made on first use: an image file that another process decodes does not need it.
         self._slots: ClipSlots | None = None
         self._corrupt: npt.NDArray[np.bool_] | None = None
 
     @property
     def slots(self) -> ClipSlots:
-        """The frames that a decoder is to make, in the memory of the row."""
+        """The frames for a decoder to make, in the memory of the row."""
         if self._slots is None:
             planes = as_planes(self.frames, self._layout)
             self._slots = whole_clip(self.clip.frame_numbers, self.clip.drawn.geometry, planes)
@@ -360,7 +361,7 @@ class BatchRow:
         return self.slots.corrupt if self._corrupt is None else self._corrupt
 
     def settle(self, clip: PlannedClip, corrupt: npt.NDArray[np.bool_] | None) -> None:
-        """Say what the row shows, now that it is made; without ``corrupt`` it has another shape than its memory."""
+        """Set what the row shows once it is made; ``corrupt`` is None if the clip does not fit into its memory."""
         self.clip, self._slots, self._corrupt, self.fits = clip, None, corrupt, corrupt is not None
 
     def show(self, other: BatchRow) -> None:

@@ -1,6 +1,6 @@
-"""Clips of image files: each file is read, drawn for and decoded in one go, or prepared for a GPU's engines.
+"""Makes clips of image files: reads, draws and decodes each file in one go, or prepares it for a GPU's JPEG engines.
 
-What is here also runs in other processes; see ``ReaderProcesses``.
+This module also runs in other processes; see ``ReaderProcesses``.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from videoloader.reading.workers import Reader
 from videoloader.transforms.geometry.coordinates import picture_box
 from videoloader.transforms.planning.pipeline import DrawnView
 
-# Pixels of files that are read before the first of them is decoded, and decoded before the first is converted, but for
-# the last: 16 MiB of 8 bits and 4:2:0.
+# Files are read until they have so many pixels, then decoded, then converted: 16 MiB in 8-bit 4:2:0, not counting the
+# last file.
 _MOST_PIXELS = (16 << 20) * 2 // 3
-# Of the transforms and frame modes of a program nothing is known: they may count on being called by one thread.
+# Users' transforms and frame modes may not be thread-safe, so only one thread at a time calls them.
 _one_at_a_time = threading.Lock()
-# What an index tells of all image files that were decoded already.
+# One index for all image files that were already decoded.
 SEEN = image_of_a_pixel()
 _ALL_SEEN = SameIndex(SEEN)
 
@@ -58,12 +58,12 @@ def _free() -> None:
     _one_at_a_time = threading.Lock()
 
 
-after_fork(_free)  # another thread may have had it
+after_fork(_free)  # another thread may have held it
 
 
 @dataclass(frozen=True)
 class WantedImages:
-    """Clips of image files that are to be made, by columns: arguments of ``DrawRule.views``, and the files' entries."""
+    """Clips of image files to make, as columns: arguments of ``DrawRule.views``, and the files' entries."""
 
     epoch: int
     clips: list[int]
@@ -82,13 +82,13 @@ class WantedImages:
         return map(partial(WantedImage, self.epoch), *columns)
 
     def at(self, place: int) -> WantedImages:
-        """One of them."""
+        """The clip at one position."""
         one: list[Any] = [[column[place]] for name, column in vars(self).items() if name != "epoch"]
         return WantedImages(self.epoch, *one)
 
 
 class WantedImage(NamedTuple):
-    """One of these clips."""
+    """One clip of ``WantedImages``."""
 
     epoch: int
     clip: int
@@ -101,7 +101,7 @@ class WantedImage(NamedTuple):
 
 
 class MadeView(NamedTuple):
-    """A view of such a clip: fields of ``PlannedClip`` and ``ClipSlots``; ``corrupt`` is None where it is not made."""
+    """A view of such a clip: fields of ``PlannedClip`` and ``ClipSlots``; ``corrupt`` is None where it was not made."""
 
     frame_numbers: npt.NDArray[np.int64]
     mask: npt.NDArray[np.bool_]
@@ -110,7 +110,7 @@ class MadeView(NamedTuple):
 
 
 def show_view(row: BatchRow, view: MadeView, known: VideoIndex | None = None) -> None:
-    """Let a row show what was made for it.
+    """Set what a row shows to what was made for it.
 
     Args:
         row: the row.
@@ -119,7 +119,7 @@ def show_view(row: BatchRow, view: MadeView, known: VideoIndex | None = None) ->
     """
     old, video = row.clip, row.clip.video
     video = EntryFrames(video.entry, 0, 1, SameIndex(known) if known else _ALL_SEEN, video.row)
-    # ``replace`` takes four times as long.
+    # The constructor is four times as fast as ``replace``.
     clip = PlannedClip(old.number, video, view.frame_numbers, view.mask, view.drawn, old.view, old.repeated, old.roles)
     row.settle(clip, view.corrupt)
 
@@ -129,10 +129,10 @@ class MadeImage(NamedTuple):
 
     Attributes:
         views: views of the clip.
-        report: report of its decoding, one for all clips that were decoded together. None where it was not decoded: its
-            frames have another shape than those in memory.
+        report: report of its decoding, shared by all clips that were decoded together. None where it was not decoded,
+            because its frames do not have the shape of the memory.
         known: the file's index; None where it is no longer needed.
-        error: reason why the file cannot be used, and there is nothing else; None where it can.
+        error: reason why the file cannot be used, in which case nothing else is set; None where it can.
     """
 
     views: list[MadeView]
@@ -155,10 +155,10 @@ def make_images(
     Args:
         wanted: the clips.
         layout: layout of their memory.
-        reader: reads them.
+        reader: the reader that decodes them.
         rule: rule by which they are drawn.
-        frames: memory of a likely shape for all their views, one after the other.
-        token: cancels it.
+        frames: memory for all their views in order, of the probable shape.
+        token: the token that cancels the work.
         decode: engines that may decode; see ``choose_engine``.
 
     Raises:
@@ -169,7 +169,8 @@ def make_images(
     coming = deque((each, [as_planes(there, layout) for there in islice(rest, views)]) for each in wanted)
     made: list[MadeImage] = []
     while coming:
-        # Python between two calls of a decoder takes several times as long: see ``_many_at_once`` in ``engines.py``.
+        # Python code between two decoder calls runs several times slower than in one go; see ``_many_at_once`` in
+        # ``engines.py``.
         read: list[_ReadImage | MadeImage] = []
         size = 0
         while coming and size < _MOST_PIXELS:
@@ -181,12 +182,12 @@ def make_images(
 
 
 class PreparedImages(NamedTuple):
-    """Clips of image files of which JPEG engines are to decode some, by columns.
+    """Clips of image files, as columns, some of which JPEG engines can decode.
 
     Attributes:
-        others: the clips that are not for the engines, by their place; None is a file of another kind.
-        files: files of the other clips, in order.
-        views: views of these, one after the other.
+        others: the clips that are not for the engines, by position; None for a file of another format.
+        files: the files for the engines, in order.
+        views: the views of these, in order.
     """
 
     others: dict[int, MadeImage | None]
@@ -195,12 +196,12 @@ class PreparedImages(NamedTuple):
 
 
 class PreparedViews(NamedTuple):
-    """Views of clips of a single frame, by columns.
+    """Views of clips of a single frame, as columns.
 
     Attributes:
         frame_numbers, mask: int64[N] and bool[N]; see ``PlannedClip``.
         boxes, matrices: see ``Batch.boxes`` and ``Batch.source_matrix``.
-        drawn: pickled list of their ``DrawnView``: most programs do not look at it.
+        drawn: pickled list of their ``DrawnView``, since most programs never look at it.
     """
 
     frame_numbers: npt.NDArray[np.int64]
@@ -210,13 +211,13 @@ class PreparedViews(NamedTuple):
     drawn: bytes
 
     def some(self, wanted: npt.NDArray[np.bool_]) -> PreparedViews:
-        """Those that are wanted, bool[N]."""
+        """The views selected by a mask, bool[N]."""
         drawn = [view for view, kept in zip(pickle.loads(self.drawn), wanted.tolist(), strict=True) if kept]
         numbers, mask, boxes, matrices, _ = self
         return PreparedViews(numbers[wanted], mask[wanted], boxes[wanted], matrices[wanted], pickle.dumps(drawn))
 
     def each(self) -> Iterator[MadeView]:
-        """Each of them by itself."""
+        """Iterate over the views as objects."""
         for at, drawn in enumerate(pickle.loads(self.drawn)):
             one = slice(at, at + 1)
             yield MadeView(self.frame_numbers[one], self.mask[one], drawn, np.zeros(1, np.bool_))
@@ -231,12 +232,12 @@ def prepare_images(
     memory: Sequence[torch.Tensor],
     token: CancelToken,
 ) -> PreparedImages:
-    """Read and plan clips of image files for the JPEG engines. No GPU is needed for that.
+    """Read and plan clips of image files for the JPEG engines. This needs no GPU.
 
     Args:
         wanted, layout, rule, token: as in ``make_images``.
         shapes: sizes and strides of the frames for the views of each clip.
-        reader: not used: the work of processes has it.
+        reader: not used; all work of processes has this argument.
         memory: memory for the contents of files, uint8[N].
 
     Raises:
@@ -325,7 +326,7 @@ def joined_reports(reports: Sequence[ClipsReport]) -> ClipsReport:
 
 
 class _ReadImage(NamedTuple):
-    """An image file that was read, its views, and their memory."""
+    """An image file that was read, with its views and their memory."""
 
     path: str
     image: ByteSource
@@ -362,7 +363,7 @@ def _read_image(
 def _decode_images(
     images: Sequence[_ReadImage | MadeImage], reader: Reader, rule: DrawRule, token: CancelToken, decode: Decode
 ) -> list[MadeImage]:
-    """The outcomes of files, of which those that are made already are left as they are."""
+    """Decode the files that were read; outcomes that exist already are passed through."""
     output = rule.transforms.decoded
     reads = [each for each in images if isinstance(each, _ReadImage)]
     if (

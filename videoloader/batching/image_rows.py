@@ -1,7 +1,7 @@
-"""Rows that show image files, several of them made by one job.
+"""Makes rows that show image files, several with each job.
 
-Nobody opens the files before. So an image costs the thread that plans batches next to nothing, and where processes
-decode (``ReaderProcesses``), all that is done for it is done there.
+Files are not opened earlier. So an image costs the planning thread almost nothing, and where processes decode
+(``ReaderProcesses``), they do all the work.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from videoloader.reading.own_code import is_own
 from videoloader.reading.reader_processes import ProcessDied, ProcessReader
 from videoloader.reading.workers import DecodeWorkers, Reader
 
-# Files that one job reads at most: to hand a job over costs a tenth of what an image does.
+# The most files of one job: handing a job over costs a tenth of an image.
 _MOST_FILES = 32
-# Files that a GPU's engines get at once: with less, and with more, they give fewer pictures a second.
+# Files that a GPU's engines get at once: fewer or more reduce their throughput.
 FILES_OF_JOB = 64
 T = TypeVar("T")
 
@@ -58,16 +58,17 @@ def submit_images(
     on_corrupt: OnCorrupt,
     raises: Callable[[BaseException], bool],
 ) -> list[SubmittedJob]:
-    """Have the rows of a batch made whose clips are not drawn yet. What they show is settled when their job is done.
+    """Submit the rows of a batch whose clips are not drawn yet; their job draws and decodes them.
 
-    A row whose file cannot be read stays undrawn; one that does not fit into the memory it has says so.
+    A row whose file cannot be read stays undrawn, and a clip that does not fit into its memory sets ``BatchRow.fits``
+    to False.
 
     Args:
         workers: the threads that decode.
         rows: the rows, all views of a clip one after the other.
         layout: layout of the rows' memory.
         token, on_corrupt: as in ``submit_rows``.
-        raises: whether an error ends the job.
+        raises: says whether an error ends the job.
     """
     clips: list[list[BatchRow]] = []
     for row in rows:
@@ -100,7 +101,7 @@ def submit_listed(
     on_corrupt: OnCorrupt,
     raises: Callable[[BaseException], bool],
 ) -> tuple[list[SubmittedJob], list[ListedRows]]:
-    """Have listed clips made by processes, and by the GPU's JPEG engines where there are some, as far as they can.
+    """Submit listed clips to processes, and to the GPU's JPEG engines if there are any, as far as these can make them.
 
     Args:
         workers, layout, token, on_corrupt, raises: as in ``submit_images``.
@@ -109,7 +110,7 @@ def submit_listed(
         for_engines: whether the GPU's engines make them.
 
     Returns:
-        The jobs, whose rows are known when they are done, and what each makes.
+        The jobs, whose rows are known only when they are done, and the rows that each makes.
     """
     jobs, parts, count = [], [], len(listed.clips)
     together = FILES_OF_JOB if for_engines else _together(workers, count)
@@ -134,9 +135,9 @@ def _make_listed(
     wanted, rule = rows.listed.wanted, rows.listed.rule
     local, process = _readers(reader)
     done: MadeColumns | None = None
-    # Beside processes: what this one would have to do for each picture costs more than objects.
+    # Columns pay off only with other processes: the work per image in this one costs more than row objects.
     if process is not None:
-        with suppress(*UNREADABLE):  # then it is told of each by itself
+        with suppress(*UNREADABLE):  # the rows are then made one by one, with an error for each
             if _by_engines(local, decode):
                 done = _make_by_engines(wanted, rows.layout, process, local, rule, rows.frames, token, decode)
             elif local.device.type == "cpu":
@@ -166,7 +167,7 @@ def _settle(
     on_corrupt: OnCorrupt,
     raises: Callable[[BaseException], bool],
 ) -> list[ClipsReport]:
-    """Let rows show what was made for them: the reports of that, one for all clips that were decoded together."""
+    """Set what rows show to what was made for them; return the reports, one for all clips decoded together."""
     reports: dict[int, ClipsReport] = {}
     for rows, made in zip(clips, images, strict=True):
         error = made.error or _damage(rows, made, on_corrupt)
@@ -181,7 +182,7 @@ def _settle(
 
 
 def _damage(rows: Sequence[BatchRow], made: MadeImage, on_corrupt: OnCorrupt) -> DecodeError | None:
-    """The error that damage in a clip is, after its warning."""
+    """Warn about damage in a clip, or return the error if ``on_corrupt`` makes it one."""
     if made.report is not None and made.report.corrupt_frames:
         damaged = [view.frame_numbers[view.corrupt] for view in made.views if view.corrupt is not None]
         try:
@@ -192,7 +193,7 @@ def _damage(rows: Sequence[BatchRow], made: MadeImage, on_corrupt: OnCorrupt) ->
 
 
 def _readers(reader: Reader) -> tuple[ClipReader, ProcessReader | None]:
-    """The thread's own reader, and the one of a process, if there are processes."""
+    """The thread's own reader, and that of a process, if there are processes."""
     return (reader.local, reader) if isinstance(reader, ProcessReader) else (reader, None)
 
 
@@ -223,7 +224,7 @@ def _make(
     except ProcessDied as error:
         if len(clips) == 1:
             return [MadeImage([], None, None, DecodeError(error.message, wanted.paths[0]))]
-        # Each by itself: one of them is to blame.
+        # One of the files killed the process: make each by itself.
         return [each for rows in clips for each in _make([rows], layout, token, reader, decode)]
 
 
@@ -235,7 +236,7 @@ def _carry_out(
     frames: Sequence[torch.Tensor],
     token: CancelToken,
 ) -> T:
-    """Have some work done by another process, or here where none can."""
+    """Do some work in another process, or here if no process can."""
     done: T | None = None if process is None else process.do(work, rule, frames, token)
     return work(local, rule, frames, token) if done is None else done
 
@@ -250,11 +251,11 @@ def _make_by_engines(
     token: CancelToken,
     decode: Decode,
 ) -> MadeColumns:
-    """Have a GPU's JPEG engines make what they can of some clips, all at once; the rest is made file by file."""
+    """Let a GPU's JPEG engines make all clips that they can at once; make the rest file by file."""
     count, views = len(wanted), len(frames) // len(wanted)
     engines = engine_files_of(local.device)
     with engines.memory() as memory:
-        # Clips that nobody has opened are all given memory of the same shape.
+        # All clips that were not opened yet have memory of the same shape.
         shapes = [(tuple(each.shape), each.stride()) for each in frames[:views]]
         prepared = _carry_out(partial(prepare_images, wanted, layout, shapes), process, local, rule, [memory], token)
         begin = time.perf_counter()

@@ -1,7 +1,7 @@
-"""Clips of image files by columns: a batch of them is planned, made and put together without an object for each.
+"""Clips of image files as columns: their batches are planned, made and collated without an object for each clip.
 
-A GPU's JPEG engines make tens of thousands of images in a second, and there is one Python to say which. A row that the
-engines cannot make becomes an object as all other rows are, and so do its neighbours in the batch.
+A GPU's JPEG engines make tens of thousands of images a second, more than Python can make objects for. If the engines
+cannot make a row, all rows of its batch become objects.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from videoloader.transforms.planning.pipeline import DrawnView
 
 @dataclass(frozen=True, eq=False)
 class ListedClips:
-    """Some clips of image files that nobody has opened yet.
+    """Some clips of image files that have not been opened yet.
 
     Attributes:
-        planner: the planner, which makes objects of them where these are needed.
+        planner: the planner, which makes objects of them if necessary.
         clips: int64[N], their numbers in the data set.
         epoch: number of the epoch.
         repeated: bool[N]; see ``PlannedClip.repeated``.
@@ -43,22 +43,22 @@ class ListedClips:
 
     @property
     def rule(self) -> DrawRule:
-        """The rule by which they are drawn."""
+        """The rule by which the clips are drawn."""
         return self.planner.rule
 
     @property
     def views(self) -> int:
-        """The number of views of each."""
+        """The number of views of each clip."""
         return len(self.planner.likely)
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """The shape that their views are likely to have."""
+        """The probable shape of their views."""
         return self.planner.likely[0].shape
 
     @cached_property
     def wanted(self) -> WantedImages:
-        """All that a process has to know to make them."""
+        """The columns that a process needs to make the clips."""
         table, ranges = self.planner.table.dataset.table, self.planner.table.ranges
         videos, within = self.planner.table.places(self.clips)
         rows, count = ranges.rows[videos], len(videos)
@@ -68,21 +68,21 @@ class ListedClips:
         return WantedImages(self.epoch, *numbers, paths, labels, [{}] * count, times)  # type: ignore[arg-type]
 
     def part(self, first: int, stop: int) -> ListedClips:
-        """Those from ``first`` to before ``stop``."""
+        """The clips from ``first`` to before ``stop``."""
         return ListedClips(self.planner, self.clips[first:stop], self.epoch, self.repeated[first:stop])
 
     def planned(self) -> list[list[PlannedClip]]:
-        """The views of each, one by one."""
+        """The views of each clip, as objects."""
         return list(self.planner.plan_all(self.clips, self.epoch, self.repeated))
 
 
 def list_clips(
     planner: ClipPlanner, clips: npt.NDArray[np.int64], epoch: int, repeated: npt.NDArray[np.bool_]
 ) -> ListedClips | None:
-    """Some clips by columns; None where they are not all of unopened image files, or have to be looked at one by one.
+    """Some clips as columns; None unless all are from unopened image files and none needs individual treatment.
 
     Args:
-        planner: plans them.
+        planner: the planner of the clips.
         clips, epoch, repeated: see ``ListedClips``.
     """
     table = planner.table.dataset.table
@@ -107,8 +107,8 @@ class ListedRows:
 
     Attributes:
         listed, frames, layout: as given.
-        views: the views that engines have made.
-        left: the other rows. Their clips are made one by one.
+        views: the views that the engines have made.
+        left: the other rows, whose clips are made one by one.
     """
 
     def __init__(self, listed: ListedClips, frames: torch.Tensor, layout: Layout) -> None:
@@ -118,7 +118,7 @@ class ListedRows:
         self._places_left: list[int] = []
 
     def leave(self, clips: Iterable[int]) -> list[list[BatchRow]]:
-        """Make rows for the views of some of the clips; these are in ``left`` from then on."""
+        """Make rows for the views of some clips, and add them to ``left``."""
         planned, count = self.listed.planned(), self.listed.views
         rows = []
         for clip in clips:
@@ -130,7 +130,7 @@ class ListedRows:
         return rows
 
     def one_by_one(self) -> list[BatchRow]:
-        """All rows, in order."""
+        """All rows as objects, in order."""
         rows = dict(zip(self._places_left, self.left, strict=True))
         planned = [view for views in self.listed.planned() for view in views]
         there = [at for at in range(len(planned)) if at not in rows]
@@ -141,7 +141,7 @@ class ListedRows:
 
 
 class PackedViews(Sequence[DrawnView]):
-    """All that was drawn for the rows of a batch, as other processes have pickled it until somebody looks at it."""
+    """``Batch.drawn`` as other processes pickled it; it is unpickled on first access."""
 
     def __init__(self, packed: Sequence[bytes]) -> None:
         self._packed = list(packed)
@@ -162,7 +162,7 @@ class PackedViews(Sequence[DrawnView]):
 
 
 def collate_listed(frames: torch.Tensor, parts: Sequence[ListedRows], layout: Layout) -> Batch:
-    """A batch whose rows engines have all made; see ``collate_rows``.
+    """Make a batch whose rows the engines have all made; see ``collate_rows``.
 
     Args:
         frames: the frames of the batch.

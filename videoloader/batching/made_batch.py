@@ -1,4 +1,4 @@
-"""A batch on its way: its plan, what is decoded for it, the batch in the making, and the made one."""
+"""The stages of a batch: planned, being decoded, in the making, and made."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from videoloader.reading.clip_reader import ClipsReport
 
 @dataclass(frozen=True, eq=False)
 class MadeBatch:
-    """A batch, and the account of its making.
+    """A finished batch and its statistics.
 
     Attributes:
-        batch: None where no clip of it could be made.
-        stats: the account of its making.
-        ready: the CUDA event after which its tensors are there; None on the CPU.
+        batch: the batch; None where none of its clips could be made.
+        stats: the cost of making it.
+        ready: the CUDA event after which its tensors are complete; None on the CPU.
     """
 
     batch: Batch | None
@@ -36,7 +36,7 @@ class MadeBatch:
     ready: torch.cuda.Event | None
 
     def hand_over(self) -> Batch | None:
-        """The batch, for work on the current CUDA stream."""
+        """The batch, ready for use on the current CUDA stream."""
         if self.batch is not None and self.ready is not None:
             labels = self.batch.labels
             frames = self.batch.frames if isinstance(self.batch, ListBatch) else [self.batch.frames]
@@ -45,7 +45,7 @@ class MadeBatch:
 
 
 class BatchInMaking(NamedTuple):
-    """A batch that can be waited for, or given up.
+    """A batch in the making, which can be waited for or given up.
 
     Attributes:
         planned: future of the decoding jobs of this batch and of those planned with it. It never raises.
@@ -58,11 +58,11 @@ class BatchInMaking(NamedTuple):
     unreadable: list[tuple[PlannedClip, str]]
 
     def result(self) -> MadeBatch:
-        """Wait for the batch. Modules among its transforms are called now, in this thread."""
+        """Wait for the batch. Modules among its transforms run now, in this thread."""
         return self.made.result()()
 
     def drop(self) -> None:
-        """Cancel the jobs not yet begun, of this batch and of those planned with it, and wait for the others."""
+        """Cancel the jobs of this batch, and of those planned with it, that have not begun, and wait for the others."""
         wait([job for job in self.planned.result() if not job.cancel()])
         wait([self.made])
 
@@ -72,11 +72,11 @@ class BatchPlan:
     """The contents of one batch.
 
     Attributes:
-        clips: returns the clips, one for each row, or by columns. Called in the planning thread.
+        clips: returns the clips, one for each row or as columns. It is called in the planning thread.
         collate: ``"stack"``, ``"pad"`` or ``"list"``; see ``VideoLoader``.
-        stand_ins: gives the clips to try in place of one that cannot be made. Without it there are none.
-        rng: gives, for the number of the batch's first clip, the generator that mixing draws from; None for batches
-            that are not mixed.
+        stand_ins: returns the clips to try in place of one that cannot be made; by default none.
+        rng: returns the generator for mixing from the number of the batch's first clip; None for batches that are not
+            mixed.
     """
 
     clips: Callable[[], Sequence[PlannedClip] | ListedClips]
@@ -92,13 +92,13 @@ class DecodingBatch:
     Attributes:
         plan: plan of the batch.
         stacked: memory of all its rows; None for a list.
-        rows: the rows; none while the clips are listed.
+        rows: the rows; empty while the clips are listed.
         unreadable: see ``BatchInMaking``.
-        token: cancels it.
-        listed: the clips by columns; None where they are not listed.
-        parts: the rows by columns, until one of them has to be an object: then all are.
+        token: the token that cancels it.
+        listed: the clips as columns; None where they are not listed.
+        parts: the rows as columns, until one of them must be an object; then all are.
         jobs: jobs that decode for it.
-        shared: jobs that decode for an earlier batch, too, which accounts for them.
+        shared: jobs that also decode for an earlier batch, which counts them in its statistics.
         seconds: seconds that planning took.
         replaced: number of rows that show another clip than the one planned.
     """

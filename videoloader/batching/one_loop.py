@@ -1,4 +1,4 @@
-"""Common parts of all loaders: one loop at a time, an end, and no copies."""
+"""Base of all loaders: runs one loop at a time, can be closed, and refuses to be copied."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _CLOSED = "the loader is closed: make another one"
 
 
 class OneLoop:
-    """The part of a loader that has the threads, and begins and ends its loops.
+    """The part of a loader that owns its threads, and begins and ends its loops.
 
     Args:
         device: device that clips are decoded to.
         plan: transforms of the clips.
         layout, collate, decode, gop_cache: the loader's arguments.
-        num_workers, cpu_workers, num_processes: those of them that say how many decode.
+        num_workers, cpu_workers, num_processes: the loader's arguments for the number of threads and processes.
         on_error, on_corrupt: the remedies for clips that cannot be made.
         images: whether all clips are of image files.
 
     Raises:
-        ConfigurationError: an argument has no such value.
+        ConfigurationError: an argument has a value that is not allowed.
     """
 
     device: torch.device
@@ -65,7 +65,7 @@ class OneLoop:
         tell_of_unused(device, decode, gop_cache=gop_cache, cpu_workers=cpu_workers)
         self.device, self._collate = device, collate
         numbers = {"num_workers": num_workers, "cpu_workers": cpu_workers, "num_processes": num_processes}
-        # Kept from epoch to epoch, since its threads own open decoders.
+        # The workers are kept from epoch to epoch, since their threads own open decoders.
         self._workers = DecodeWorkers(device, decode=decode, images=images, **numbers)
         cache = FrameCache(gop_cache) if gop_cache else None
         self._maker = BatchMaker(
@@ -83,17 +83,17 @@ class OneLoop:
         raise no_copy(self)
 
     def stats(self) -> LoaderStats:
-        """The cost of the clips given out so far, and where the time went.
+        """The cost of the clips yielded so far, and where the time went.
 
-        A torch loader runs while the consumer waits: its time is in ``waiting``.
+        The time of a torch DataLoader is in ``waiting``, since it runs while the consumer waits.
         """
         return self._account.stats
 
     def close(self) -> None:
-        """End a loop under way, and the loader's threads and processes.
+        """End the current loop, and the loader's threads and processes.
 
-        To continue that loop, or to begin another one, is a ConfigurationError. A loader that is no longer used closes
-        by itself.
+        Continuing that loop, or beginning another one, raises ConfigurationError. A loader that is no longer used
+        closes by itself.
 
         Examples:
             >>> with VideoLoader(data, RandomWindow(16), batch_size=8) as loader:
@@ -104,13 +104,13 @@ class OneLoop:
         self._maker.close()
 
     def _begin_loop(self) -> CancelToken:
-        """End the loop before, and give the new one's token.
+        """End the previous loop, and return the token of the new one.
 
         Raises:
             ConfigurationError: the loader is closed.
         """
         self._token.cancel()
         token = self._token = CancelToken()
-        if self._closed:  # asked once ``close`` in another thread finds the token
+        if self._closed:  # checked after the token is set, which ``close`` in another thread cancels
             raise ConfigurationError(_CLOSED)
         return token

@@ -1,4 +1,4 @@
-"""Common checks of all loaders' arguments: the data set, the plan of the transforms, allowed values."""
+"""Checks arguments that all loaders share, and plans their transforms."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def plan_transforms(
     fill_value: float | Sequence[float],
     mode: FrameMode | None = None,
 ) -> TransformPlan:
-    """The plan of the frames that a loader is asked for.
+    """The plan of a loader's transforms and output.
 
     Args:
-        transforms: see ``arrange_transforms``; or those of a ``Compose``, with its ``dtype`` unless one is given here.
+        transforms: see ``arrange_transforms``; or a ``Compose``, whose ``dtype`` applies unless one is given here.
         dtype: see ``output_dtype``.
         color, fill_value: see ``VideoLoader``.
-        mode: mode that chooses the frames of all clips, where there is one.
+        mode: the frame mode of all clips, if there is one.
 
     Raises:
-        ConfigurationError: an argument has no such value, or they do not go together; see ``arrange_transforms`` and
-            ``check_roles_kept``.
+        ConfigurationError: an argument has a value that is not allowed, or arguments are incompatible; see
+            ``arrange_transforms`` and ``check_roles_kept``.
     """
     if isinstance(transforms, Compose):
         if transforms.layout != "TCHW":
@@ -53,7 +53,7 @@ def plan_transforms(
 
 
 def tell_of_unused(device: torch.device, decode: Decode, **for_nvdec: int | None) -> None:
-    """Warn of arguments that are given, but matter only where NVDEC decodes."""
+    """Warn about given arguments that matter only where NVDEC decodes."""
     given = [name for name, value in for_nvdec.items() if value]
     if given and (device.type != "cuda" or decode == "cpu"):
         here = f"decode={decode!r}" if device.type == "cuda" else f"device {str(device)!r}"
@@ -61,7 +61,7 @@ def tell_of_unused(device: torch.device, decode: Decode, **for_nvdec: int | None
 
 
 def check_dataset(dataset: object) -> None:
-    """Raise ArgumentError, which says how to make one, unless an argument is a VideoDataset."""
+    """Raise ArgumentError, which says how to make a VideoDataset, unless the argument is one."""
     if isinstance(dataset, VideoDataset):
         return
     instead = "make it with VideoDataset.from_paths, from_folder or from_csv"

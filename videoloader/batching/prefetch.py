@@ -1,4 +1,4 @@
-"""Batches made ahead of the one that is used, and given out one after the other."""
+"""Keeps a queue of batches in the making ahead of the consumer, and yields them in order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from videoloader.errors import check_positive_or_none
 from videoloader.order.shuffle import InOrder, Order, ShuffleVideos
 from videoloader.reading.cancellation import CancelToken
 
-# Default look-ahead, in jobs for each decoding thread.
+# The default look-ahead, in jobs for each decoding thread.
 _JOBS_AHEAD = 2
 
 T = TypeVar("T")
@@ -24,13 +24,13 @@ Given = TypeVar("Given")
 def how_far_ahead(
     threads: int, batch_size: int, order: Order, prefetch: int | None, clips_of_job: int = 1
 ) -> tuple[int, int]:
-    """(batches in the making while one is used, batches planned at once).
+    """(number of batches in the making while one is used, number of batches planned at once).
 
     Args:
         threads: the number of decoding threads.
         batch_size: clips in a batch.
         order: the order of the clips. Where neighbours share GOPs, half of the batches are planned at once.
-        prefetch: the first number, where it is given.
+        prefetch: the first number, if the user gave it.
         clips_of_job: clips that one thread makes together.
 
     Raises:
@@ -43,26 +43,26 @@ def how_far_ahead(
     if not isinstance(order, InOrder | ShuffleVideos):
         return prefetch or enough, 1
     ahead = prefetch or 2 * enough - 1
-    return ahead, (ahead + 1) // 2  # while these are planned, the other half is in the making
+    return ahead, (ahead + 1) // 2  # while one half is planned, the other is in the making
 
 
 def batches_ahead(
     begun: Iterable[Iterable[T]], has_room: Callable[[deque[T]], bool], give_up: Callable[[T], None], token: CancelToken
 ) -> Generator[deque[T], None, None]:
-    """Keep a queue of batches in the making, and give it out whenever its oldest batch is wanted.
+    """Keep a queue of batches in the making, and yield it whenever its oldest batch is wanted.
 
-    The caller takes the oldest batch off the queue once it is made. Those that are in the queue when the loop is left
+    The caller takes the oldest batch off the queue once it is made. Batches still in the queue when the loop is left
     are given up.
 
     Args:
-        begun: each ``next`` of it begins some batches and gives them.
-        has_room: tells from the queue whether more batches are to be begun.
-        give_up: cancels what is not yet begun of one batch and waits for its threads.
-        token: the loop's. It is cancelled when the loop ends. It knows whether its threads still exist, and in which
-            process it was begun.
+        begun: iterator, each step of which begins some batches and yields them.
+        has_room: says from the queue whether to begin more batches.
+        give_up: cancels the jobs of a batch that have not begun, and waits for the others.
+        token: the loop's token, which is cancelled when the loop ends. It knows whether its threads still exist, and in
+            which process it was begun.
 
     Raises:
-        ConfigurationError: the process is a fork of the one that began.
+        ConfigurationError: the process is a fork of the one that began the loop.
     """
     queue: deque[T] = deque()
     beginning = iter(begun)
@@ -70,7 +70,7 @@ def batches_ahead(
         while True:
             while not queue or has_room(queue):
                 try:
-                    # Not in a variable, which would keep a batch that is made at once while it is used.
+                    # A variable would keep a batch that is made at once alive while it is used.
                     queue.extend(next(beginning))
                 except StopIteration:
                     break
@@ -83,7 +83,7 @@ def batches_ahead(
             token.raise_if_forked()
             yield queue
     finally:
-        token.cancel()  # also of batches that a Ctrl-C kept from the queue
+        token.cancel()  # also cancels batches that a Ctrl-C kept out of the queue
         if not token.threads_gone:
             for each in queue:
                 give_up(each)
@@ -96,14 +96,14 @@ def give_out(
     account: LoaderAccount,
     token: CancelToken,
 ) -> Iterator[Given]:
-    """The batches of one loop over a loader, each once it is made.
+    """Yield the batches of one loop over a loader, each as soon as it is made.
 
     Args:
         ahead: result of ``batches_ahead``. It is closed when the loop ends.
-        finish: takes the oldest batch off the queue and waits for it. It gives the batch in a list, which is empty
-            where nothing is left of it.
-        account: the loader's, which hears of the time that the loop takes and waits.
-        token: the loop's, which the loader cancels when another loop begins, or when it is closed.
+        finish: takes the oldest batch off the queue, waits for it, and returns it in a list, which is empty if none of
+            its clips is left.
+        account: the loader's account, which records the time that the loop takes and waits.
+        token: the loop's token, which the loader cancels when another loop begins, or when it is closed.
 
     Raises:
         ConfigurationError: another loop has begun, or the loader is closed.
@@ -121,7 +121,7 @@ def give_out(
             account.add(LoaderStats(seconds=now - since, waiting=now - asked))
             since = now
             if finished:
-                # Popped as it is yielded, so that this frame keeps no reference to the batch.
+                # The batch is popped as it is yielded, so that this frame keeps no reference to it.
                 yield finished.pop()
             asked = time.perf_counter()
             token.raise_if_ended()

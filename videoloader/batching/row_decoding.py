@@ -1,4 +1,4 @@
-"""The decoding jobs of a batch: clips that need a GOP in common are decoded together, and handed to worker threads."""
+"""Groups the clips of a batch into decoding jobs, so that clips with a common GOP share a job, and submits them."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class SubmittedJob(NamedTuple):
     """A submitted job, and the rows of a batch that it writes to.
 
     Attributes:
-        report: future of the job's report. Take it by ``result``, which also corrects the index.
-        rows: the rows; of listed clips (``ListedRows``) those that engines left, once the job is done.
+        report: future of the job's report. Call ``result`` for it, which also corrects the index.
+        rows: the rows; for listed clips (``ListedRows``), those that the engines left, once the job is done.
     """
 
     report: Future[ClipsReport]
     rows: list[BatchRow]
 
     def result(self) -> ClipsReport:
-        """Wait for the job, and let later clips of the video know what it has learned of the index.
+        """Wait for the job, and apply what it learned about the index for later clips of the video.
 
         Raises:
             ReadCancelled, VideoLoaderError: see ``decode_rows``.
@@ -52,16 +52,16 @@ class SubmittedJob(NamedTuple):
 
 
 def apply_corrections(row: BatchRow, report: ClipsReport) -> None:
-    """Correct the index of a row's video by what decoding it has shown."""
+    """Correct the index of a row's video by what decoding has shown."""
     if report.corrections:
         row.clip.video.index = report.corrected(row.clip.video.index)
 
 
 def group_into_jobs(rows: Sequence[BatchRow]) -> Iterator[tuple[DecodeJob, list[BatchRow]]]:
-    """The decoding jobs of a batch, each with the rows that get its frames, one for each of its parts.
+    """The decoding jobs of a batch, each with its rows, one for each of its parts.
 
-    A clip that shares no GOP with another is one job. Clips that share a GOP form one job together, or several, cut at
-    keyframes, where there is much to decode, so that more decoders can take part.
+    A clip that shares no GOP with another is a job by itself. Clips that share a GOP form one job, or where there is
+    much to decode, several jobs cut at keyframes, so that more decoders can take part.
     """
     by_path: dict[str, list[BatchRow]] = {}
     for row in rows:
@@ -103,12 +103,12 @@ def decode_rows(
         output, cache, decode, token: as in ``ClipReader.read``.
         reader: the calling thread's reader.
         on_corrupt: treatment of damaged frames besides marking them; see ``tell_of_corrupt``.
-        fetching: bytes of the video that are on their way; None where none are.
+        fetching: bytes of the video that are being fetched; None if none are.
 
     Raises:
         ReadCancelled: the read was cancelled.
         FrameRangeError, DecodeError, SourceError, StaleIndexError, UnsupportedError: as in ``ClipReader.read``.
-        CorruptFramesError: frames are damaged, and are not to be kept.
+        CorruptFramesError: frames are damaged, and ``on_corrupt`` does not keep them.
     """
     source = video.entry.path if video.source is None else video.source
     read_before = reads_so_far()
@@ -141,7 +141,7 @@ def submit_rows(
     token: CancelToken | None = None,
     on_corrupt: OnCorrupt = "keep",
 ) -> list[SubmittedJob]:
-    """Have the rows of a batch decoded.
+    """Submit the decoding of a batch's rows.
 
     Args:
         workers: the threads that decode.
@@ -154,7 +154,7 @@ def submit_rows(
         video = shown[0].clip.video
         make = partial(decode_rows, job, video, output, cache, token=token, on_corrupt=on_corrupt)
         ahead = None
-        # What lies in the cache need not be read.
+        # With a cache, frames may not have to be read at all.
         if workers.num_workers and cache is None and token is not None and video.source is None:
             ahead = workers.fetch_ahead.begin(video.entry.path, video.state, job.index, job.plan, token)
         if ahead is None:

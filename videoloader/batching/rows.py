@@ -1,4 +1,4 @@
-"""The rows of a batch: their memory, by the way clips are collated, and the transforms after decoding."""
+"""Allocates the memory of a batch's rows as collating needs it, and transforms rows after decoding."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Collate = Literal["stack", "pad", "list"]
 
 
 class FrameMemory(NamedTuple):
-    """The memory that frames need.
+    """The kind of memory that frames need.
 
     Attributes:
         layout: the order of a clip's dimensions.
-        dtype: number type of the frames.
+        dtype: dtype of the frames.
         device: device of the frames.
-        host: origin of memory on the CPU.
+        host: allocator of memory on the CPU.
     """
 
     layout: Layout
@@ -57,7 +57,7 @@ class FrameMemory(NamedTuple):
 def decoding_memory(
     transforms: TransformPlan, layout: Layout, device: torch.device, shared: bool = False
 ) -> FrameMemory:
-    """The kind of memory that decoding writes to: the batch's own, or uint8 planes if pixels are transformed later.
+    """The kind of memory for decoding: like the batch's own, or uint8 planes if pixels are transformed later.
 
     Args:
         transforms, layout, device: transforms, layout and device of the batch.
@@ -72,7 +72,7 @@ def arrange_rows(
     """Allocate the memory of a batch: (one tensor for all clips, or None for a list; the rows in that memory).
 
     Raises:
-        ConfigurationError: the clips do not go together that way.
+        ConfigurationError: the clips cannot be collated that way.
     """
     if collate == "list":
         return None, list_rows(clips, memory)
@@ -85,7 +85,7 @@ def arrange_rows(
 def transform_rows(
     transforms: TransformPlan, stacked: torch.Tensor | None, rows: Sequence[BatchRow], layout: Layout
 ) -> torch.Tensor | list[torch.Tensor]:
-    """The frames that are given out, of rows that are decoded: one tensor, or a list of them.
+    """The output frames of decoded rows, after transforms: one tensor, or a list of them.
 
     Args:
         transforms: transforms of the batch.
@@ -104,7 +104,7 @@ def transform_rows(
 
 
 def about(rows: Sequence[BatchRow]) -> note_rows:
-    """A block in which errors are about the clips of these rows, and say so."""
+    """A block whose errors name the clips of these rows."""
     return note_rows(range(len(rows)), lambda row: rows[row].clip.name)
 
 
@@ -126,8 +126,8 @@ def check_same_shapes(shapes: Set[tuple[int, ...]], instead: str, instead_of_len
 
     Args:
         shapes: (frames, height, width) of the clips.
-        instead: the argument that takes clips of any size.
-        instead_of_lengths: the one that takes clips of any length, if it is another.
+        instead: the argument that allows clips of any size.
+        instead_of_lengths: the argument that allows clips of any length, if it is another one.
     """
     if len({shape[1:] for shape in shapes}) > 1:
         raise ConfigurationError(
@@ -142,7 +142,7 @@ def check_same_shapes(shapes: Set[tuple[int, ...]], instead: str, instead_of_len
 
 
 def list_rows(clips: Sequence[PlannedClip], memory: FrameMemory) -> list[BatchRow]:
-    """Rows of a batch, each with memory of its own."""
+    """The rows of a batch, each with its own memory."""
     rows = []
     for clip in clips:
         with enough_memory(source=clip.video.entry.path):
@@ -164,10 +164,9 @@ def fill_up(clip: PlannedClip, frames: int) -> PlannedClip:
 
 
 def show_instead(row: BatchRow, clip: PlannedClip, collate: Collate, memory: FrameMemory) -> bool:
-    """Let a row show another clip than the one planned, if that fits into the batch.
+    """Replace the planned clip of a row by another one, if that fits into the batch.
 
-    In a list any clip does that has frames. A stacked one must be of the row's shape; one that is padded may be
-    shorter, too.
+    In a list any clip with frames fits. A stacked clip must have the row's shape; a padded one may also be shorter.
     """
     if not len(clip.frame_numbers):
         return False

@@ -1,4 +1,4 @@
-"""The cost of batches, and where the time went."""
+"""``LoaderStats``: the cost of batches, and where the time went."""
 
 from __future__ import annotations
 
@@ -17,30 +17,31 @@ from videoloader.reading.clip_reader import ClipsReport
 @tells_of_attributes("stats")
 @dataclass(frozen=True)
 class LoaderStats(Counts):
-    """The cost of the batches given out so far.
+    """The cost of the batches yielded so far.
 
-    Times are in seconds. Those of threads add up over the threads, so that they may exceed ``seconds``. On a CUDA
-    device threads only put work on its streams; the times of NVDEC include waiting for pictures.
+    Times are in seconds. Thread times are summed over all threads, so they may exceed ``seconds``. On a CUDA device
+    threads only queue work on streams; the times of NVDEC include waiting for frames.
 
     Attributes:
         clips: int. The clips that were made.
-        frames: int. The different frames in them.
+        frames: int. The distinct frames in them.
         packets: int. The packets decoded for them; ``packets / frames`` is the decode cost of a frame.
-        seconds: float. The time that loops over the loader took until they had their last batch, including the work
-            inside the loops.
-        waiting: float. The part of it spent waiting for batches. Near 0 the loader is faster than its consumer.
-        planning: float. The time for choosing frames, drawing transforms and handing out jobs; one thread.
+        seconds: float. The time from the start of loops over the loader to their last batch, including the work inside
+            the loops.
+        waiting: float. The part of ``seconds`` spent waiting for batches. Near 0, the loader is faster than its
+            consumer.
+        planning: float. The time for choosing frames, drawing transforms and submitting jobs, in one thread.
         nvdec: float. The time of jobs that NVDEC or the GPU's JPEG engines decoded, reading and conversion included.
         cpu: float. The time of jobs that the CPU decoded, likewise.
-        transforming: float. The time for transforms after decoding, and for putting batches together; one thread.
-        corrupt: int. The different frames that are damaged, or refer to damage; see ``Batch.corrupt``.
-        shown: int. The frames of the clips, repeats and padding included.
-        made_up: int. The frames of the clips that padding made up; see ``Batch.mask``.
-        skipped, replaced: int. The clips that were left out, and those that others replaced, by ``on_error`` and
-            ``on_corrupt``; see ``unreadable`` of the loader.
-        requests: int. The ranges of remote files that were asked for; tries after the first do not count.
-        fetched: int. The bytes that came for them.
-        fetching: float. The time that threads waited for these; a part of ``nvdec`` and ``cpu``.
+        transforming: float. The time for transforms after decoding and for collating, in one thread.
+        corrupt: int. The distinct frames that are damaged, or refer to damaged ones; see ``Batch.corrupt``.
+        shown: int. The frames of the clips, including repeats and padding.
+        made_up: int. The frames that padding made up; see ``Batch.mask``.
+        skipped, replaced: int. The clips that were left out, and those that were replaced by others, because of
+            ``on_error`` and ``on_corrupt``; see ``unreadable`` of the loader.
+        requests: int. The requested ranges of remote files, not counting retries.
+        fetched: int. The bytes received for them.
+        fetching: float. The time that threads waited for these bytes, which is part of ``nvdec`` and ``cpu``.
 
     Examples:
         >>> print(loader.stats())
@@ -96,7 +97,7 @@ class LoaderStats(Counts):
 
 
 def clip_stats(masks: Sequence[npt.NDArray[np.bool_]], reports: Sequence[ClipsReport]) -> LoaderStats:
-    """The account of some clips and their decoding.
+    """The statistics of some clips and their decoding.
 
     Args:
         masks: masks of the clips; see ``Batch.mask``.

@@ -1,4 +1,4 @@
-"""Clips of one video, planned, converted and transformed as loaders do it."""
+"""Makes clips of a single video as loaders do."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def make_clips(
     layout: Layout,
     device: torch.device,
 ) -> list[Clip]:
-    """Clips of all of a video: those that a loader gives in its first epoch, of a data set with nothing else.
+    """Make the clips that a loader over this video alone yields in its first epoch.
 
     Args:
         reader: reader of the video.
-        mode: chooses the frames.
+        mode: the frame mode.
         clips: numbers of the clips; None for all.
         seed: seed of all randomness.
-        transforms, layout: changes to the frames, and their order of dimensions.
+        transforms, layout: plan of the transforms, and order of the frames' dimensions.
         device: device of the reader.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The command ``videoloader``: one module a command."""
+"""The command ``videoloader``, with one module for each subcommand."""
 
 import sys
 

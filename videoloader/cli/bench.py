@@ -1,4 +1,4 @@
-"""``videoloader bench``: how many clips a second this machine makes of a data set, and where the time goes."""
+"""``videoloader bench``: measures the clips per second of a data set, and where the time goes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from videoloader.loader import VideoLoader
 
 _TRANSFORMS = "RandomResizedCrop(224), RandomHorizontalFlip(), Normalize()"
-# The share of the time that a stage of one thread is busy, from which on it is what limits the others; packets for
-# each frame, from which on shorter GOPs pay.
+# Above this busy share a single-threaded stage is the bottleneck; above this number of packets per frame shorter GOPs
+# pay off.
 _BUSY, _MANY_PACKETS = 0.9, 4.0
 
 
@@ -71,11 +71,11 @@ def bench(
 
 
 def _measure(loader: VideoLoader, seconds: float) -> tuple[float, LoaderStats]:
-    """Loop over epochs for so long after the first batch.
+    """Loop over epochs until so many seconds after the first batch.
 
     Returns:
-        The seconds from the first request to the first batch (threads, processes and decoders start), and statistics of
-        all batches after that.
+        The seconds until the first batch, in which threads, processes and decoders start, and statistics of all later
+        batches.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""``videoloader check``: decode all of some videos, and compare every way of reading them."""
+"""``videoloader check``: decodes whole videos, and compares every way of reading them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def check(
         if done:
             err.print(f"{done} of {len(paths)} were checked before")
         if output is not None and not output.exists():
-            found.write()  # if that cannot be, it is told now
+            found.write()  # reports now if the file cannot be written
         missing = found.missing
         try:
             with live_line("checking") as tell:
@@ -71,7 +71,7 @@ def check(
 
 
 def _print(report: VerifyReport) -> None:
-    """A line for each fault, never folded; of several files a table of how many have which."""
+    """Print a line for each fault, never wrapped, and for several files a table of fault counts."""
     for line in str(report).splitlines():
         print_line(line)
     if len(report.files) == 1:

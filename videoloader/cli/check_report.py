@@ -1,4 +1,4 @@
-"""The report of a check: written while the check goes on, so that the next one need not begin anew."""
+"""The report of a check, written during the check so that the next one can resume."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from videoloader.errors import ConfigurationError, SourceError
 from videoloader.indexing.store.fingerprints import fingerprint_of
 from videoloader.verification.report import FileReport, VerifyReport
 
-# The file is written again when this many seconds have passed, and at least this many times as long as that takes.
+# The file is rewritten after this many seconds, and at least this many times as long as writing takes.
 _SECONDS, _TIMES_AS_LONG = 5.0, 20
 
 
 class CheckReport:
-    """What is known of some videos so far.
+    """The results of a check so far.
 
     Args:
         paths: videos to be checked, each once.
@@ -33,14 +33,14 @@ class CheckReport:
         self._next = 0.0
 
     def take_over(self) -> int:
-        """Take from the file what an earlier check, by this version and device, found of videos as they are now.
+        """Take over results of an earlier check by this version and device, for videos that have not changed.
 
         Returns:
-            How many videos need no check.
+            The number of videos that need no check.
 
         Raises:
             SourceError: the file cannot be read.
-            ConfigurationError: it is no report.
+            ConfigurationError: it is not a report.
         """
         assert self._file is not None
         if not self._file.exists():
@@ -67,13 +67,13 @@ class CheckReport:
         return [path for path, known in self._known.items() if known is None]
 
     def add(self, path: str, fingerprint: str | None, report: FileReport) -> None:
-        """Take in what was found of a video that had this fingerprint before."""
+        """Add the result for a video, with its fingerprint from before the check."""
         self._known[path] = {"path": path, "fingerprint": fingerprint, **report.to_dict()}
         if self._file is not None and time.monotonic() >= self._next:
             self.write()
 
     def write(self) -> None:
-        """Write the file: all of it, or, if that fails, what was there before.
+        """Write the file atomically.
 
         Raises:
             SourceError: it cannot be written.
@@ -93,7 +93,7 @@ class CheckReport:
         self._next = now + max(_SECONDS, _TIMES_AS_LONG * (now - begin))
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as JSON holds it; ``complete`` once all videos were checked."""
+        """The report for JSON; ``complete`` is true once all videos were checked."""
         files = [known for known in self._known.values() if known is not None]
         complete = len(files) == len(self._known)
         return {

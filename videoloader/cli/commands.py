@@ -1,6 +1,6 @@
-"""All commands under one name.
+"""Collects all subcommands.
 
-Modules of commands import what needs PyTorch inside their functions, so that help and completion come at once.
+Their modules import what needs PyTorch inside functions, so that help and completion are fast.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A data set on one HTML page."""
+"""Describes a data set on one HTML page."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from videoloader.dataset.summary import DatasetSummary
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import IndexStore
 
-# Broken files that are listed, bars of a chart, example clips and the frames of each.
+# The most broken files to list, bars of a chart, example clips, and frames of each.
 _LISTED, _BARS, _CLIPS, _FRAMES = 200, 10, 6, 8
-# What is told of each video.
+# The facts read for each video.
 _COLUMNS = ["codec", DISPLAYED_WIDTH, DISPLAYED_HEIGHT, "fps", "duration_s", "longest_gop", "error"]
 
 
@@ -39,12 +39,12 @@ def ffmpeg_command(gop: int = ADVISED_GOP) -> str:
 
 
 def dataset_page(source: str, data: VideoDataset, summaries: Sequence[DatasetSummary], store: IndexStore) -> str:
-    """The page.
+    """Make the page.
 
     Args:
         source: name of the data set.
         data: its rows.
-        summaries: one for each frame mode whose cost is told; the first one's mode is that of the example clips.
+        summaries: one for each frame mode whose cost is shown; example clips use the mode of the first.
         store: index store of its videos.
     """
     paths = list(dict.fromkeys(data.paths))
@@ -77,14 +77,14 @@ def _charts(data: VideoDataset, good: Sequence[tuple[Any, ...]]) -> Iterable[str
 
 
 def _by_value(values: Iterable[str]) -> list[tuple[str, int]]:
-    """The most frequent values, and how many have others."""
+    """The most frequent values, and the number of all others."""
     counts = Counter(values).most_common()
     shown, others = counts[:_BARS], sum(count for _, count in counts[_BARS:])
     return [*shown, (f"{len(counts) - _BARS} others", others)] if others else shown
 
 
 def _by_range(values: Iterable[float]) -> list[tuple[str, int]]:
-    """How many values lie in each of some ranges of equal width, or are a value, where there are few."""
+    """The number of values in each of some ranges of equal width, or of each value if there are few."""
     numbers = np.array(list(values), np.float64)
     if len(np.unique(numbers)) <= _BARS:
         found, counts = np.unique(numbers, return_counts=True)
@@ -111,7 +111,7 @@ def _costs(summaries: Sequence[DatasetSummary]) -> list[str]:
 
 
 def _examples(data: VideoDataset, summary: DatasetSummary, store: IndexStore) -> str:
-    """Some clips as they are cut, small."""
+    """Small pictures of some example clips."""
     from videoloader.pictures import contact_sheet
     from videoloader.sampling import RandomWindow
     from videoloader.transforms import Resize

@@ -1,4 +1,4 @@
-"""``videoloader describe``: what a data set holds, and what its clips cost."""
+"""``videoloader describe``: summarises a data set, and what its clips cost to decode."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from videoloader.cli.terminal import WRONG_DATA, errors_told, print_json, print_
 from videoloader.dataset.stores import opened_store
 from videoloader.dataset.summary import DatasetSummary
 
-# Modes whose cost is told on a page, besides the one that is asked for.
+# Modes whose cost a page shows besides that of the given mode.
 _OTHER_MODES = ("RandomWindow(1)", "RandomWindow(16)", "RandomWindow(16, stride=4)", "Segments(8)")
-# Copies are advised where a wanted frame then costs less than this share of what it costs now.
+# Copies are advised if a wanted frame would cost less than this share of its present cost.
 _WORTHWHILE = 0.8
 
 

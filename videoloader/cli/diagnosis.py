@@ -1,4 +1,4 @@
-"""What of this machine videos are decoded with, and whether it works."""
+"""Checks the parts of this machine that decode videos."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from videoloader import __version__
 State = Literal["ok", "note", "wrong"]
 
 _Package: TypeAlias = tuple[str, tuple[str, ...], str, str]
-# Import name, names of distributions that bring it, what it is for, and the extra that installs it.
+# Import name, names of distributions that provide it, its purpose, and the extra that installs it.
 _PACKAGES: tuple[_Package, ...] = (
     ("fsspec", ("fsspec",), "URLs", "remote"),
     ("pyarrow", ("pyarrow",), "Parquet, saved data sets", "parquet"),
@@ -37,18 +37,18 @@ _GPU_PACKAGES: tuple[_Package, ...] = (
 _NEEDED_ON_GPU = ("PyNvVideoCodec", "cupy")
 _FORMATS = (("420", 8), ("420", 10), ("444", 8))
 _FRAMES, _SIZE = 30, (320, 240)
-# How far the mean of a gray picture may be from what was encoded; how far two engines' pixels from each other.
+# The most that the mean of a gray picture may differ from the encoded value, and two engines' pixels from each other.
 _GRAY_TOLERANCE, _ENGINE_TOLERANCE = 4, 2
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
-        group, name: names of the group and of the thing in it.
-        state: ``"ok"``; ``"note"``: it is not there, and need not be; ``"wrong"``: it is there and does not work.
-        told: text about the thing.
-        advice: remedy; empty where nothing has to be done.
+        group, name: names of the group and of the item in it.
+        state: ``"ok"``; ``"note"``: it is missing, but optional; ``"wrong"``: it is present but does not work.
+        told: text about the item.
+        advice: remedy; empty if nothing needs to be done.
     """
 
     group: str
@@ -59,7 +59,7 @@ class Finding(NamedTuple):
 
 
 def findings() -> Iterator[Finding]:
-    """All that is looked at, one by one."""
+    """Run all checks, one by one."""
     yield from _system()
     yield from _packages(_PACKAGES, "package")
     yield from _gpus()
@@ -67,7 +67,7 @@ def findings() -> Iterator[Finding]:
 
 
 def nvdec_capabilities(gpu: int) -> list[dict[str, Any]]:
-    """What a GPU's NVDEC decodes: for each codec, chroma and bit depth that it takes, the sizes and the engines."""
+    """The capabilities of a GPU's NVDEC: sizes and engines for each supported codec, chroma and bit depth."""
     from videoloader.decoding.capabilities import CODEC_NAMES, capabilities
 
     found = []
@@ -126,7 +126,7 @@ def _version(name: str, distributions: tuple[str, ...]) -> str:
     try:
         if importlib.util.find_spec(name) is None:
             return ""
-    except ModuleNotFoundError:  # of its parent
+    except ModuleNotFoundError:  # the parent package is missing
         return ""
     for distribution in distributions:
         try:
@@ -180,7 +180,7 @@ def _jpeg_engines(gpu: int) -> Finding:
 
 
 def _tested(name: str, test: Callable[[], str]) -> Finding:
-    """What a test tells; whatever it raises is what is wrong."""
+    """The finding of a test; any error that it raises is the fault."""
     group = "GPU" if name.startswith("NVDEC") else "decode test"
     begin = time.perf_counter()
     try:
@@ -192,7 +192,7 @@ def _tested(name: str, test: Callable[[], str]) -> Finding:
 
 
 def _film() -> bytes:
-    """A short film of gray pictures, each a little lighter than the one before, by the first encoder that is there."""
+    """A short film of gray pictures, each slightly lighter than the one before, made by the first available encoder."""
     name = next(each for each in ("libx264", "libopenh264", "mpeg4") if each in av.codecs_available)
     file = io.BytesIO()
     with av.open(file, "w", format="mp4") as container:

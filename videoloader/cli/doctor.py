@@ -1,4 +1,4 @@
-"""``videoloader doctor``: what this machine decodes with, whether it works, and what to install."""
+"""``videoloader doctor``: checks what this machine decodes with, and what to install."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clips of a data set to look at."""
+"""Makes example clips of a data set."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from videoloader.sampling import FrameMode
     from videoloader.sampling.mode import FrameNumbers
 
-# Rows that are looked at for each clip that is wanted: some may be unreadable, or too short.
+# Rows to try for each clip, since some may be unreadable or too short.
 _ROWS_PER_CLIP = 4
 
 
 @dataclass(frozen=True)
 class ExampleClip:
-    """A clip with its frames, and what is told of it.
+    """A clip with its frames and facts.
 
     Attributes:
         strip: strip of its frames.
-        facts: as JSON holds them.
+        facts: facts for JSON.
     """
 
     strip: Strip
@@ -39,7 +39,7 @@ class ExampleClip:
 
 
 def some_rows(data: VideoDataset, clips: int, seed: int) -> VideoDataset:
-    """Random rows, of which that many clips can be made if most are sound."""
+    """Random rows, enough for so many clips if most are readable."""
     from videoloader.permutation import permute
 
     count = min(len(data), _ROWS_PER_CLIP * clips)
@@ -56,7 +56,7 @@ def example_clips(
     device: str,
     index: Store | None,
 ) -> list[ExampleClip]:
-    """The first clips of a loader, which may be of different sizes, with so many frames of each at most."""
+    """The first clips of a loader, perhaps of different sizes, with at most ``frames`` frames of each."""
     from videoloader.loader import VideoLoader
 
     shown: list[ExampleClip] = []

@@ -1,4 +1,4 @@
-"""``videoloader export``: the rows of an index store in a file that others read."""
+"""``videoloader export``: writes the rows of an index store to a table file."""
 
 from __future__ import annotations
 

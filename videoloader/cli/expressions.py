@@ -1,4 +1,4 @@
-"""Frame modes and transforms, written on the command line as in Python."""
+"""Evaluates frame modes and transforms written on the command line as in Python."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ MODE_HELP = "Frame mode, written as in Python: 'RandomWindow(16, stride=4)', or 
 
 
 def mode_from(text: str) -> Any:
-    """The frame mode, or the list of frame numbers, that a text stands for.
+    """The frame mode, or list of frame numbers, that a text describes.
 
     Raises:
-        ConfigurationError: it is none; the message quotes the text.
+        ConfigurationError: it describes neither; the message quotes the text.
     """
     from videoloader import sampling
 
@@ -23,10 +23,10 @@ def mode_from(text: str) -> Any:
 
 
 def transforms_from(text: str) -> list[Any]:
-    """The transforms that a text stands for: one, or several with commas between them.
+    """The transforms that a text describes: one, or several separated by commas.
 
     Raises:
-        ConfigurationError: it stands for none; the message quotes the text.
+        ConfigurationError: it describes none; the message quotes the text.
     """
     from videoloader import transforms
 
@@ -48,7 +48,7 @@ def _value(text: str, known: Mapping[str, Any], wanted: str) -> Any:
 
 
 def _evaluated(node: ast.expr, known: Mapping[str, Any]) -> Any:
-    """The value of an expression of plain values and calls of known classes; nothing else is run."""
+    """The value of an expression of literals and calls of known classes; nothing else is evaluated."""
     if isinstance(node, ast.List | ast.Tuple):
         values = [_evaluated(each, known) for each in node.elts]
         return values if isinstance(node, ast.List) else tuple(values)

@@ -1,4 +1,4 @@
-"""One HTML page that needs no other file: headings, tables, bars, pictures."""
+"""Builds a self-contained HTML page of headings, tables, bars and pictures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ footer { margin-top: 3rem; opacity: .7; }
 
 
 def text(value: object) -> str:
-    """Anything as text of HTML; names of files may hold what is no UTF-8."""
+    """Anything as HTML text; file names may not be UTF-8."""
     return escape(printable(str(value)))
 
 
@@ -59,7 +59,7 @@ def table(rows: Iterable[Sequence[object]], header: Sequence[object] = ()) -> st
 
 
 def bars(title: str, counts: Sequence[tuple[str, int]]) -> str:
-    """A bar for each count, the longest as wide as there is room."""
+    """A bar for each count, the longest at full width."""
     most = max((count for _, count in counts), default=0) or 1
     rows = [
         f'<div class="row"><span>{text(name)}</span>'
@@ -74,11 +74,11 @@ def code(shown: str) -> str:
 
 
 def picture(data: bytes, kind: str, description: str) -> str:
-    """A picture in the page itself.
+    """A picture embedded in the page.
 
     Args:
-        data: encoded.
+        data: the encoded picture.
         kind: ``"jpeg"`` or ``"png"``.
-        description: text that stands for the picture where it is not shown.
+        description: alternative text.
     """
     return f'<img alt="{text(description)}" src="data:image/{kind};base64,{b64encode(data).decode()}">'

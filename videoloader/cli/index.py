@@ -1,4 +1,4 @@
-"""``videoloader index``: build a store, or bring it up to date."""
+"""``videoloader index``: builds or updates an index store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from videoloader.indexing import BuildReport, IndexStore, build_store
 from videoloader.indexing.store.fingerprints import FingerprintKind
 from videoloader.indexing.store.keys import SourceKeys
 
-# Unreadable files that are listed one by one.
+# The most unreadable files to list one by one.
 _LISTED = 20
 
 

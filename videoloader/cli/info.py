@@ -1,4 +1,4 @@
-"""``videoloader info``: what is known of a video, or of the videos in a store."""
+"""``videoloader info``: shows the facts of a video, or of the videos in a store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from videoloader.indexing import IndexStore, VideoIndex, build_index, open_sourc
 from videoloader.sampling import AllFrames
 from videoloader.sampling.screen_time import told_span
 
-# Letters of the strip in JSON, where no terminal says.
+# Letters of the strip in JSON, which has no terminal width.
 _LETTERS = 200
 
 

@@ -1,4 +1,4 @@
-"""``videoloader merge``: one store of stores that were built in parts."""
+"""``videoloader merge``: merges index stores that were built in parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the clips of usual frame modes cost to decode."""
+"""Computes what clips of common frame modes cost to decode."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ USUAL_MODES = (
     "EveryWindow(16)",
     "Keyframes()",
 )
-# Clips that are planned, of modes that make more; draws, of a mode that makes one.
+# The most clips to plan, or the draws of a mode that makes a single clip.
 _CLIPS = 16
 
 
 class ModeCost(NamedTuple):
-    """Packets that a mode's clips need, at most: reading them may tell of more that can be left out.
+    """Upper bounds for the packets that a mode's clips need: reading them may show that more can be skipped.
 
     Attributes:
-        mode: as Python writes it.
+        mode: the mode as written in Python.
         clips: number of clips that the mode makes of the video.
         packets_per_clip, packets_per_frame: averages over some of the clips; 0 without clips.
     """
@@ -42,7 +42,7 @@ class ModeCost(NamedTuple):
 
 
 def mode_cost(index: VideoIndex, mode: str) -> ModeCost:
-    """The cost of a mode's clips of one video, from some of them, always the same ones."""
+    """The cost of a mode's clips of one video, computed from some of them, always the same."""
     video, made = AllFrames(index), mode_from(mode)
     count = made.num_clips(video)
     packets = frames = 0

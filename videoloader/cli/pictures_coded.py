@@ -1,4 +1,4 @@
-"""How the pictures of a video are coded, told as one letter each."""
+"""Shows how the pictures of a video are coded, with one letter for each."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class CodedPictures(NamedTuple):
     """The first pictures of a video.
 
     Attributes:
-        letters: of each picture: I, P or B (or what else libavcodec calls it), small where it is disposable, ``-`` for
-            a packet that shows no frame, ``?`` where no picture came out; with ``|`` before keyframes.
-        error: why decoding ended early; empty where it did not.
+        letters: one letter for each picture: I, P or B (or another of libavcodec's), lower case if it is disposable,
+            ``-`` for a packet that shows no frame, ``?`` if no picture was decoded; with ``|`` before keyframes.
+        error: why decoding ended early; empty if it did not.
     """
 
     letters: str
@@ -37,13 +37,13 @@ class CodedPictures(NamedTuple):
 
 
 def coded_pictures(source: ByteSource, index: VideoIndex, count: int, by_decode_order: bool) -> CodedPictures:
-    """The kinds of a video's first pictures, as libavcodec tells them.
+    """The types of a video's first pictures, as libavcodec reports them.
 
     Args:
         source: the video.
         index: its index.
-        count: how many letters there may be, bars included.
-        by_decode_order: in the order of the packets, or in the order in which frames are shown.
+        count: the most letters, including bars.
+        by_decode_order: whether to use decode order instead of display order.
     """
     packets = np.arange(len(index.packet_size)) if by_decode_order else index.frame_packet.astype(np.int64)
     packets = packets[:count]
@@ -58,11 +58,11 @@ def coded_pictures(source: ByteSource, index: VideoIndex, count: int, by_decode_
 
 
 class _Look:
-    """One decode of some frames, of which the kinds are kept.
+    """Decodes some frames, and records their picture types.
 
     Attributes:
-        kinds: letter of each picture that came out, by packet.
-        disposable: packets that no other packet refers to, by their own headers.
+        kinds: letter of each decoded picture, by packet.
+        disposable: packets that no other packet refers to, according to their headers.
     """
 
     def __init__(self, source: ByteSource, index: VideoIndex) -> None:
@@ -71,7 +71,7 @@ class _Look:
         self.disposable: set[int] = set()
 
     def decode(self, frames: npt.NDArray[np.int64]) -> str:
-        """Decode these frames; what ended that early, or an empty text."""
+        """Decode these frames; return what ended decoding early, or an empty text."""
         from videoloader.decoding import CpuDecoder, decode_run
         from videoloader.packets.decode_plan import plan_frames
         from videoloader.packets.run_start import WrongIndexError
@@ -92,7 +92,7 @@ class _Look:
         self.kinds[packet] = _LETTERS[int(frame.pict_type)]
 
     def _read(self, run: Run) -> Iterator[PacketBytes]:
-        """The packets of a run, whose headers are looked at on their way to the decoder."""
+        """Yield the packets of a run, and read their headers on the way to the decoder."""
         from videoloader.packets.read_packets import read_packets
 
         codec, configs = self._index.stream.codec, self._index.stream.codec_configs

@@ -1,4 +1,4 @@
-"""``videoloader preview``: a picture, or a moving one, of what a mode and transforms make of videos."""
+"""``videoloader preview``: shows clips after a mode and transforms as a still or animated picture."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from videoloader.transforms.normalize import Normalize
 
 _STILL, _MOVING = (".png", ".jpg", ".jpeg"), (".gif", ".webp")
-# Of a moving picture, milliseconds: browsers show shorter ones slowly.
+# The shortest frame duration of an animated picture in milliseconds: browsers slow down shorter ones.
 _SHORTEST = 20
 
 
@@ -76,7 +76,7 @@ def preview(
 def _save_moving(
     strips: list[Strip], output: Path, size: int | None, normalize: Normalize | None, fps: float | None
 ) -> None:
-    """Clips side by side, a frame of each at a time; shorter ones wait at their end."""
+    """Save clips side by side as an animation; shorter clips hold their last frame."""
     from PIL import Image
 
     from videoloader.pictures import contact_sheet
@@ -86,7 +86,7 @@ def _save_moving(
     for step in range(len(longest.tiles)):
         now = [replace(strip, tiles=[strip.tiles[min(step, len(strip.tiles) - 1)]]) for strip in strips]
         sheets.append(contact_sheet(now, size=size, normalize=normalize))
-    # Marks take room under some frames.
+    # Marks under some frames make their sheets larger.
     whole = max(sheet.width for sheet in sheets), max(sheet.height for sheet in sheets)
     pages = [Image.new("RGB", whole, "white") for _ in sheets]
     for page, sheet in zip(pages, sheets, strict=True):

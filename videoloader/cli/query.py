@@ -1,4 +1,4 @@
-"""``videoloader query``: rows of an index store."""
+"""``videoloader query``: selects rows of an index store."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def query(
 
 
 def split_columns(columns: str) -> list[str]:
-    """The expressions that are listed: commas in brackets or in quotes are their own.
+    """Split a list of SQL expressions at commas outside brackets and quotes.
 
     Raises:
         ConfigurationError: there is none, or one is empty.
@@ -90,11 +90,11 @@ def _rows(
 
 
 def _values(store: IndexStore, name: str, column: Sequence[object]) -> Iterable[object]:
-    """The values of a column as people and JSON take them."""
+    """The values of a column for tables and JSON."""
     texts = [from_sql(each) if isinstance(each, bytes) else each for each in column]
     if name != "path":
         return texts
-    # Of no rows an aggregate still gives one, without a path.
+    # An aggregate over no rows still returns one row, without a path.
     paths = store.keys.paths_of(str(each) for each in texts if each is not None)
     return [None if each is None else next(paths) for each in texts]
 
@@ -104,7 +104,7 @@ def _print_table(names: list[str], rows: list[list[object]]) -> None:
     for name in names:
         is_long = name in ("path", "source", "archive", "error")
         is_text = COLUMNS.get(name, "TEXT" if is_long else "") == "TEXT"
-        # A path is of no use without its end, and numbers are read in one piece.
+        # Paths are useless without their end, and numbers must not be broken.
         table.add_column(
             plain(name),
             justify="left" if is_text else "right",

@@ -1,4 +1,4 @@
-"""What the arguments of commands stand for: files, folders, tables, lists, stores."""
+"""Resolves arguments of commands: files, folders, tables, lists and stores."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else
 
 
 def paths_of(sources: Iterable[str], root: Path | None = None) -> list[str]:
-    """The videos that arguments stand for, each once.
+    """The videos that arguments name, each once.
 
     Args:
         sources: the arguments.
-        root: folder that relative paths in tables and lists start from; their own unless given.
+        root: folder that relative paths in tables and lists start from; None for that of the table or list.
 
     Raises:
-        SourceError: one of them is not there, or they name no video.
+        SourceError: an argument does not exist, or they name no video.
     """
     with warnings.catch_warnings():
         for about_classes in (".*look like splits", ".*its folders are not read as classes"):
-            warnings.filterwarnings("ignore", about_classes, VideoLoaderWarning)  # only the paths are taken
+            warnings.filterwarnings("ignore", about_classes, VideoLoaderWarning)  # only the paths are used
         paths = list(dict.fromkeys(path for source in sources for path in _paths(source, root)))
     if not paths:
         raise SourceError("names no video", ", ".join(sources))
@@ -46,25 +46,25 @@ def paths_of(sources: Iterable[str], root: Path | None = None) -> list[str]:
 
 
 def dataset_of(source: str, root: Path | None = None) -> VideoDataset:
-    """The data set that an argument stands for, with the labels and parts of its rows.
+    """The data set that an argument names, with the labels and parts of its rows.
 
     Raises:
-        SourceError, ConfigurationError: it cannot be read, or makes no sense.
+        SourceError, ConfigurationError: it cannot be read, or is invalid.
     """
     return _data(source, root) or VideoDataset.from_paths(paths_of([source], root))
 
 
 def is_store(source: str) -> bool:
-    """Whether a file is a database of SQLite."""
+    """Whether a file is an SQLite database."""
     try:
         with open(source, "rb") as opened:
             return opened.read(16) == b"SQLite format 3\0"
     except (OSError, ValueError):
-        return False  # who opens it as a video says why
+        return False  # opening it as a video will raise the error
 
 
 def _data(source: str, root: Path | None) -> VideoDataset | None:
-    """The data set of a folder, a table or a store; None for all else."""
+    """The data set of a folder, a table or a store; None for anything else."""
     if os.path.isdir(source):
         return VideoDataset.from_folder(source)
     if source.lower().endswith(TABLE_ENDINGS):
@@ -83,7 +83,7 @@ def _paths(argument: str, root: Path | None) -> Iterable[str]:
 
 
 def _listed_paths(source: Path, root: Path | None) -> Iterator[str]:
-    """One path a line."""
+    """The paths in a list with one path per line."""
     try:
         lines = source.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError as error:

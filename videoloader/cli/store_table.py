@@ -1,4 +1,4 @@
-"""What an index store holds, by codec."""
+"""Summarises an index store by codec."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _COLUMNS = ("codec", "videos", "frames", "hours", "longest_gop", "variable_rate"
 
 
 def store_facts(store: IndexStore) -> dict[str, Any]:
-    """The figures of a store, as JSON holds them."""
+    """The figures of a store, for JSON."""
     groups = store.query(
         "SELECT codec, count(*), sum(frames), sum(duration_s) / 3600, max(longest_gop), sum(is_vfr) FROM videos "
         "WHERE error_type IS NULL GROUP BY codec ORDER BY count(*) DESC"
     )
-    # Beside a lone max, SQLite takes the other columns from its row: the size is that of one video.
+    # With a single max(), SQLite takes the other columns from the row of the maximum, so the size is that of one video.
     largest = store.query(
         "SELECT codec, width, height, max(width * height) FROM videos WHERE error_type IS NULL GROUP BY codec"
     )

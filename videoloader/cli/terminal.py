@@ -1,4 +1,4 @@
-"""How commands print, warn and end."""
+"""Printing, warnings and exit codes of commands."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ from rich.console import Console
 
 from videoloader.errors import VideoLoaderError, printable
 
-# What a command ends with, besides 0: something is wrong with the data; the command or a source cannot be used; Ctrl-C.
+# Exit codes besides 0: faulty data; a wrong command or unusable source; Ctrl-C.
 WRONG_DATA, CANNOT_RUN, INTERRUPTED = 1, 2, 130
 
-# Tables are for people: wide enough for a reason even where nobody looks.
+# Without a terminal, tables are wide enough to show reasons.
 out = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 160, emoji=False, highlight=False)
 err = Console(stderr=True, emoji=False, highlight=False)
 
 
 def print_json(value: object) -> None:
-    """A value as JSON on stdout; names of files that are not UTF-8 as Python's JSON writes and reads them."""
+    """Print a value as JSON on stdout; file names that are not UTF-8 are escaped as by Python's json module."""
     print(json.dumps(value, indent=1))
 
 
 def print_line(line: str) -> None:
-    """A line of plain text, never folded: for grep, and for paths to be copied."""
+    """Print a line of plain text, never wrapped, for grep and for copying paths."""
     out.print(plain(line), soft_wrap=True)
 
 
 def told_once(path: str, reason: str) -> str:
-    """A path and what is wrong there, where the reason may name the path already."""
+    """A path and a reason, without repeating the path if the reason names it."""
     return reason if reason.startswith(f"{path}: ") else f"{path}: {reason}"
 
 
 def plain(text: str) -> str:
-    """Names of files may hold what a terminal must not be sent, and what Rich takes for markup."""
+    """Replace unprintable characters in a text such as a file name, and escape what Rich would read as markup."""
     shown = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in printable(text))
     return shown.replace("[", "\\[")
 
 
 @contextmanager
 def errors_told(interrupted: str = "interrupted") -> Iterator[None]:
-    """Errors as one line on stderr and exit code 2; Ctrl-C as 130; warnings without a place in the code.
+    """Turn errors into one line on stderr and exit code 2, and Ctrl-C into 130; show warnings without a code location.
 
     Args:
-        interrupted: what is printed after Ctrl-C.
+        interrupted: text to print after Ctrl-C.
     """
     try:
         with warnings.catch_warnings():
@@ -57,7 +57,7 @@ def errors_told(interrupted: str = "interrupted") -> Iterator[None]:
     except VideoLoaderError as error:
         raise _told(str(error)) from None
     except BrokenPipeError:
-        raise  # nobody reads on: Typer ends quietly
+        raise  # the reader of the pipe is gone: Typer exits quietly
     except OSError as error:
         raise _told(f"{error.filename}: {error.strerror}" if error.filename else str(error)) from None
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""All that is known of one video, as JSON holds it."""
+"""Collects all facts about one video, for JSON."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MATRIX = {
 
 
 def video_facts(source: ByteSource, index: VideoIndex) -> dict[str, Any]:
-    """The facts of a video, with what clips of it cost."""
+    """The facts about a video, including the cost of clips."""
     stream = index.stream
     height, width = stream.display_size
     aspect = stream.sample_aspect_ratio
@@ -70,7 +70,7 @@ def video_facts(source: ByteSource, index: VideoIndex) -> dict[str, Any]:
 
 
 def _streams(source: ByteSource) -> list[dict[str, Any]]:
-    """All streams of the file, as libavformat lists them; none of a folder of images."""
+    """All streams of the file, as listed by libavformat; empty for a folder of images."""
     if isinstance(source, FolderSource):
         return []
     with open_demuxer(source.file if isinstance(source, StreamSource) else source) as container:
@@ -92,7 +92,7 @@ def _seconds(units: int | None, base: Fraction | None) -> float | None:
 
 
 def _color(stream: StreamInfo) -> dict[str, Any]:
-    """Colours by the codec's own header and, where it does not say, the container; None where neither does."""
+    """Colour properties from the codec's header, or else from the container; None where neither has them."""
     from videoloader.convert.spec import hdr_transfer
     from videoloader.indexing.bitstream.picture import picture_format
 
@@ -113,7 +113,7 @@ def _color(stream: StreamInfo) -> dict[str, Any]:
 
 
 def _gops(index: VideoIndex) -> dict[str, Any]:
-    """Packets from one keyframe to the next, and how many frames are shown before their keyframe."""
+    """Statistics of packets between keyframes, and the number of leading frames."""
     keys = np.flatnonzero(index.packet_key)
     lengths = np.diff(np.append(keys, len(index.packet_key)))
     # A leading frame needs the keyframe before its own.
@@ -129,7 +129,7 @@ def _gops(index: VideoIndex) -> dict[str, Any]:
 
 
 def _nvdec(index: VideoIndex) -> dict[str, Any]:
-    """Whether the GPU's NVDEC takes the video: None where there is none to ask."""
+    """Whether the GPU's NVDEC decodes the video; None without a GPU."""
     import torch
 
     from videoloader.decoding import why_not_nvdec

@@ -1,4 +1,4 @@
-"""The videos, or parts of videos, that an epoch goes through, and what is known about each."""
+"""Data sets: tables of videos, or parts of videos, with their labels and other columns."""
 
 from videoloader.dataset.clip_cost import ClipCost
 from videoloader.dataset.dataset import VideoDataset

@@ -1,4 +1,4 @@
-"""The sources that rows of a table may name: tables are passed on, and a cell can name any file or server."""
+"""Checks the sources that rows of a table name, since a table from elsewhere could name any file or server."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from videoloader.errors import ConfigurationError, SourceError, check_choice
 from videoloader.indexing.sources.opening import local_places
 
 Sources = Literal["any", "local", "inside root"]
-_TOLD = 3
+_MOST_NAMED = 3
 
 
 def check_sources(paths: Iterable[str], sources: Sources, root: str, where: Callable[[int], str]) -> None:
-    """Raise ConfigurationError where rows name a source that is not allowed; the message tells the first of them.
+    """Raise ConfigurationError if a row names a source that is not allowed; the message names the first such row.
 
-    Links are followed to where they lead. For a member of an archive, the archive counts; for a folder of images, all
-    that is linked from it, and its list of times. The check sees things as they are now.
+    Links are followed. For a member of an archive, the archive is checked; for a folder of images, everything linked
+    from it and its list of times. The check holds only for the file system as it is now.
 
     Args:
         paths: paths of the rows.
         sources: ``"any"``, ``"local"``, or ``"inside root"``.
         root: folder that must hold all sources with ``"inside root"``.
-        where: tells the place of a row in its table.
+        where: gives the place of a row in its table, for messages.
     """
     check_choice("sources", sources, ("any", "local", "inside root"))
     if sources == "any":
@@ -35,10 +35,10 @@ def check_sources(paths: Iterable[str], sources: Sources, root: str, where: Call
     for row, path in enumerate(paths, 1):
         if reason := _refusal(path, allowed, places):
             count += 1
-            if count <= _TOLD:
+            if count <= _MOST_NAMED:
                 refused.append(f"{where(row - 1)}: {path!r:.200} {reason}")
     if count:
-        more = f" and {count - _TOLD} more" if count > _TOLD else ""
+        more = f" and {count - _MOST_NAMED} more" if count > _MOST_NAMED else ""
         wanted = "lies on this machine" if allowed is None else f"lies in {allowed}"
         raise ConfigurationError(
             f"sources={sources!r} allows only what {wanted}, but {count} of {row} rows name something else: "
@@ -47,13 +47,13 @@ def check_sources(paths: Iterable[str], sources: Sources, root: str, where: Call
 
 
 def _refusal(path: str, root: str | None, places: _RealPlaces) -> str:
-    """The reason why a row may not name this; empty where it may."""
+    """The reason why a row may not name this path; empty where it may."""
     try:
         found = local_places(path)
         if found is None:
             return "is opened by fsspec"
         outside = [place for each in found if root is not None and not _is_in(place := places.find(each), root)]
-    except (SourceError, ValueError, OSError) as error:  # a zero byte, a folder that nobody may read
+    except (SourceError, ValueError, OSError) as error:  # for example a zero byte, or a folder that may not be read
         return f"cannot be looked at ({error})"
     return f"leads to {outside[0]!r}" if outside else ""
 
@@ -63,7 +63,7 @@ def _is_in(place: str, root: str) -> bool:
 
 
 class _RealPlaces:
-    """The real places of paths, without asking anew for folders that many videos lie in."""
+    """Resolves paths, and caches the folders that many videos share."""
 
     def __init__(self) -> None:
         self._folders: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The archives that names stand for: paths and URLs, patterns, and ranges of numbers in braces."""
+"""Expands names of archives: paths and URLs, patterns, and ranges of numbers in braces."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from videoloader.indexing.sources.opening import is_remote
 
 _BRACES = re.compile(r"\{(?:(\d{1,9})\.\.(\d{1,9})|([^{},]*(?:,[^{},]*)+))\}")
 _MOST_NAMES = 1 << 20
-# A question mark begins the query of a URL, and brackets stand in addresses.
+# In URLs a question mark begins the query, and brackets occur in addresses.
 _LOCAL_PATTERN, _REMOTE_PATTERN = re.compile(r"[*?\[]"), re.compile(r"\*")
 
 
 def names_of_archives(archives: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Paths and URLs in their order; of a pattern in natural order.
+    """The paths and URLs in the given order; matches of a pattern in natural order.
 
     Raises:
-        ConfigurationError: nothing fits a pattern, or the names have no order.
+        ConfigurationError: nothing matches a pattern, or the names come in no fixed order.
         SourceError: a bucket cannot be listed.
     """
     if isinstance(archives, set | frozenset):
         raise ConfigurationError(f"archives must be a list of paths, got {archives!r}: a set has no order")
     given = [archives] if isinstance(archives, str | os.PathLike) else list(archives)
-    return [found for each in given for name in _with_braces(os.fspath(each)) for found in _fitting(name)]
+    return [found for each in given for name in _with_braces(os.fspath(each)) for found in _matching(name)]
 
 
 def _with_braces(name: str) -> list[str]:
-    """The names that braces stand for, as in shells: ``{000..099}`` and ``{a,b}``."""
+    """Expand braces as shells do: ``{000..099}`` and ``{a,b}``."""
     if os.path.exists(name):
         return [name]
     names = [name]
@@ -50,14 +50,14 @@ def _with_braces(name: str) -> list[str]:
     return names
 
 
-def _fitting(name: str) -> list[str]:
-    """The files that a pattern fits, or the name itself where it is none."""
+def _matching(name: str) -> list[str]:
+    """The files that match a pattern, or the name itself if it is not a pattern."""
     if not is_remote(name):
         if os.path.exists(name) or not _LOCAL_PATTERN.search(name):
             return [name]
         found = natural_order(glob.glob(name, recursive=True))
     else:
-        # Web servers do not list their files.
+        # Web servers cannot list their files.
         if name.lower().startswith(("http://", "https://")) or not _REMOTE_PATTERN.search(name):
             return [name]
         with needs("reading URLs needs fsspec: pip install 'videoloader[remote]'", name):
@@ -65,7 +65,7 @@ def _fitting(name: str) -> list[str]:
         try:
             filesystem, path = url_to_fs(name)
             found = natural_order(filesystem.unstrip_protocol(each) for each in filesystem.glob(path))
-        except Exception as error:  # each file system has errors of its own
+        except Exception as error:  # each file system raises errors of its own
             raise SourceError(f"cannot be listed ({type(error).__name__}: {error})", name) from error
     if not found:
         raise ConfigurationError("no archive fits the pattern", name)

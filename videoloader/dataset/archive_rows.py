@@ -1,4 +1,4 @@
-"""The videos of one archive, and what is known about each: small files beside it, features, labels of its record."""
+"""Reads the rows of one archive: its videos, with small files of the same key, features, or labels of the record."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from videoloader.indexing.sources.tar import read_tar
 from videoloader.indexing.sources.tfrecord import read_tfrecord
 from videoloader.indexing.sources.zip_member import read_zip
 
-# Longer files beside a video are no columns: they are read where they are needed.
+# Larger files with a video's key do not become columns.
 _LARGEST_COLUMN = 64 << 10
 _JSON, _TEXT = ("json", "jsn"), ("cls", "txt", "text", "transcript")
 
 
 @dataclass
 class ArchiveRow:
-    """A video in an archive: ``"archive::member"``, and what the archive tells about it.
+    """A video in an archive, and what the archive says about it.
 
     Attributes:
-        path: path of the video.
-        columns: all that is known about it.
-        label: label as text; "" where there is none.
-        features: the columns whose bytes may be text.
+        path: path of the video, ``"archive::member"``.
+        columns: everything else that the archive says about it.
+        label: label as text; "" if it has none.
+        features: names of the columns whose bytes may be text.
     """
 
     path: str
@@ -43,14 +43,14 @@ class ArchiveRow:
 def rows_of_members(
     name: str, kind: ArchiveKind, archive: ByteSource, endings: tuple[str, ...], without_end: list[str]
 ) -> list[ArchiveRow]:
-    """The members that end so, in their order, with the small files of the same key as columns.
+    """The members with one of the endings, in archive order, with small files of the same key as columns.
 
     The key of a file is its path up to the first dot of its name; the rest of the name says what it holds: JSON
-    (parsed), text (``cls``, ``txt``, ``text``, ``transcript``), else bytes. The name of an archive that may be cut off
-    between two members is added to ``without_end``.
+    (parsed), text (``cls``, ``txt``, ``text``, ``transcript``), or else bytes. If the archive may be truncated between
+    two members, its name is added to ``without_end``.
 
     Raises:
-        ConfigurationError: a file is not the JSON or the text that its name says.
+        ConfigurationError: a file is not the JSON or text that its name promises.
     """
     contents = _members(name, kind, archive, lambda member, size: _is_beside(member, size, endings), without_end)
     videos = {member: _split_name(member)[0] for member in contents if member.lower().endswith(endings)}
@@ -71,10 +71,10 @@ def rows_of_examples(name: str, file: ByteSource, video: str | None) -> list[Arc
     Args:
         name: name of the file.
         file: its records.
-        video: feature that is the video; None where each record itself is one.
+        video: feature that holds the video; None where each record itself is a video.
 
     Raises:
-        ConfigurationError: the records have features, and none is named.
+        ConfigurationError: the records have features, and ``video`` names none.
         SourceError: a record has no such feature.
     """
     rows = []
@@ -96,8 +96,8 @@ def rows_of_examples(name: str, file: ByteSource, video: str | None) -> list[Arc
 def rows_of_records(name: str, file: ByteSource) -> list[ArchiveRow]:
     """The records of a RecordIO file, with the id and the label of their headers.
 
-    One label that is a whole number in all records is the row's label, else the column ``label``; several are the
-    column ``labels``.
+    A single label becomes the row's label if it is a whole number in all records, else the column ``label``; several
+    labels become the column ``labels``.
     """
     records = read_recordio(file)
     headers = [header for _, header in records if header is not None]
@@ -121,15 +121,15 @@ def _members(
     wanted: Callable[[str, int], bool],
     without_end: list[str],
 ) -> Mapping[str, bytes | None]:
-    """The names of all members in their order, and the bytes of those that are wanted."""
+    """The names of all members in archive order, with the bytes of those that are wanted."""
     if kind == "zip":
         return read_zip(archive, wanted)
-    if kind == "LMDB":  # of which each may be open by one name only
+    if kind == "LMDB":  # an LMDB can be open under one name only
         return read_lmdb(local_path(name), wanted)
     directory, contents = read_tar(archive, lambda member: wanted(member.name, member.size))
     if not directory.has_end:
         without_end.append(name)
-    # A file that stands twice in an archive is the later one.
+    # If an archive holds a file twice, the later one counts.
     return {
         member.name: contents.get(member.offset) if wanted(member.name, member.size) else None
         for member in directory.members()

@@ -1,4 +1,4 @@
-"""Rows of a data set that lies in archives: tar, zip, LMDB, TFRecord, RecordIO."""
+"""Reads the rows of data sets in archives: tar, zip, LMDB, TFRecord, RecordIO."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def archive_entries(
     label: str | None,
     class_names: Sequence[str] | None,
 ) -> tuple[list[VideoEntry], Sequence[str]]:
-    """Entries for the videos of all archives in their order, and the class names; see ``VideoDataset.from_archives``.
+    """Entries for the videos of all archives in order, and the class names; see ``VideoDataset.from_archives``.
 
     Raises:
         SourceError, IndexingError, UnsupportedError: an archive cannot be read, or is damaged.
-        ConfigurationError: there is no video, one has no label where others do, an argument does not fit the archives,
-            or a file is not the JSON or the text that its name says.
+        ConfigurationError: there is no video, some videos have a label and others do not, an argument does not fit the
+            archives, or a file is not the JSON or text that its name promises.
     """
     names, without_end = names_of_archives(archives), list[str]()
     with ThreadPoolExecutor(_ARCHIVES_AT_ONCE, "videoloader-archives") as pool:
@@ -75,13 +75,13 @@ def _rows_of(name: str, video: str | Collection[str] | None, without_end: list[s
 
 
 def _read_as_text(rows: Sequence[ArchiveRow]) -> None:
-    """Columns of features that are UTF-8 in all rows become text."""
+    """Turn columns of features into text if they are UTF-8 in all rows."""
     names = dict.fromkeys(chain(*(row.features for row in rows)))
     for name in names:
         having = [row for row in rows if name in row.features]
         try:
             texts = [_decoded(row.columns.get(name)) for row in having]
-        except (TypeError, UnicodeDecodeError):  # numbers, or bytes that are no text
+        except (TypeError, UnicodeDecodeError):  # numbers, or bytes that are not text
             continue
         for row, text in zip(having, texts, strict=True):
             row.columns[name] = text
@@ -92,7 +92,7 @@ def _decoded(value: Any) -> Any:
 
 
 def _label_of(row: ArchiveRow, label: str | None) -> str:
-    """The label as text, "" where there is none."""
+    """The label as text; "" if there is none."""
     if label is None:
         return row.label
     value, (column, dot, field) = row.columns.get(label), label.rpartition(".")

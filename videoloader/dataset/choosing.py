@@ -1,4 +1,4 @@
-"""Some rows of a data set: by numbers, by a mask, or a share of its videos."""
+"""Chooses rows of a data set by number, by mask, or by a share of its videos."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from videoloader.sampling.integers import positions_in, shortened
 
 
 def chosen_rows(index: object, count: int) -> tuple[Integers, bool]:
-    """The rows of ``count`` that ``data[index]`` means, and whether it is one row; see ``positions_in``.
+    """The rows that ``data[index]`` means, and whether it is a single row; see ``positions_in``.
 
     Raises:
         IndexError: there is no such row, or a mask has another length.
-        TypeError: it is no number, slice, list of numbers or mask.
+        TypeError: ``index`` is not a number, slice, list of numbers or mask.
     """
     found = positions_in(index, count, "row", "the data set")
     if found is None:
@@ -27,7 +27,7 @@ def chosen_rows(index: object, count: int) -> tuple[Integers, bool]:
 
 
 def split_rows(table: EntryTable, share: float, seed: int, stratified: bool) -> tuple[Integers, Integers]:
-    """Row numbers of two parts, rising; ``VideoDataset.split`` explains arguments and errors."""
+    """The row numbers of two parts, in rising order; ``VideoDataset.split`` explains arguments and errors."""
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
         raise ConfigurationError(f"share must be a number between 0 and 1, got {share!r}: 0.8 is four fifths")
     check_uint64(seed=seed)
@@ -39,7 +39,7 @@ def split_rows(table: EntryTable, share: float, seed: int, stratified: bool) -> 
     if stratified:
         _, first_row = np.unique(video_of_row, return_index=True)
         order = order[np.argsort(table.label[first_row][order], kind="stable")]
-    # Videos of a class stand together, and each stretch of the order gives its share, to one video.
+    # The videos of a class are adjacent, and every stretch of the order contributes its share, to within one video.
     taken = np.diff(np.floor(np.arange(count + 1) * share + 0.5)) > 0
     if count == 1:
         raise ConfigurationError("all rows are of one video, which cannot be in both parts", table.path[0])

@@ -1,4 +1,4 @@
-"""The cost of decoding the clips of a data set, estimated from some of its videos."""
+"""Estimates the cost of decoding a data set's clips from some of its videos."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ from videoloader.sampling import FrameMode, clip_frames, clip_rng
 from videoloader.sampling.mode import count_clips
 from videoloader.sampling.sampled_video import VideoPart
 
-# GOP length advised for re-encoding: few frames are decoded for nothing, and files stay small.
+# The GOP length advised for re-encoding: few frames are decoded in vain, and files stay small.
 ADVISED_GOP = 12
 _CLIPS_OF_A_VIDEO = 4
 
 
 @dataclass(frozen=True)
 class ClipCost:
-    """The packets decoded for each different frame that a mode's clips want.
+    """The number of packets decoded for each distinct frame of a mode's clips.
 
-    These are upper bounds: reading the packets may show more that can be left out (``docs/architecture/decoding.md``).
+    The figures are upper bounds: reading the packets may show that more of them can be skipped
+    (``docs/architecture/decoding.md``).
 
     Attributes:
         mode: frame mode. The mode that chooses the clips.
         videos, clips: int. The numbers of videos and clips that the figures come from.
         made_up_share: float. The fraction of the clips' frames that padding makes up.
-        decoded_per_frame: float. The packets for each frame of the videos as they are.
-        decoded_per_frame_re_encoded: float. The packets for each frame if the videos were encoded again with closed
-            GOPs of ``ADVISED_GOP`` frames and the same disposable frames.
+        decoded_per_frame: float. The packets per frame with the videos as they are.
+        decoded_per_frame_re_encoded: float. The packets per frame if the videos were re-encoded with closed GOPs of
+            ``ADVISED_GOP`` frames and the same disposable frames.
     """
 
     mode: FrameMode
@@ -48,13 +49,13 @@ class ClipCost:
 
 
 def estimate_cost(table: EntryTable, mode: FrameMode, store: IndexStore, videos: int) -> ClipCost | None:
-    """The cost of a data set's clips, from some clips of ``videos`` random rows, always the same ones.
+    """Estimate the cost from some clips of ``videos`` rows, chosen at random but always the same.
 
     Returns:
-        None where these rows give no clip.
+        The cost; None where these rows have no clips.
 
     Raises:
-        ConfigurationError: the mode wants a column that is not there.
+        ConfigurationError: the mode needs a column that does not exist.
         NotIndexedError: a video is not in the store.
     """
     shown = made_up = wanted = decoded = decoded_re_encoded = 0.0
@@ -78,7 +79,7 @@ def estimate_cost(table: EntryTable, mode: FrameMode, store: IndexStore, videos:
             with note("for {}", entry.path, source=entry.path, row=row):
                 frames, mask = clip_frames(mode, video, clip, clip_rng(0, row, clip))
             frames = frames[frames != CONSTANT_FRAME]
-            # Each clip stands for all of its video that were not chosen.
+            # The chosen clips also stand for the clips of their video that were not chosen.
             plan, weight = plan_frames(index, frames), count / len(chosen)
             shown += weight * len(mask)
             made_up += weight * np.count_nonzero(~mask)
@@ -91,10 +92,10 @@ def estimate_cost(table: EntryTable, mode: FrameMode, store: IndexStore, videos:
 
 
 def with_gops_of(index: VideoIndex, frames: int) -> VideoIndex:
-    """The index of a video as if encoded again with closed GOPs of so many frames, in the order it was coded in.
+    """The index that a video would have if it were re-encoded with closed GOPs of ``frames`` frames.
 
-    A GOP begins with its first frame in display order; the packets of the others keep their order and stay disposable
-    where they were. Packets that show no frame are gone, frames shown twice are two packets.
+    Each GOP begins with its first frame in display order; its other packets keep their coding order and stay disposable
+    where they were. Packets that show no frame are dropped, and frames shown twice become two packets.
     """
     count = len(index)
     number = np.arange(count)

@@ -1,4 +1,4 @@
-"""Columns of a table in little memory: numbers as arrays, text in one piece, anything else as it is."""
+"""Columns of a table in little memory: numbers as arrays, text as one buffer, anything else as objects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHOWN = 6
 
 
 class _Absent:
-    """The value of a column in rows that lack the column."""
+    """The type of ``ABSENT``, the value of a column in rows that lack it."""
 
     def __reduce__(self) -> str:
         return "ABSENT"
@@ -32,10 +32,10 @@ ABSENT = _Absent()
 
 @tells_of_attributes("data.paths")
 class PackedStrings(Unchanging[str]):
-    """Strings one after the other in one piece of UTF-8: each takes 8 bytes beside its text, where ``str`` takes 57.
+    """Strings in one buffer of UTF-8: each takes 8 bytes besides its text, where a ``str`` takes 57.
 
     Args:
-        texts: strings, also file names that are not UTF-8 (as ``os.fsdecode`` gives them).
+        texts: strings, including file names that are not UTF-8 (as ``os.fsdecode`` returns them).
     """
 
     __slots__ = ("_bounds", "_text")
@@ -53,7 +53,7 @@ class PackedStrings(Unchanging[str]):
 
     @classmethod
     def of_utf8(cls, text: bytes | memoryview, bounds: Rows) -> PackedStrings:
-        """The strings that lie in this text, from each of the bounds to the next, without gaps."""
+        """The strings of a UTF-8 buffer, each from one bound to the next, without gaps."""
         strings = cls.__new__(cls)
         strings._text, strings._bounds = text, bounds - bounds[0] if bounds[0] else bounds
         return strings
@@ -63,12 +63,12 @@ class PackedStrings(Unchanging[str]):
         return self._text, self._bounds
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The text may be a file's that is mapped into memory.
+        # The text may be a file mapped into memory.
         return self.of_utf8, (bytes(self._text), self._bounds)
 
     @property
     def sizes(self) -> Rows:
-        """int64[N]: bytes of each in UTF-8."""
+        """int64[N]: the length of each string in UTF-8 bytes."""
         return np.diff(self._bounds)
 
     def __len__(self) -> int:
@@ -99,7 +99,7 @@ class PackedStrings(Unchanging[str]):
             yield from self[start : start + _PACKED_AT_ONCE]
 
     def common_start(self) -> bytes:
-        """The common start of all strings, in UTF-8; it may end within a character."""
+        """The common prefix of all strings, in UTF-8; it may end within a character."""
         text = np.frombuffer(self._text, np.uint8)
         start = text[: min(self._bounds[1], self.sizes.min())]
         for first in range(0, len(self), _PACKED_AT_ONCE):
@@ -109,11 +109,11 @@ class PackedStrings(Unchanging[str]):
         return start.tobytes()
 
     def ended_with_zeros(self, rows: Rows, skipped: int) -> bytes:
-        """The strings of these rows in UTF-8, each without its first bytes and with a zero byte behind it.
+        """The strings of some rows in UTF-8, each without its first bytes and followed by a zero byte.
 
         Args:
-            rows: rising numbers, at least one.
-            skipped: number of bytes to skip, which all strings have.
+            rows: row numbers in rising order, at least one.
+            skipped: number of bytes to skip; no string is shorter.
         """
         if rows[-1] - rows[0] + 1 != len(rows):
             return self.take(rows).ended_with_zeros(np.arange(len(rows)), skipped)
@@ -128,13 +128,13 @@ class PackedStrings(Unchanging[str]):
         return ended.tobytes()
 
     def take(self, rows: Rows) -> PackedStrings:
-        """The strings of these rows, in their order."""
+        """The strings of these rows, in the order of ``rows``."""
         text, begin, end = self._text, self._bounds[rows].tolist(), self._bounds[rows + 1].tolist()
         taken = b"".join([text[a:b] for a, b in zip(begin, end, strict=True)])
         return self.of_utf8(taken, np.append(0, np.cumsum(self.sizes[rows])))
 
     def end_with(self, endings: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """bool[N]: the strings that end with one of some endings of ASCII, written in small letters or capitals."""
+        """bool[N]: whether each string ends with one of the ASCII endings, ignoring case."""
         text, stops = np.frombuffer(bytes(self._text).lower(), np.uint8), self._bounds[1:]
         ends = np.zeros(len(self), np.bool_)
         for ending in endings:
@@ -145,7 +145,7 @@ class PackedStrings(Unchanging[str]):
         return ends
 
     def hold(self, character: str) -> npt.NDArray[np.bool_]:
-        """bool[N]: the strings that hold a character of ASCII."""
+        """bool[N]: whether each string contains an ASCII character."""
         places = np.flatnonzero(np.frombuffer(self._text, np.uint8) == ord(character))
         held = np.zeros(len(self), np.bool_)
         held[np.searchsorted(self._bounds, places, "right") - 1] = True
@@ -153,13 +153,13 @@ class PackedStrings(Unchanging[str]):
 
     @classmethod
     def join(cls, parts: Sequence[PackedStrings]) -> PackedStrings:
-        """The strings of all parts, one after the other."""
+        """The concatenation of all parts."""
         sizes = np.concatenate([part.sizes for part in parts])
         return cls.of_utf8(b"".join(part._text for part in parts), np.append(0, np.cumsum(sizes)))
 
 
 class JsonColumn(Sequence[Any]):
-    """Values that are read when they are asked for: of JSON, or of Base64 behind ``=``; empty text is ``ABSENT``."""
+    """Values parsed when they are accessed: JSON, or Base64 after ``=``; empty text is ``ABSENT``."""
 
     def __init__(self, texts: PackedStrings) -> None:
         self.texts = texts
@@ -189,7 +189,7 @@ Column = PackedStrings | JsonColumn | npt.NDArray[Any] | list[Any]
 
 
 def pack(values: Sequence[Any]) -> Column:
-    """A column of these values, each of which comes back as it was."""
+    """A column of these values, from which each is read back unchanged."""
     kinds = set(map(type, values))
     if kinds == {str}:
         return PackedStrings(values)
@@ -201,15 +201,15 @@ def pack(values: Sequence[Any]) -> Column:
 
 
 def plain(column: Column) -> Sequence[Any]:
-    """The values as Python's own types."""
+    """The values as Python types."""
     values: Sequence[Any] = column.tolist() if isinstance(column, np.ndarray) else column
     return values
 
 
 def take(column: Column, rows: Rows) -> Column:
-    """A column of these rows, in their order."""
+    """The values of these rows, in the order of ``rows``."""
     if isinstance(column, np.ndarray):
-        # One value for all rows, kept once.
+        # One value for all rows, stored once.
         return np.broadcast_to(column[:1], len(rows)) if column.strides == (0,) else column[rows]
     if isinstance(column, JsonColumn):
         return JsonColumn(column.texts.take(rows))
@@ -217,12 +217,12 @@ def take(column: Column, rows: Rows) -> Column:
 
 
 def constant(value: int | float, rows: int) -> npt.NDArray[Any]:
-    """A column of one number, kept once however many rows there are."""
+    """A column of one number, stored once however many rows there are."""
     return np.broadcast_to(np.asarray(value), rows)
 
 
 def join(parts: Sequence[Column]) -> Column:
-    """The rows of all parts, one after the other."""
+    """The concatenation of all parts."""
     if len(parts) == 1:
         return parts[0]
     strings = [part for part in parts if isinstance(part, PackedStrings)]

@@ -1,4 +1,4 @@
-"""The videos, or parts of videos, that an epoch goes through, and what is known about each."""
+"""``VideoDataset``: a table of videos or parts of videos."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ if TYPE_CHECKING:
 @tells_of_attributes("data")
 @dataclass(frozen=True, repr=False)
 class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
-    """A table of videos: an immutable sequence of ``VideoEntry``, kept by columns.
+    """A table of videos: an immutable sequence of ``VideoEntry``, stored by columns.
 
-    Rows are made when asked for, so a million of them take little more memory than their paths, and changes to the
-    columns of a row do not change the data set. ``data[3]`` is a row; ``data[10:20]``, ``data[[0, 3]]`` and a mask,
-    ``data[data.labels == 2]``, are data sets of these rows. ``a + b`` has the rows of both: labels go by class name,
-    and names of ``b`` that ``a`` lacks come after its own; where neither has names, numbers stay as they are.
+    Rows are made when they are accessed, so a million of them take little more memory than their paths, and changes to
+    the columns of a row do not change the data set. ``data[3]`` is a row; ``data[10:20]``, ``data[[0, 3]]`` and the
+    mask ``data[data.labels == 2]`` are data sets of these rows. ``a + b`` has the rows of both: labels are matched by
+    class name, and names of ``b`` that ``a`` lacks follow its own; where neither has names, numbers are kept.
 
     Args:
         entries: sequence of ``VideoEntry``. The rows, at least one.
         class_names: sequence of str, default none. The name of each label; empty where labels are plain numbers or
             missing.
-        left_out: sequence of (str, str), default none. The path of each row or file that was left out because it could
-            not be used, and the reason.
+        left_out: sequence of (str, str), default none. (path, reason) for each row or file that was left out because it
+            could not be used.
 
     Raises:
         ConfigurationError: there are no entries, or a label has no class name.
@@ -83,7 +83,7 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
 
     @property
     def table(self) -> EntryTable:
-        """The rows by columns."""
+        """The rows as columns."""
         assert isinstance(self.entries, EntryTable)
         return self.entries
 
@@ -94,10 +94,10 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
 
     @property
     def labels(self) -> npt.NDArray[np.int64]:
-        """int64[N]: the label of each row, -1 where it has none, as in batches. It cannot be written to.
+        """int64[N], read-only: the label of each row, -1 where it has none, as in batches.
 
         Examples:
-            ``VideoDataset([replace(entry, label=0) for entry in data])`` has other labels, by ``dataclasses.replace``.
+            ``VideoDataset([replace(entry, label=0) for entry in data])`` has other labels (``dataclasses.replace``).
         """
         labels = np.where(self.table.label == NONE, -1, self.table.label)
         labels.flags.writeable = False
@@ -128,9 +128,9 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
         rows, is_one = chosen_rows(index, len(self))
         return self.entries[int(rows[0])] if is_one else self._take(rows)
 
-    if not TYPE_CHECKING:  # type checkers tell of it by themselves
+    if not TYPE_CHECKING:  # type checkers report this themselves
 
-        def __getitems__(self, rows: object) -> NoReturn:  # as a DataLoader of PyTorch does
+        def __getitems__(self, rows: object) -> NoReturn:  # called by PyTorch's DataLoader
             raise ArgumentError(
                 "a VideoDataset has rows and no frames: write VideoLoader(data, mode, batch_size=…) in place of the "
                 "DataLoader, or give it a videoloader.interop.torch.ClipDataset(data, mode)"
@@ -158,22 +158,23 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
         codec: str | Collection[str] | None = None,
         fps: float | tuple[float, float] | None = None,
     ) -> VideoDataset:
-        """The rows whose videos fulfil all conditions.
+        """The rows whose videos meet all conditions.
 
         Rows that cannot be read, or are shorter than ``min_frames``, go to ``left_out``, and a warning counts them.
 
         Args:
-            condition: str, default none. A condition in SQL over the facts that ``IndexStore.query`` lists.
+            condition: str, default none. An SQL condition over the columns that ``IndexStore.query`` lists.
             store: ``IndexStore`` or its path, default None. The videos' indexes (``build_index``). Without it the
-                videos are indexed now, and the indexes are thrown away.
-            min_frames: int, default None, any. The least number of frames in the row's part of its video.
-            min_height: int, default None, any. The least height of the displayed picture (after rotation), pixels.
+                videos are indexed now, and the indexes are discarded.
+            min_frames: int, default None, any. The minimum number of frames in the row's part of its video.
+            min_height: int, default None, any. The minimum height of the displayed picture (after rotation), in pixels.
             codec: str or several, default None, any. The codec, or several allowed ones.
-            fps: float or (float, float), default None, any. The average rate, met to 1 in 2000 (29.97 is not 30), or
-                the lowest and the highest.
+            fps: float or (float, float), default None, any. The average frame rate, matched to within 1 in 2000 (29.97
+                is not 30), or the lowest and the highest rate.
 
         Raises:
-            ConfigurationError: the condition is not SQL, or no row is left; then the message says what the videos have.
+            ConfigurationError: the condition is not SQL, or no row is left; in that case the message says what the
+                videos have.
             NotIndexedError: a video is not in the store.
             SourceError, IndexingError: the store cannot be read.
 
@@ -185,11 +186,11 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
         return self._take(rows, left_out)
 
     def with_times(self, times: Times) -> VideoDataset:
-        """The same rows with another zero of seconds: for their ends, modes' times, and the times of clips and batches.
+        """The same rows with another zero point of seconds, for their ends, for modes, and for clips and batches.
 
         Args:
-            times: str. ``"start"`` is the file's start as in players, which all readers take for zero; ``"pts"`` is the
-                zero of the container's own timestamps, as ffprobe tells them.
+            times: str. ``"start"`` is the file's start as in players, which all readers assume; ``"pts"`` is the zero
+                of the container's own timestamps, as ffprobe prints them.
 
         Raises:
             ConfigurationError: ``times`` is neither.
@@ -203,11 +204,11 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
         """The rows for which ``keep`` is true.
 
         Args:
-            keep: function of a row. Columns of CSV are text: ``entry.columns["night"] == "1"``.
+            keep: function of a row. CSV columns are text: ``entry.columns["night"] == "1"``.
 
         Raises:
-            ConfigurationError: no row is left, or ``keep`` gives a text that says no (``"0"``), which Python takes for
-                True.
+            ConfigurationError: no row is left, or ``keep`` returns a text that says no (``"0"``), which Python takes
+                for True.
 
         Examples:
             ``data.filter(lambda entry: entry.columns["split"] == "val")``
@@ -219,17 +220,17 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
         return self._take(np.flatnonzero(kept))
 
     def split(self, share: float, *, seed: int = 0, stratified: bool = False) -> tuple[VideoDataset, VideoDataset]:
-        """Two data sets, with a share of the videos and with all others, chosen at random and the same every time.
+        """Split the videos at random, the same way every time, into a given share and the rest.
 
-        All rows of a video come into the same part, so that no frame is in both. Rows keep their order, columns and
-        class names.
+        All rows of a video go into the same part, so that no frame is in both. Rows keep their order, columns and class
+        names.
 
         Args:
-            share: float. The fraction of the videos, between 0 and 1, that the first part gets, to the nearest video.
-                Each part gets at least one.
+            share: float. The fraction of the videos, between 0 and 1, in the first part, to the nearest video. Each
+                part gets at least one.
             seed: int, default 0. The seed of the choice.
-            stratified: bool, default False. Whether each class is split in this share, to one video. A video has the
-                class of its first row; videos without a label are split as a class of their own.
+            stratified: bool, default False. Whether each class is split by this share, to within one video. The class
+                of a video is that of its first row; videos without a label form a class of their own.
 
         Raises:
             ConfigurationError: the share is not between 0 and 1, or there is only one video.
@@ -243,13 +244,14 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
         return self._take(first), self._take(second)
 
     def balanced(self, *, rows_per_class: int | None = None, seed: int = 0) -> VideoDataset:
-        """Repeat rows until each class has equally many; an epoch then sees every class equally often.
+        """Repeat rows until all classes have equally many, so that an epoch sees every class equally often.
 
-        Rows of a class are repeated equally often, and a random choice of them once more, the same in every epoch.
+        The rows of a class are repeated equally often, and a random choice of them once more. The result is the same in
+        every epoch.
 
         Args:
-            rows_per_class: int, default as many as the largest class has, so that no row is lost. The number of rows of
-                each class.
+            rows_per_class: int, default as many as the largest class has, so that no row is lost. The number of rows
+                for each class.
             seed: int, default 0. The seed of the choice.
 
         Raises:
@@ -258,15 +260,15 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
         return self._take(balance(self.table, rows_per_class, seed))
 
     def weighted(self, weights: str | Sequence[float], *, rows: int | None = None, seed: int = 0) -> VideoDataset:
-        """Rows repeated in proportion to weights: a row of twice the weight comes twice as often in an epoch.
+        """Repeat rows in proportion to weights: a row with twice the weight comes twice as often in an epoch.
 
-        A row comes ``rows · weight / sum of weights`` times, rounded up or down at random: its expected number is
-        exactly that, and the total is ``rows`` (systematic sampling; Madow, "On the theory of systematic sampling, II",
-        1949). It is the same in every epoch.
+        A row comes ``rows · weight / sum of weights`` times, rounded up or down at random so that the expected number
+        is exact and the total is ``rows`` (systematic sampling; Madow, "On the theory of systematic sampling, II",
+        1949). The result is the same in every epoch.
 
         Args:
-            weights: str or sequence of float. The weight of each row, or the name of the column that holds them; at
-                least 0, in any scale.
+            weights: str or sequence of float. The weight of each row, or the name of the column that holds it; at least
+                0, on any scale.
             rows: int, default as many as now. The number of rows of the new data set.
             seed: int, default 0. The seed of the rounding.
 
@@ -285,19 +287,19 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
     ) -> VideoDataset:
         """Join data sets (as ``+`` does) in a given ratio of their numbers of rows.
 
-        Rows of a data set are repeated equally often, and a random choice of them once more. The rows of each stand
-        together: shuffle, or a batch comes from one of them.
+        The rows of a data set are repeated equally often, and a random choice of them once more. The rows of each data
+        set stay together, so shuffle, or most batches come from one of them.
 
         Args:
             datasets: list of ``VideoDataset``, or dict. A list may hold equal data sets; a dict maps different data
                 sets to their ratios.
-            ratios: sequence of float, default None. The share of each data set of the list, positive, in any scale.
-            rows: int, default the fewest with which no row of any data set is lost. The number of rows of the whole.
+            ratios: sequence of float, default None. The share of each data set of the list, positive, on any scale.
+            rows: int, default the fewest with which no row of any data set is lost. The number of rows of the result.
             seed: int, default 0. The seed of the choice.
 
         Raises:
-            ConfigurationError: there is not one ratio for each data set, one is not positive, or labels cannot be
-                brought together.
+            ConfigurationError: the number of ratios is not that of the data sets, a ratio is not positive, or labels
+                cannot be matched.
 
         Examples:
             >>> len(VideoDataset.mix([data, data[:1]], ratios=[0.5, 0.5]))
@@ -310,14 +312,14 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
     def describe(
         self, mode: FrameMode | FrameNumbers | None = None, *, store: Store | None = None, videos: int = 64
     ) -> DatasetSummary:
-        """Figures, of which ``print`` makes a table: videos, hours, codecs, sizes, rates, GOPs, cost of clips.
+        """Summarise videos, hours, codecs, sizes, rates, GOPs and the cost of clips; ``print`` shows a table.
 
         Args:
-            mode: frame mode or frame numbers, default None. The mode of the clips whose decode cost and made-up frames
-                are told.
+            mode: frame mode or frame numbers, default None. The mode of the clips whose decode cost and share of
+                padding are estimated.
             store: ``IndexStore`` or its path, default None. The videos' indexes (``build_index``). Without it they are
                 indexed now.
-            videos: int, default 64. The number of videos, chosen at random, that the cost is computed from.
+            videos: int, default 64. The number of randomly chosen videos from which the cost is computed.
 
         Raises:
             NotIndexedError: a video is not in the store.
@@ -339,18 +341,19 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
     def save(self, path: str | os.PathLike[str], *, store: Store | None = None) -> None:
         """Write all rows to an Arrow file, which ``VideoDataset.load`` maps into memory that all processes share.
 
-        With a store, the frames that each row means are worked out now and saved, too: a loader with that store then
-        begins at once, until the store is built anew. Files are compared with the store now, and when clips are read.
+        With a store, the range of frames of each row is computed now and saved, too: a loader with that store then
+        starts at once, until the store is rebuilt. Files are compared with the store now, and again when clips are
+        read.
 
         Args:
-            path: str or path. The path of the file; an existing one is replaced in one step.
+            path: str or path. The path of the file; an existing one is replaced atomically.
             store: ``IndexStore`` or its path, default None. The store that holds the videos.
 
         Raises:
             NotIndexedError: a video is not in the store.
             SourceError: the file cannot be written, or the store cannot be read.
             ConfigurationError: pyarrow (``pip install 'videoloader[parquet]'``) is not installed, or a column holds
-                anything but text, numbers, bytes, and lists and dicts of them.
+                anything but text, numbers, bytes, or lists and dicts of these.
 
         Examples:
             ``data.save("train.arrow", store="train.db")``, and on each rank:

@@ -18,7 +18,7 @@ from videoloader.indexing.index import Times
 FROM_END = "; no number counts from the end, as DALI's do: leave stop out to read to the end"
 FROM_END_START = ", where the file starts at 0 s; no number counts from the end: leave start out to read from its start"
 ENDS = ("start", "stop", "start_seconds", "stop_seconds")
-# Labels travel as int64, and tables keep the lowest of these for "no label".
+# Labels are stored as int64, whose lowest value means "no label" in tables.
 _LARGEST = 2**63 - 1
 _TIMES = get_args(Times)
 
@@ -26,21 +26,22 @@ _TIMES = get_args(Times)
 @tells_of_attributes("entry")
 @dataclass(frozen=True, slots=True)
 class VideoEntry:
-    """One row of a data set: a video or a part of one. Each end is given in frames, in seconds or not at all.
+    """One row of a data set: a video or a part of one. Each end may be given in frames or in seconds.
 
     Args:
         path: str or path. The video in any form that ``Video`` takes.
-        label: int, default None, no label. The number of its class, from 0; -1 is no label.
+        label: int, default None, no label. The number of its class, from 0; -1 also means no label.
         start, stop: int, default None, the ends of the video. Frame numbers, stop exclusive.
-        start_seconds, stop_seconds: float, default None, the ends of the video. Seconds from the file's start; the
-            frames from the first time to before the second.
-        columns: mapping from str, default empty. All else that is known about the video; it travels with the clips.
-        times: str, default ``"start"``. The zero of all seconds of the row, of modes' times and of clips' timestamps:
-            ``"start"``, the file's start as in players, or ``"pts"``, that of the container's own timestamps; see
+        start_seconds, stop_seconds: float, default None, the ends of the video. Seconds from the file's start, stop
+            exclusive.
+        columns: mapping from str, default empty. Anything else that is known about the video; it is passed on to its
+            clips.
+        times: str, default ``"start"``. The zero point of the row's seconds, of modes' times and of clips' timestamps:
+            ``"start"`` is the file's start as in players, ``"pts"`` the zero of the container's own timestamps; see
             ``Video``.
 
     Raises:
-        ConfigurationError: an argument has the wrong type, an end is given twice, or the part is empty.
+        ConfigurationError: an argument has the wrong type, an end is given in both units, or the part is empty.
 
     Examples:
         ``VideoEntry("match.mp4", label=3, start_seconds=61.5, stop_seconds=64.0)``
@@ -56,7 +57,7 @@ class VideoEntry:
     columns: Mapping[str, Any] = field(default_factory=dict)
     times: Times = "start"
 
-    if TYPE_CHECKING:  # which may be given is more than what is kept
+    if TYPE_CHECKING:  # arguments may have more types than the fields
 
         def __init__(
             self,
@@ -101,7 +102,7 @@ class VideoEntry:
         if no_frames:
             wanted = "start must be at least 0 and less than stop"
             raise ConfigurationError(f"{wanted}, got {self._ends()}{hint}", self.path)
-        # Annotations may begin a little before their file, and container timestamps anywhere.
+        # Annotations may start slightly before the file, and container timestamps anywhere.
         too_early = begin is not None and begin <= -1 and self.times == "start"
         if too_early or (begin is not None and end is not None and begin >= end):
             wanted = (
@@ -112,7 +113,7 @@ class VideoEntry:
         if self.times not in _TIMES:
             check_choice("times", self.times, _TIMES)
 
-    if not TYPE_CHECKING:  # type checkers tell of it by themselves
+    if not TYPE_CHECKING:  # type checkers report this themselves
 
         def __getitem__(self, place: object) -> NoReturn:
             raise ArgumentError("a VideoEntry is no tuple: write entry.path, entry.label or entry.columns[name]")
@@ -122,15 +123,15 @@ class VideoEntry:
 
 
 def compared_entry(entry: VideoEntry) -> VideoEntry:
-    """A row that nobody else has, for a program's own condition."""
+    """A private copy of a row, for a user's condition."""
     object.__setattr__(entry, "label", compared_label(entry.label))
     object.__setattr__(entry, "columns", compared_columns(entry.columns))
     return entry
 
 
 def plain_integer(value: Any) -> Any:
-    """An integer of any library (NumPy, PyTorch) as Python's own; anything else stays as it is."""
+    """An integer of any library (NumPy, PyTorch) as a Python int; anything else unchanged."""
     try:
         return operator.index(value)
-    except TypeError:  # as tensors of floats do
+    except TypeError:  # raised by tensors of floats
         return value

@@ -1,4 +1,4 @@
-"""Rows of a data set that lies in folders: files, or folders of image files, below a folder for each class."""
+"""Reads the rows of data sets in folders: video files, or folders of image files, with one folder for each class."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ VIDEO_EXTENSIONS = (
     "3gp", "avi", "flv", "m2ts", "m4v", "mkv", "mov", "mp4", "mpeg", "mpg", "mts", "ogv", "ts", "webm", "wmv",
 )  # fmt: skip
 
-# The endings of lists, notes, programs and annotations. They are left without a word: one may lie beside each video.
+# The extensions of lists, notes, programs and annotations. They are ignored without a warning, since every video may
+# have one.
 _NO_VIDEOS = "csv db html ipynb json jsonl log md npy npz parquet py sh srt tsv txt vtt xml yaml yml"
 _BESIDE_VIDEOS = frozenset(f".{ending}" for ending in _NO_VIDEOS.split())
 _SPLITS = {"train", "training", "val", "valid", "validation", "test", "testing"}
@@ -28,10 +29,10 @@ Labelled = tuple[EntryTable, Sequence[str]]
 
 
 def file_endings(extensions: Collection[str]) -> tuple[str, ...]:
-    """Extensions with the dot, in small letters.
+    """Extensions with the dot, in lower case.
 
     Raises:
-        ConfigurationError: they are no list, or there are none.
+        ConfigurationError: they are not a list, or there are none.
     """
     if isinstance(extensions, str) or not extensions:
         raise ConfigurationError(f"extensions must be a list of file name endings, got {extensions!r}")
@@ -41,14 +42,14 @@ def file_endings(extensions: Collection[str]) -> tuple[str, ...]:
 def entries_of_files(
     root: str, endings: tuple[str, ...], class_names: Sequence[str] | None
 ) -> tuple[EntryTable, Sequence[str], list[tuple[str, str]]]:
-    """Entries for the files in a folder with one of these endings, the class names, and an account of other files.
+    """Entries for the files in a folder with one of these endings, the class names, and (path, reason) for other files.
 
-    Where the endings are those of ``VIDEO_EXTENSIONS``, a warning tells how many other files there are, without those
-    that lie beside videos everywhere (``_BESIDE_VIDEOS``). With other endings, nobody asked for the rest.
+    With the default ``VIDEO_EXTENSIONS``, a warning counts the other files, except those that usually accompany videos
+    (``_BESIDE_VIDEOS``). Endings that the user chose exclude other files on purpose.
 
     Raises:
         SourceError: a folder cannot be read.
-        ConfigurationError: there is no such file, or the folders are not those of ``class_names``.
+        ConfigurationError: there is no such file, or a folder is not in ``class_names``.
     """
     files, _ = list_folder(root)
     flat = [name for name in files if name.lower().endswith(endings)]
@@ -76,11 +77,11 @@ def _ending(path: str) -> str:
 
 
 def entries_of_frame_folders(root: str, class_names: Sequence[str] | None, times: str) -> Labelled:
-    """Entries for the folders in a folder that hold image files, and the class names; ``times`` ends their paths.
+    """Entries for the folders of image files in a folder, and the class names; ``times`` is appended to their paths.
 
     Raises:
         SourceError: a folder cannot be read.
-        ConfigurationError: there is no such folder, or the folders are not those of ``class_names``.
+        ConfigurationError: there is no such folder, or a folder is not in ``class_names``.
     """
     _, folders = list_folder(root)
     within = (root, *(os.path.join(root, name) for name in folders))
@@ -94,7 +95,7 @@ def entries_of_frame_folders(root: str, class_names: Sequence[str] | None, times
 def _labelled(
     root: str, flat: bool, find: Callable[[str], Iterable[str]], class_names: Sequence[str] | None
 ) -> Labelled | None:
-    """Entries for the videos in a folder, one class for each folder in it unless flat; None where there are none."""
+    """Entries for the videos in a folder, one class for each folder in it unless ``flat``; None without videos."""
     if flat:
         if class_names:
             raise ConfigurationError("class_names are given, but videos lie outside class folders", root)
@@ -122,7 +123,7 @@ def _table(paths: PackedStrings, fields: Mapping[str, npt.NDArray[np.int64]]) ->
 
 
 def list_folder(folder: str) -> tuple[list[str], list[str]]:
-    """Names of the files and of the folders in a folder, hidden ones left out, each in natural order.
+    """The names of the files and of the folders in a folder, each in natural order, without hidden ones.
 
     Raises:
         SourceError: the folder cannot be read.
@@ -132,9 +133,9 @@ def list_folder(folder: str) -> tuple[list[str], list[str]]:
 
 
 def files_below(folder: str, endings: tuple[str, ...], others: list[str] | None = None) -> Iterator[str]:
-    """Paths of the files with one of these endings (small letters) in a folder and the folders in it.
+    """The paths of the files below a folder with one of these endings (in lower case).
 
-    Those of all other files go to ``others``.
+    The paths of all other files are added to ``others``.
     """
     for path, files in _walk(folder, endings):
         wanted = [name for name in files if name.lower().endswith(endings)]
@@ -145,17 +146,17 @@ def files_below(folder: str, endings: tuple[str, ...], others: list[str] | None 
 
 
 def frame_folders_below(folder: str) -> Iterator[str]:
-    """A folder itself, if it holds image files, and those of the folders in it that do."""
+    """A folder and the folders below it, as far as they hold image files."""
     return (path for path, files in _walk(folder) if any(map(is_image_name, files)))
 
 
 def _walk(folder: str, endings: tuple[str, ...] = (), above: tuple[str, ...] = ()) -> Iterator[tuple[str, list[str]]]:
-    """A folder and the folders in it, in natural order, each with its files in any order. Links are followed.
+    """A folder and those below it, in natural order, each with its files in any order. Links are followed.
 
-    One whose name has one of the endings is taken for a file, without a look at where it leads.
+    A link whose name has one of the endings is taken for a file without being resolved.
     """
     here = os.path.realpath(folder)
-    if here in above:  # a link to a folder that this one lies in
+    if here in above:  # a link to a folder that contains this one
         return
     files, folders = _unsorted(folder, endings)
     yield folder, files

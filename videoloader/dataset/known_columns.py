@@ -1,4 +1,4 @@
-"""The meaning of a table's columns and of their values."""
+"""Interprets the columns of a table, and makes the entries that its rows describe."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from videoloader.dataset.raw_table import RawTable
 from videoloader.dataset.table import EntryTable, array_of, make_table
 from videoloader.errors import ConfigurationError, warn_user
 
-# What ``from_csv`` takes each column for. Frames come before seconds because they are exact.
+# The names by which ``from_csv`` finds each column. Frames come before seconds because they are exact.
 _GUESSES = {
     "path": ("path", "video", "filename", "file", "video_path", "file_path", "filepath", "file_name"),
     "label": ("label", "class", "label_name", "class_name"),
@@ -25,7 +25,7 @@ _GUESSES = {
     "stop_seconds": ("end", "stop", "end_time", "stop_time", "end_seconds", "stop_seconds", "time_end"),
 }
 _OTHER_UNIT = dict(zip(ENDS, (*ENDS[2:], *ENDS[:2]), strict=True))
-# Names that most likely mean one of these, but not surely enough to take them for it.
+# Names that probably mean one of these, but not surely enough to be used.
 _AFTER = r"(s|_?id|_?i?dx|_?names?|_?time|_?frame|_?secs?|_?seconds|_?m?s)?(?![a-z])"
 _UNIT = r"(_?(time|frame|idx|secs?|seconds|m?s))"
 _LOOKS_LIKE = {
@@ -37,7 +37,7 @@ _LOOKS_LIKE = {
     "stop": re.compile(rf"(?<![a-z])(?<!byte_)(end|stop|finish|offset|t_?1){_AFTER}|^last{_UNIT}$|^to{_UNIT}?$"),
 }
 _IN_FRAMES, _IN_MILLISECONDS = re.compile(r"frame|i?dx"), re.compile(r"_ms$|millis")
-# Lengths are no columns of rows; beside a start, and where there is no end, a length most likely is meant to be used.
+# Rows have no length column, but a length next to a start without an end was probably meant to be used.
 _LENGTH = re.compile(r"(?<![a-z])(duration|dur|length|num_?frames|n_frames)(?![a-z])")
 _LONGEST_SHOWN = 80
 
@@ -53,23 +53,23 @@ def entries_of(
     headless: bool = False,
     sources: Sources = "any",
 ) -> tuple[EntryTable, Sequence[str]]:
-    """The entries that the rows of a table mean, and the class names.
+    """The entries that the rows of a table describe, and the class names.
 
     Args:
         table: the rows.
-        given: names of columns that are known to be the path, the label or an end.
+        given: the user's names for the path, label and end columns.
         root: folder that relative paths start from; the table's own where None.
         class_names: as in ``VideoDataset.from_paths``.
-        headless: whether the file has no header, so that a first row of a header's words is one after all.
+        headless: whether the user named the columns, so that a first row that looks like a header is a mistake.
         sources: sources that rows may name, as in ``check_sources``.
 
-    A warning names the columns that look like a label or an end and are not used, if no other column gives it.
+    A warning names unused columns that look like a label or an end, if no other column provides it.
 
     Raises:
-        ConfigurationError: a column is missing, or a value makes no sense, with its line.
+        ConfigurationError: a column is missing, or a value is invalid; the message has its line.
     """
     name_of = _find_columns(list(table.columns), given, table.source)
-    _tell_unused(list(table.columns), name_of, table.source)
+    _warn_of_unused(list(table.columns), name_of, table.source)
     folder = os.path.dirname(table.source) if root is None else root
 
     def where(row: int) -> str:
@@ -91,7 +91,7 @@ def entries_of(
 
 
 def _find_columns(header: list[str], given: Mapping[str, str], source: str) -> dict[str, str]:
-    """The table's name of each known column that is there."""
+    """The table's name for each known column that it has."""
     for column, name in given.items():
         if column not in _GUESSES or name not in header:
             names = f"columns must map {', '.join(_GUESSES)} to names of the header {header}"
@@ -103,7 +103,7 @@ def _find_columns(header: list[str], given: Mapping[str, str], source: str) -> d
         free = [name for name in there if name not in found.values()]
         if free and column not in found and _OTHER_UNIT.get(column) not in found:
             found[column] = free[0]
-    if {"source", "fingerprint"} <= set(header):  # what an index store exports
+    if {"source", "fingerprint"} <= set(header):  # an export of an index store
         found.setdefault("path", "source")
     if "path" not in found:
         hint = "; a list without a header: header=['path', 'label'], and separator=' ' if spaces separate its values"
@@ -119,14 +119,14 @@ def _find_columns(header: list[str], given: Mapping[str, str], source: str) -> d
     return found
 
 
-def _tell_unused(header: list[str], name_of: Mapping[str, str], source: str) -> None:
-    """Warn of columns that most likely mean a label or an end that the rows lack now."""
+def _warn_of_unused(header: list[str], name_of: Mapping[str, str], source: str) -> None:
+    """Warn about columns that probably mean a label or an end that the rows lack."""
     unused, small_names = dict[str, str](), {name: _small(name) for name in header}
     for column, looks in _LOOKS_LIKE.items():
         if column in name_of or f"{column}_seconds" in name_of:
             continue
         for name, small in small_names.items():
-            if small == "y" and "x" in small_names.values():  # a place in the picture
+            if small == "y" and "x" in small_names.values():  # a position in the picture
                 continue
             if name not in (*name_of.values(), *unused.values()) and looks.search(small):
                 unused[column if column == "label" or _IN_FRAMES.search(small) else f"{column}_seconds"] = name
@@ -153,8 +153,8 @@ def _small(name: str) -> str:
 def _labels(
     table: RawTable, name: str | None, class_names: Sequence[str] | None, where: Where
 ) -> tuple[Sequence[int | None], Sequence[str]]:
-    """The labels, none where no row has one, and the class names."""
-    # Few different ones: each is kept once.
+    """The labels, empty if no row has one, and the class names."""
+    # Few texts are distinct: each is stored once.
     once: dict[str, str] = {}
     texts = []
     for row, value in enumerate(plain(table.columns[name]) if name else ()):
@@ -180,12 +180,12 @@ def _full_paths(values: Iterable[Any], folder: str, where: Where) -> Iterator[st
 
 
 def _label_text(value: Any, row: int, where: Where) -> str:
-    """A label as it would stand in a text; empty where it is missing."""
+    """A label as text; empty where it is missing."""
     if isinstance(value, str):
         return value.strip()
     if _is_missing(value):
         return ""
-    if isinstance(value, float) and value.is_integer():  # a column of integers with gaps, as pandas writes it
+    if isinstance(value, float) and value.is_integer():  # pandas writes integers with gaps as floats
         return str(int(value))
     if isinstance(value, bool) or not isinstance(value, int):
         raise ConfigurationError(f"{where(row)}: label must be a number or a name, got {value!r}")
@@ -204,7 +204,7 @@ def _number(end: str, value: Any, row: int, where: Where) -> int | float | None:
         text = repr(given) if len(str(given)) < _LONGEST_SHOWN else f"{str(given)[:_LONGEST_SHOWN]}…"
         kind = "number of seconds, as 61.5" if in_seconds else "whole number of 64 bits"
         raise ConfigurationError(f"{where(row)}: {end} {text} is not a {kind}") from None
-    if number != number:  # which would stand for no number at all
+    if number != number:  # NaN would mean that there is no number
         raise ConfigurationError(f"{where(row)}: {end} must be a number, got {number}")
     return number
 

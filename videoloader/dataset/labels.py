@@ -1,4 +1,4 @@
-"""Labels: names to numbers, numbers to the names they must have, and those of several data sets brought together."""
+"""Converts labels between names and numbers, and matches those of several data sets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from videoloader.dataset.table import NONE, EntryTable
 from videoloader.errors import ConfigurationError, warn_user
 from videoloader.indexing.sources.folder import natural_order
 
-# Longer ones are names: no data set has so many classes. Columns with gaps are written as 2.0 by pandas.
+# Longer numbers are names: no data set has so many classes. pandas writes columns with gaps as 2.0.
 _NUMBER = re.compile(r"([+-]?\d{1,18})(\.0*)?")
 _SEVERAL = re.compile(r"\[?\d+(\s*[,;|/ ]\s*\d+)+\]?")
 _FRACTION = re.compile(r"[+-]?\d*\.\d+")
@@ -24,10 +24,10 @@ ClassNames = Sequence[str] | Mapping[str, int]
 
 
 def names_in_order(class_names: object) -> tuple[str, ...] | None:
-    """Class names by their numbers, of a list of them, or of a dict of names and numbers (``class_to_idx``).
+    """Class names in the order of their numbers, from a list or from a dict of names and numbers (``class_to_idx``).
 
     Raises:
-        ConfigurationError: it is neither, a name is there twice, or a number from 0 on is missing.
+        ConfigurationError: it is neither, a name occurs twice, or the numbers from 0 have a gap.
 
     Examples:
         >>> names_in_order({"walk": 1, "run": 0})
@@ -50,10 +50,10 @@ def names_in_order(class_names: object) -> tuple[str, ...] | None:
 
 
 def check_rows(table: EntryTable, class_names: Sequence[str]) -> None:
-    """Check that there are rows, and names for their labels, if any label has one.
+    """Check that there are rows, and that every label has a name if there are class names.
 
     Raises:
-        ConfigurationError: there are none, or one is missing.
+        ConfigurationError: there are no rows, or a name is missing.
     """
     if not len(table):
         raise ConfigurationError(
@@ -68,9 +68,9 @@ def check_rows(table: EntryTable, class_names: Sequence[str]) -> None:
 def number_labels(
     labels: Sequence[SupportsIndex | str], class_names: Sequence[str] | None, where: Callable[[int], str]
 ) -> tuple[list[int], Sequence[str]]:
-    """Labels as numbers, and the class names; ``where(i)`` says in messages which label it is.
+    """Labels as numbers, and the class names; ``where(i)`` names label i in messages.
 
-    -1 is no label, as in batches.
+    -1 means no label, as in batches.
     """
     if all(isinstance(label, str) for label in labels):
         names = natural_order({str(label) for label in labels}) if class_names is None else class_names
@@ -93,7 +93,7 @@ def number_labels(
 def parse_labels(
     texts: list[str], class_names: Sequence[str] | None, where: Callable[[int], str]
 ) -> tuple[Sequence[int | None], Sequence[str]]:
-    """Labels that are all numbers or all names, or all missing."""
+    """Labels as numbers, and the class names, from texts that are all numbers, all names, or all missing."""
     different = set(texts)
     if different <= {""}:
         return [None] * len(texts), class_names or ()
@@ -103,12 +103,13 @@ def parse_labels(
 def numbers_in(
     texts: Sequence[str], class_names: Sequence[str] | None, where: Callable[[int], str]
 ) -> Sequence[int | str]:
-    """The numbers that texts are, if all are whole ones and not all are class names; else the texts, which are names.
+    """Texts as numbers, if all are whole numbers and not all are class names; else the texts themselves, as names.
 
-    Spaces around them do not count.
+    Surrounding spaces are ignored.
 
     Raises:
-        ConfigurationError: one is empty, all are numbers, but not all whole ones, or most are and some are names.
+        ConfigurationError: a text is empty, all are numbers but not all are whole, or most are numbers and some are
+            names.
     """
     texts = [text.strip() for text in texts]
     different = set(texts)
@@ -119,7 +120,7 @@ def numbers_in(
         return texts
     numbers = {text: int(found[1]) for text in different if (found := _NUMBER.fullmatch(text))}
     fractions = {text for text in different - numbers.keys() if _FRACTION.fullmatch(text)}
-    # One slip would make names of all numbers, and number them anew.
+    # A single typo would turn all numbers into names, and renumber them.
     if 2 * len(numbers.keys() | fractions) <= len(different):
         if several := next(filter(_SEVERAL.fullmatch, texts), None):
             warn_user(f"label {several!r} is taken for the name of one class: a row has one label, or none")
@@ -136,13 +137,14 @@ def numbers_in(
 
 
 def in_common_classes(parts: Sequence[tuple[EntryTable, Sequence[str]]]) -> tuple[list[EntryTable], tuple[str, ...]]:
-    """The tables with labels that mean the same in all of them, and the names of these.
+    """The tables with labels that mean the same in all of them, and the common class names.
 
     Args:
         parts: rows and class names of each data set.
 
     Returns:
-        Names of the first come first, then those that later ones add. Where no part has names, labels stay as they are.
+        The tables and the names: those of the first part, then those that later parts add. Where no part has names,
+        labels are kept.
 
     Raises:
         ConfigurationError: some labels have names and others do not.

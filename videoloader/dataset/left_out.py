@@ -1,4 +1,4 @@
-"""Warnings about rows that a reader or a filter leaves out."""
+"""Warns about rows that a reader or a filter leaves out."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from videoloader.errors import (
     warn_user,
 )
 
-_TOLD = 5
-# The first that fits an error.
+_MOST_LISTED = 5
+# The first class that an error is an instance of counts.
 _REASONS: Mapping[type[VideoLoaderError], str] = {
     StaleIndexError: "changed since they were indexed",
     SourceError: "cannot be opened",
@@ -30,7 +30,7 @@ _REASONS: Mapping[type[VideoLoaderError], str] = {
 
 
 def none_left(total: int, hint: str = "") -> ConfigurationError:
-    """The error for conditions that none of ``total`` rows fulfils."""
+    """The error for conditions that none of ``total`` rows meets."""
     none = "no row is" if total == 1 else f"none of the {total} rows is"
     return ConfigurationError(f"{none} left, and a data set has at least one: ask for less{hint}")
 
@@ -38,25 +38,25 @@ def none_left(total: int, hint: str = "") -> ConfigurationError:
 def tell_left_out(
     source: str, kinds: Iterable[str], total: int, what: str = "rows", hint: str = "", listed_in: str = "left_out"
 ) -> None:
-    """Warn, unless nothing was left out, of the number of rows left out and the reasons.
+    """Warn about the number of rows left out and the reasons, if any were.
 
     Args:
-        source: origin of the rows.
+        source: name of the rows' origin.
         kinds: one short reason for each row left out.
         total: number of all rows.
-        what: plural noun in the message.
-        hint: text at its end.
+        what: plural noun for the rows in the message.
+        hint: text at the end of the message.
         listed_in: the attribute that lists them.
     """
     counts = Counter(kinds)
     if counts:
-        told = [f"{count} {kind}" for kind, count in counts.most_common(_TOLD)]
-        if len(counts) > _TOLD:
-            told.append(f"{len(counts) - _TOLD} more kinds")
+        told = [f"{count} {kind}" for kind, count in counts.most_common(_MOST_LISTED)]
+        if len(counts) > _MOST_LISTED:
+            told.append(f"{len(counts) - _MOST_LISTED} more kinds")
         message = f"{counts.total()} of {total} {what} are left out ({', '.join(told)}); {listed_in} lists them{hint}"
         warn_user(f"{source}: {message}")
 
 
 def reason_of(error: VideoLoaderError) -> str:
-    """The reason why a row is left out, in few words."""
+    """A short reason why a row is left out."""
     return next((reason for kind, reason in _REASONS.items() if isinstance(error, kind)), "unreadable")

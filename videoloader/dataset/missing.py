@@ -1,4 +1,4 @@
-"""Rows whose video is not there."""
+"""Finds rows whose video file does not exist."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from videoloader.dataset.left_out import tell_left_out
 from videoloader.dataset.table import EntryTable
 from videoloader.errors import ConfigurationError, SourceError
 
-# File systems of a network answer many at once.
+# Network file systems answer many requests at once.
 _THREADS, _PATHS_AT_ONCE = 16, 1024
 Missing = Literal["raise", "skip"]
 LeftOut = list[tuple[str, str]]
@@ -22,16 +22,16 @@ Rows = tuple[EntryTable, LeftOut]
 
 
 def without_missing(table: EntryTable, missing: Missing | Literal["unchecked"], source: str) -> Rows:
-    """The rows whose local files are there, and an account of the others.
+    """The rows whose local files exist, and (path, reason) for the others, which a warning counts.
 
     Args:
-        table: the rows. What is behind a URL or in an archive counts as there.
+        table: the rows. Videos behind a URL or in an archive count as existing.
         missing: ``"unchecked"``, ``"raise"`` or ``"skip"``.
         source: name of the rows' origin, for messages.
 
     Raises:
-        SourceError: files are missing and ``"raise"``, or all are.
-        ConfigurationError: ``missing`` is another word.
+        SourceError: files are missing with ``"raise"``, or all files are missing.
+        ConfigurationError: ``missing`` has another value.
     """
     if missing == "unchecked":
         return table, []
@@ -42,7 +42,7 @@ def without_missing(table: EntryTable, missing: Missing | Literal["unchecked"], 
 
 
 def leave_out(table: EntryTable, there: npt.NDArray[np.bool_], missing: Missing, source: str) -> Rows:
-    """The same as ``without_missing``, where it is known which videos are there.
+    """Do the same as ``without_missing`` where it is known which videos exist.
 
     Args:
         there: bool[N].

@@ -1,4 +1,4 @@
-"""Rows of an Apache Parquet file."""
+"""Reads the rows of an Apache Parquet file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def read_parquet(source: str) -> RawTable:
 
     Raises:
         SourceError: the file cannot be read.
-        ConfigurationError: pyarrow is not installed, or does not take the file.
+        ConfigurationError: pyarrow is not installed, or rejects the file.
     """
     with needs("needs pyarrow: pip install 'videoloader[parquet]'", source):
         import pyarrow
@@ -28,7 +28,7 @@ def read_parquet(source: str) -> RawTable:
             if len(set(header)) < len(header):
                 raise ConfigurationError(f"the table has two columns of one name: {header}", source)
             parts = [list(map(arrow_column, batch.columns)) for batch in file.iter_batches(ROWS_AT_ONCE)]
-    # Arrow's errors are among these; what is wrong inside a file is an OSError without a number.
+    # Arrow's errors are among these; a fault inside a file is an OSError without a number.
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         if isinstance(error, ConfigurationError):
             raise
@@ -43,7 +43,7 @@ def read_parquet(source: str) -> RawTable:
 
 
 def arrow_column(values: Any) -> Column:
-    """A column of an Arrow array; strings and numbers without gaps without making an object of each."""
+    """An Arrow array as a column; strings, and numbers without gaps, are not turned into objects."""
     import pyarrow
 
     kinds = pyarrow.types

@@ -1,4 +1,4 @@
-"""Rows of a data set that is a list of paths."""
+"""Makes the rows of data sets from lists of paths."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from videoloader.errors import ConfigurationError
 
 
 def path_text(name: str, value: object) -> str:
-    """A path that was given as an argument, as a string.
+    """A path argument as a string.
 
     Raises:
-        ConfigurationError: it is none; the message calls it ``name``.
+        ConfigurationError: it is not a path; the message calls it ``name``.
     """
     path = os.fspath(value) if isinstance(value, os.PathLike) else value
     if not isinstance(path, str):
@@ -59,7 +59,7 @@ def entries_of_paths(
 
 
 def _plain_list(labels: object) -> list[Any]:
-    """Labels in the order of the paths; an array or a tensor as Python's own numbers."""
+    """Labels in the order of the paths; an array or a tensor as Python numbers."""
     values = labels.tolist() if hasattr(labels, "tolist") else labels
     if isinstance(values, str | bytes | Mapping | AbstractSet) or not isinstance(values, Iterable):
         raise ConfigurationError(f"labels must be a list of one label for each path, got {labels!r}")

@@ -1,4 +1,4 @@
-"""A file that one process of many makes and all others wait for, whoever started them."""
+"""Lets one of many processes make a file while the others wait for it."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from videoloader.errors import SourceError
 _LONGEST_PAUSE = 1.0
 _WITHOUT_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 _DONE = b"done"
-# Seconds between the signs of life of rank 0, and those without any after which the others give up.
+# Seconds between rank 0's heartbeats, and seconds without any after which the others give up.
 _BEAT, _LONGEST_SILENCE = 5.0, 300.0
 
-# All ranks prepare the same files in the same order, so this tells one from the next.
+# All ranks prepare the same files in the same order, so a count identifies each file.
 _calls = count()
 
 
 def prepare(path: str, make: Callable[[], object]) -> None:
-    """Have one process call ``make``, which writes a file, unless it is there; return when it is.
+    """Have one process call ``make`` to write a file, unless it exists, and return when it exists.
 
-    With an initialised ``torch.distributed`` rank 0 makes it first. Then, and without it, processes take turns by a
-    lock on the file ``path + ".lock"``, which ends with the process that holds it: the next one looks whether the
-    file is there now, and makes it if not. So machines that see different files under the path make one each.
+    If ``torch.distributed`` is initialised, rank 0 makes the file first. In any case processes then take turns by a
+    lock on the file ``path + ".lock"``, which is released when its holder dies: each checks whether the file exists
+    now, and makes it if not. So machines that see different files under the path make one each.
 
     Raises:
-        SourceError: rank 0 could not make it, or died over it, or the file system has no locks.
+        SourceError: rank 0 could not make it or died in the attempt, or the file system has no locks.
     """
     store, rank = _process_group()
     number = next(_calls)
@@ -53,21 +53,21 @@ def prepare(path: str, make: Callable[[], object]) -> None:
 
 
 def _process_group() -> tuple[Any, int]:
-    """The store that the ranks of PyTorch's process group share, and the rank; (None, 0) where there is no group."""
+    """The key-value store that the ranks of PyTorch's process group share, and the rank; (None, 0) without a group."""
     distributed: Any = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None, 0
-    # Not a barrier: that would give up after the group's time-out, and preparing may take hours.
+    # A barrier would give up after the group's timeout, and preparing may take hours.
     return distributed.distributed_c10d._get_default_store(), distributed.get_rank()
 
 
 @contextmanager
 def _signs_of_life(store: Any, key: str) -> Iterator[None]:
-    """While the context lasts the other ranks can see that this process lives, whatever it does."""
+    """Show the other ranks that this process is alive while the context lasts."""
     ended = threading.Event()
 
     def beat() -> None:
-        # Where the store is gone, the others know that by themselves.
+        # If the store is gone, the others notice that by themselves.
         with suppress(RuntimeError):
             store.add(f"{key}/beats", 1)
             while not ended.wait(_BEAT):
@@ -93,7 +93,7 @@ def _wait_for_first(store: Any, key: str, path: str) -> None:
             elif beats and time.monotonic() - heard > _LONGEST_SILENCE:
                 raise SourceError(f"rank 0, which prepares it, gave no sign of life for {_LONGEST_SILENCE:g} s", path)
         said = store.get(key)
-    except RuntimeError as error:  # the process that keeps the group's store has ended, mostly rank 0
+    except RuntimeError as error:  # the process that hosts the group's store, usually rank 0, has ended
         told = str(error).partition("\n")[0]
         raise SourceError(f"the process group ended while rank 0 prepared it ({told})", path) from None
     if said != _DONE:
@@ -106,7 +106,7 @@ def _make_in_turn(path: str, make: Callable[[], object]) -> None:
     with _turn(path):
         if os.path.exists(path):
             return
-        for left in glob(f"{escape(path)}.*.part"):  # of a process that ended while it wrote
+        for left in glob(f"{escape(path)}.*.part"):  # left by a process that died while it wrote
             with suppress(OSError):
                 os.remove(left)
         make()
@@ -114,7 +114,7 @@ def _make_in_turn(path: str, make: Callable[[], object]) -> None:
 
 @contextmanager
 def _turn(path: str) -> Iterator[None]:
-    """While the context lasts no other process is in it, of those that see the same file system."""
+    """Hold the file's lock: only one of the processes that see this file system is in the context at a time."""
     try:
         import fcntl
 

@@ -1,4 +1,4 @@
-"""The frames of its video that an entry means."""
+"""Computes the range of frames that each row means."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from videoloader.sampling.screen_time import screen_time, told_span
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 _ROUNDING = Fraction(1, 2000)
-# What a few operations on float64 may be wrong by, and more; and units that no video has.
+# An upper bound for the relative error of a few float64 operations, and a time in units beyond any video.
 _NEAR, _FARTHEST = 1e-12, 2.0**60
-# Annotations may end after their video by a second, or by this share of it.
+# Annotations may end after their video by this many seconds, or by this share of it, without a warning.
 _LATE_SECONDS, _LATE_SHARE = 1.0, 0.1
 
 
 class Indexes(Protocol):
-    """The index of each path."""
+    """Maps paths to indexes."""
 
     def __getitem__(self, path: str, /) -> VideoIndex: ...
 
 
 def entry_range(entry: VideoEntry, index: VideoIndex) -> tuple[int, int]:
-    """The frames ``[first, stop)`` of a video that an entry means.
+    """The frames ``[first, stop)`` of its video that an entry means.
 
-    Seconds choose the frames whose times lie in ``[start_seconds, stop_seconds)``, to half a millisecond or half a unit
-    of the video's time base, whichever is less: parts that touch share no frame and lose none. They count as the entry
-    says (``times``). Seconds may reach beyond the video; frame numbers may not.
+    Seconds choose the frames whose times lie in ``[start_seconds, stop_seconds)``, to within half a millisecond or half
+    a unit of the video's time base, whichever is less: adjacent parts share no frame and lose none. The entry's
+    ``times`` sets their zero point. Seconds may reach beyond the video; frame numbers may not.
 
     Raises:
         FrameRangeError: there is no such frame, or a frame number lies outside the video.
@@ -70,20 +70,20 @@ def entry_ranges(
     errors: Mapping[int, VideoLoaderError],
     rules: TimeRules | None = None,
 ) -> tuple[Integers, Integers, dict[int, VideoLoaderError]]:
-    """The same as ``entry_range``, for all rows of a table.
+    """Do the same as ``entry_range`` for all rows of a table.
 
-    Indexes are asked for only where rows give seconds of videos whose times follow no rule, or mean no frames.
-    A warning tells of rows that end long after their videos.
+    Indexes are needed only for rows with seconds whose video's times follow no rule, and for rows that mean no frames.
+    A warning counts rows that end long after their videos.
 
     Args:
         table: the rows.
         frames: int64[N], number of frames of each row's video.
         indexes: indexes of the videos.
-        errors: number of a row -> why its video cannot be used.
+        errors: row number -> the reason why its video cannot be used.
         rules: rules for the times of each row's video; None where they are not known.
 
     Returns:
-        first and stop, int64[N], and the errors of rows, with those of rows that mean no frames; 0 and 0 there.
+        first and stop, int64[N], 0 in rows with an error; and the errors, including those of rows that mean no frames.
     """
     first, stop = np.where(table.start == NONE, 0, table.start), np.where(table.stop == NONE, frames, table.stop)
     in_seconds = rows_in_seconds(table)
@@ -117,7 +117,7 @@ def rows_in_seconds(table: EntryTable) -> npt.NDArray[np.bool_]:
 
 
 def ends_late(entry: VideoEntry, index: VideoIndex, stop: int) -> bool:
-    """Whether an entry's seconds end long after its video, as frame numbers do; ``stop`` is its range's."""
+    """Whether an entry's seconds end long after its video, as if they were frame numbers; ``stop`` ends its range."""
     if entry.stop_seconds is None or stop < len(index):
         return False
     video = AllFrames(index.with_times(entry.times))
@@ -126,10 +126,10 @@ def ends_late(entry: VideoEntry, index: VideoIndex, stop: int) -> bool:
 
 
 def _end_late(seconds: Floats, rules: TimeRules, in_pts: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """bool[R]: ``ends_late`` of rows that have the last frames of their videos."""
+    """bool[R]: ``ends_late`` for rows whose range includes the last frame of the video."""
     steps = np.maximum(rules.frames - 1, 1)
     shown, more = np.divmod(rules.last - rules.first, steps)
-    # To the nearest, halves to even, as Python rounds.
+    # Round to the nearest, halves to even, as Python does.
     shown += (2 * more > steps) | ((2 * more == steps) & (shown % 2 == 1))
     zero, base = np.where(in_pts, 0, rules.zero), rules.time_base
     begin, end = ((units - zero) * base[0] / base[1] for units in (rules.first, rules.last + np.maximum(shown, 1)))
@@ -138,7 +138,7 @@ def _end_late(seconds: Floats, rules: TimeRules, in_pts: npt.NDArray[np.bool_]) 
 
 
 def tell_of_late_ends(table: EntryTable, late: Sequence[int], indexes: Indexes) -> None:
-    """Warn, if there are any, of the rows of a table that end late."""
+    """Warn about the rows of a table that end late, if there are any."""
     if late:
         entry = table[late[0]]
         span = told_span(AllFrames(indexes[entry.path].with_times(entry.times)))
@@ -153,10 +153,10 @@ def _first_frame_from(seconds: float, index: VideoIndex) -> int:
 
 
 def _first_frames_from(seconds: Floats, rules: TimeRules, in_pts: npt.NDArray[np.bool_]) -> Integers:
-    """int64[R]: ``_first_frame_from`` of many videos."""
+    """int64[R]: ``_first_frame_from`` for many videos."""
     base, seconds = rules.time_base, np.clip(seconds, -_FARTHEST, _FARTHEST)
     exact = (seconds - np.minimum(base[0] / base[1] / 2, float(_ROUNDING))) * base[1] / base[0]
-    # Floats tell on which side of a whole number a time is, unless it is very near to one.
+    # Floats decide on which side of a whole number a time lies, unless it is very close to one.
     near = np.abs(exact - np.round(exact)) <= _NEAR * np.maximum(np.abs(exact), 1)
     units = np.ceil(np.clip(exact, -_FARTHEST, _FARTHEST)).astype(np.int64)
     for row in np.flatnonzero(near & (np.abs(exact) < _FARTHEST)).tolist():
@@ -165,5 +165,5 @@ def _first_frames_from(seconds: Floats, rules: TimeRules, in_pts: npt.NDArray[np
 
 
 def _units(seconds: float, base: Fraction) -> int:
-    # Slack, so that a time which was rounded (to a float, to the container's milliseconds) finds its frame.
+    # The slack lets times that were rounded (to a float, or to the container's milliseconds) find their frame.
     return ceil((Fraction(float(seconds)) - min(base / 2, _ROUNDING)) / base)

@@ -1,4 +1,4 @@
-"""The common form of all table files, before the columns have a meaning."""
+"""The common form of all table files, before their columns are interpreted."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from videoloader.errors import ConfigurationError, SourceError
 from videoloader.indexing.sources.regular_file import open_regular
 
 ROWS_AT_ONCE = 1 << 14
-# Characters; a longer line is none of a table.
+# Characters. A file with a longer line is not a table.
 _LONGEST_LINE = 16 << 20
 
 
 class RawTable(NamedTuple):
-    """A table as it stands in a file.
+    """A table as read from a file.
 
     Attributes:
         source: path of the file.
-        columns: each column by its name, in the file's order; all of one length, which is not 0.
-        where: tells the place of a row in the file.
+        columns: the columns by name, in file order; all of the same length, at least 1.
+        where: gives the place of a row in the file, for messages.
     """
 
     source: str
@@ -30,11 +30,11 @@ class RawTable(NamedTuple):
 
 
 def lines(source: str, what: str = "table") -> Iterator[str]:
-    """The lines of a UTF-8 file, each with its end, none of them longer than a table's may be.
+    """The lines of a UTF-8 file, each with its line break.
 
     Raises:
         SourceError: the file cannot be read; the message calls it ``what``.
-        ConfigurationError: the file is no text, or none of a table.
+        ConfigurationError: the file is not text, or a line is too long for a table.
     """
     number = 0
     try:

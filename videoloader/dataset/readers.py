@@ -1,4 +1,4 @@
-"""The origins of a data set: paths, folders, lists, archives."""
+"""The constructors of ``VideoDataset`` that read paths, folders, tables, archives and stores."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class DatasetReaders(metaclass=TellsOfReaders):
-    """The constructors of ``VideoDataset`` that read its rows from somewhere."""
+    """The constructors of ``VideoDataset`` that read rows."""
 
     if TYPE_CHECKING:
 
@@ -53,19 +53,19 @@ class DatasetReaders(metaclass=TellsOfReaders):
         sources: Sources = "any",
         root: str | os.PathLike[str] = "",
     ) -> Self:
-        """One entry for each path, in their order.
+        """Make one entry for each path, in order.
 
         Args:
             paths: iterable of str or path. The videos, in any form that ``Video`` takes. They are not opened here.
             labels: iterable of int or str, default None. One label for each path: all integers from 0 (a list, an
                 array, a tensor), or all names; None or -1 for a video without a label. Texts that are all whole numbers
-                ("2", "2.0") are these numbers, unless all are among ``class_names``; where most are, another one is an
-                error.
-            class_names: list or dict, default the names that occur, in natural order. The name of each number, as a
-                list or as a dict of names and numbers (``class_to_idx``). Give it where several splits must agree.
+                ("2", "2.0") are read as numbers, unless all are in ``class_names``; if most are numbers, any other text
+                is an error.
+            class_names: list or dict, default the names that occur, in natural order. The name of each class, as a list
+                or as a dict of names and numbers (``class_to_idx``). Pass it where several splits must agree.
             sources: str, default ``"any"``. The sources that the paths may name: ``"any"``, ``"local"`` or
                 ``"inside root"``, as in ``from_csv``.
-            root: str or path, default the working directory. The folder of ``"inside root"``.
+            root: str or path, default the working directory. The folder for ``"inside root"``.
 
         Raises:
             ConfigurationError: there are no paths, the number of labels differs, a label has no class name, or paths
@@ -89,27 +89,27 @@ class DatasetReaders(metaclass=TellsOfReaders):
         extensions: Collection[str] = VIDEO_EXTENSIONS,
         class_names: ClassNames | None = None,
     ) -> Self:
-        """All videos in a folder and the folders in it, in natural order ("clip2" before "clip10").
+        """Find all videos below a folder, in natural order ("clip2" before "clip10").
 
-        With no video directly in ``folder``, each folder in it is a class, even an empty one, so that splits with the
-        same folders agree on the labels; a warning tells of folders that look like the splits themselves. Otherwise
-        there are no labels, and a warning says so where most videos lie in folders. Hidden files and folders (with a
-        leading dot) are skipped, and links are followed; a link that ends as a video does is taken for a file. Without
-        ``extensions``, a warning tells of files of other endings, and ``left_out`` lists them; lists, notes and
-        subtitles do not count.
+        If no video is directly in ``folder``, each folder in it is a class, even an empty one, so that splits with the
+        same folders agree on the labels; a warning is given for folders that look like the splits themselves. Otherwise
+        there are no labels, and a warning says so where most videos are in folders. Hidden files and folders (with a
+        leading dot) are skipped, and links are followed; a link with a video's extension is taken for a file. Without
+        ``extensions``, a warning counts files with other extensions, and ``left_out`` lists them, except for lists,
+        notes and subtitles.
 
         Args:
             folder: str or path. The root.
-            extensions: collection of str, default ``VIDEO_EXTENSIONS``. The endings of the files that are videos, in
-                any case, with or without the dot. ``IMAGE_EXTENSIONS`` makes a video of one frame of each image file
-                (ImageNet's ``class/image.jpg``).
-            class_names: list or dict, default the folders' names in natural order, upper and lower case alike. The name
-                of each class; another folder is an error. torchvision's ``ImageFolder`` sorts by characters' codes ("Z"
-                before "a", "c10" before "c2"): ``class_names=sorted(os.listdir(folder))`` gives its labels.
+            extensions: collection of str, default ``VIDEO_EXTENSIONS``. The extensions of videos, in any case, with or
+                without the dot. ``IMAGE_EXTENSIONS`` makes a video of one frame of each image file (ImageNet's
+                ``class/image.jpg``).
+            class_names: list or dict, default the folders' names in natural order, ignoring case. The name of each
+                class; any other folder is an error. torchvision's ``ImageFolder`` sorts by character codes ("Z" before
+                "a", "c10" before "c2"): to get its labels, pass ``class_names=sorted(os.listdir(folder))``.
 
         Raises:
             SourceError: a folder cannot be read.
-            ConfigurationError: there is no video, or the folders are not those of ``class_names``.
+            ConfigurationError: there is no video, or a folder is not in ``class_names``.
 
         Examples:
             ``VideoDataset.from_folder("kinetics/train")`` for ``kinetics/train/archery/….mp4``
@@ -126,28 +126,28 @@ class DatasetReaders(metaclass=TellsOfReaders):
         fps: float | Fraction | None = None,
         timestamps: str | os.PathLike[str] | None = None,
     ) -> Self:
-        """All folders in a folder that hold image files, each a video with one frame a file, in natural order.
+        """Find all folders of image files below a folder, each a video with one frame per file, in natural order.
 
-        With such a folder (or an image) directly in ``folder``, there are no labels: ``davis/480p/bear/00000.jpg``.
-        Otherwise each folder in it is a class: ``ucf101/Archery/clip1/1.jpg``. Where these only group the videos, as in
-        Vimeo-90K's ``sequences/00001/0001/im1.png``, the labels are the groups' numbers. Hidden folders are skipped,
-        and links are followed. The image files are not opened here.
+        If such a folder (or an image) is directly in ``folder``, there are no labels: ``davis/480p/bear/00000.jpg``.
+        Otherwise each folder in it is a class: ``ucf101/Archery/clip1/1.jpg``. If these folders only group the videos,
+        as in Vimeo-90K's ``sequences/00001/0001/im1.png``, the labels are the groups' numbers. Hidden folders are
+        skipped, and links are followed. The image files are not opened here.
 
-        The numbers in the files' names say when frames are shown; see ``FolderSource``. With ``fps`` or ``timestamps``
-        the paths of the entries end with them: ``davis/480p/bear::fps=24``.
+        The numbers in the file names are the times of the frames; see ``FolderSource``. ``fps`` or ``timestamps`` are
+        appended to the paths of the entries: ``davis/480p/bear::fps=24``.
 
         Args:
             folder: str or path. The root.
-            class_names: list or dict, default the folders' names in natural order. The name of each class; another
+            class_names: list or dict, default the folders' names in natural order. The name of each class; any other
                 folder is an error.
-            fps: float or ``Fraction``, default 1 a second. The file numbers a second.
-            timestamps: str or path, default none. The path of a list of times, relative to each of the folders, as
-                ``FolderSource`` takes it.
+            fps: float or ``Fraction``, default 1 a second. The rate at which the numbers in the file names count.
+            timestamps: str or path, default none. The path of a list of times, relative to each of the folders; see
+                ``FolderSource``.
 
         Raises:
             SourceError: a folder cannot be read.
-            ConfigurationError: there is no image file, the folders are not those of ``class_names``, or ``fps`` is no
-                positive number.
+            ConfigurationError: there is no image file, a folder is not in ``class_names``, or ``fps`` is not a positive
+                number.
 
         Examples:
             ``VideoDataset.from_frame_folders("davis/480p", fps=24)``
@@ -170,11 +170,11 @@ class DatasetReaders(metaclass=TellsOfReaders):
         separator: str | None = None,
         sources: Sources = "any",
     ) -> Self:
-        """One entry for each row of a table: CSV (RFC 4180, UTF-8, with a header), JSON lines or Parquet.
+        """Make one entry for each row of a table: CSV (RFC 4180, UTF-8, with a header), JSON lines or Parquet.
 
-        Files that end with ``.jsonl``, ``.ndjson`` or ``.json`` (an object in each line), and ``.parquet`` or ``.pq``,
-        are read as such, all others as CSV. Its separator is the most frequent of comma, tab, semicolon and bar in the
-        header. Columns are found by name, in any case, the first that is there:
+        The file's extension decides: ``.jsonl``, ``.ndjson`` and ``.json`` are JSON lines (one object per line),
+        ``.parquet`` and ``.pq`` are Parquet, and anything else is CSV, separated by the most frequent of comma, tab,
+        semicolon and bar in the header. Columns are found by name, in any case, in this order:
 
             path            path, video, filename, file, video_path, file_path, filepath, file_name
             label           label, class, label_name, class_name         numbers in every row, or names
@@ -183,35 +183,36 @@ class DatasetReaders(metaclass=TellsOfReaders):
             start_seconds   start, start_time, start_seconds, time_start                            seconds
             stop_seconds    end, stop, end_time, stop_time, end_seconds, stop_seconds, time_end     seconds
 
-        So ``start``, ``end`` and ``stop`` of a file are seconds, unlike ``start`` and ``stop`` of ``VideoEntry``;
-        ``columns={"start": "start", "stop": "stop"}`` takes them for frames. Seconds count from the file's start, as in
-        players; see ``with_times``. They count only where there are no frame columns. An empty start or stop is that of
-        the video. Other columns travel in ``VideoEntry.columns``: as text from CSV (``"0"`` is true: compare with
-        ``== "1"``), else with the file's types. A warning names those that look like a label or an end (``class_id``,
-        ``t_start``) where no column above gives it, and a length (``duration``) beside a start without a stop.
+        So ``start``, ``end`` and ``stop`` in a file are seconds, unlike ``start`` and ``stop`` of ``VideoEntry``;
+        ``columns={"start": "start", "stop": "stop"}`` makes them frames. Seconds count from the file's start, as in
+        players; see ``with_times``. They are used only where there are no frame columns. An empty start or stop is that
+        of the video. Other columns go into ``VideoEntry.columns``: from CSV as text (``"0"`` is true, so compare with
+        ``== "1"``), otherwise with the file's types. A warning names those that look like a label or an end
+        (``class_id``, ``t_start``) where no column above provides it, and a length (``duration``) next to a start
+        without a stop.
 
         Args:
             path: str or path. The path of the table.
-            columns: mapping, default None. The file's names for columns above, e.g.
-                ``{"path": "clip", "start_seconds": "t0"}``.
+            columns: mapping, default None. The file's names for the columns above, such as ``{"path": "clip",
+                "start_seconds": "t0"}``.
             root: str or path, default the table's own folder. The folder that relative paths start from.
-            class_names: list or dict, default None. See ``from_paths``. Names are numbered as they occur in this table,
-                so read a second table with those of the first: ``class_names=train.class_names``.
-            missing: str, default ``"unchecked"``. The treatment of local files that are not there: ``"raise"`` raises,
-                ``"skip"`` puts the rows into ``left_out``, ``"unchecked"`` does not look, and indexing finds out.
-            header: sequence of str, default None. The names of the columns of a text table without a header: its first
-                line then is a row.
-            separator: str, default None. The character between the values of a text table. A space is any number of
-                spaces and tabs, as in lists for DALI and MMAction2, where the last values of a line may be missing.
+            class_names: list or dict, default None. See ``from_paths``. By default only names in this table are
+                numbered, so read a second table with the names of the first: ``class_names=train.class_names``.
+            missing: str, default ``"unchecked"``. The treatment of local files that do not exist: ``"raise"`` raises,
+                ``"skip"`` puts the rows into ``left_out``, and ``"unchecked"`` leaves the check to indexing.
+            header: sequence of str, default None. The names of the columns of a text table without a header; its first
+                line is then a row.
+            separator: str, default None. The character between the values of a text table. A space means any number of
+                spaces and tabs, as in lists for DALI and MMAction2, and the last values of a line may then be missing.
             sources: str, default ``"any"``. The sources that the rows may name. ``"any"`` allows whatever ``Video``
-                takes, including URLs and absolute paths, so the table must be trusted; ``"local"`` allows what lies on
-                this machine; ``"inside root"`` what lies in ``root`` after links are followed (members: their
-                archives).
+                takes, including URLs and absolute paths, so the table must be trusted; ``"local"`` allows files on this
+                machine; ``"inside root"`` allows files that are in ``root`` after links are followed (for members of
+                archives, the archive).
 
         Raises:
-            SourceError: the table cannot be read, or a file is not there.
-            ConfigurationError: the table or a value makes no sense (the message has the line), rows name a source that
-                is not allowed, a column is missing, or pyarrow is (``pip install 'videoloader[parquet]'``).
+            SourceError: the table cannot be read, or a file does not exist.
+            ConfigurationError: the table or a value is invalid (the message has the line), rows name a source that is
+                not allowed, a column is missing, or pyarrow is not installed (``pip install 'videoloader[parquet]'``).
 
         Examples:
             ``VideoDataset.from_csv("train.csv", columns={"label": "verb"})``, or for lines ``clips/a.mp4 3 1.5 4.0``:
@@ -233,10 +234,10 @@ class DatasetReaders(metaclass=TellsOfReaders):
         label: str | None = None,
         class_names: ClassNames | None = None,
     ) -> Self:
-        """All videos in archives (tar, zip, LMDB, TFRecord, RecordIO), in their order there.
+        """Find all videos in archives (tar, zip, LMDB, TFRecord, RecordIO), in archive order.
 
-        Nothing is unpacked: videos are read where they lie. What else the archive tells about a video becomes its
-        label and columns:
+        Nothing is unpacked: videos are read in place. What else the archive says about a video becomes its label and
+        columns:
 
             tar, zip, LMDB   files (keys) with the same path up to the first dot of their name, of at most 64 KiB, by
                              extension, as WebDataset writes them: ``key.cls`` is the label, ``json`` is parsed, ``txt``
@@ -245,25 +246,24 @@ class DatasetReaders(metaclass=TellsOfReaders):
                              as text where they are UTF-8 in all records
             RecordIO         ``id``, and one whole number as the label; other labels as ``label`` or ``labels``
 
-        Headers and what becomes columns are read. Index files beside the archives are used: ``x.idx`` of DALI's
-        wds2idx and tfrecord2idx, and of MXNet. What they tell is compared with the archive.
+        Only headers and what becomes columns are read. Index files next to the archives are used and checked against
+        the archive: ``x.idx`` of DALI's wds2idx and tfrecord2idx, and of MXNet.
 
         Args:
             archives: str, path, or several. Paths or URLs, or patterns of them: ``{0000..0099}``, ``{a,b}``, and ``*``
                 except on web servers, which do not list files. A path that exists is not read as a pattern.
-            video: str or several, default None: ``VIDEO_EXTENSIONS``, or the whole record. The ending of the names of
-                videos, in any case; "" for all names. In TFRecord the feature.
-            label: str, default None, as above. The column that holds the label, ``"json.category"`` for a field of
-                JSON.
+            video: str or several, default None: ``VIDEO_EXTENSIONS``, or the whole record. The extension of videos, in
+                any case; "" for all members. For TFRecord, the feature that holds the video.
+            label: str, default None, as above. The column that holds the label; ``"json.category"`` for a JSON field.
             class_names: list or dict, default None. See ``from_paths``.
 
         Raises:
             SourceError, IndexingError: an archive cannot be read, is damaged, or its index file belongs to another one.
             UnsupportedError: a tar archive is compressed.
-            ConfigurationError: there is no video, or the content of a file beside one does not match its name.
+            ConfigurationError: there is no video, or the content of a file next to one does not match its extension.
 
         Examples:
-            ``VideoDataset.from_archives("s3://bucket/train-{0000..0099}.tar")``, and for features of TFRecord:
+            ``VideoDataset.from_archives("s3://bucket/train-{0000..0099}.tar")``, and for TFRecord features:
 
                 VideoDataset.from_archives("train-*.tfrecord", video="video/encoded", label="video/class")
         """
@@ -277,12 +277,12 @@ class DatasetReaders(metaclass=TellsOfReaders):
         extensions: Collection[str] = VIDEO_EXTENSIONS,
         class_names: ClassNames | None = None,
     ) -> Self:
-        """All videos in tar archives: the same as ``from_archives(shards, video=extensions)``.
+        """Find all videos in tar archives: the same as ``from_archives(shards, video=extensions)``.
 
         Args:
             shards: str, path, or several of them. The paths or URLs of the archives.
-            extensions: collection of str, default ``VIDEO_EXTENSIONS``. The endings of the files that are videos, in
-                any case, with or without the dot.
+            extensions: collection of str, default ``VIDEO_EXTENSIONS``. The extensions of videos, in any case, with or
+                without the dot.
             class_names: list or dict, default None. See ``from_paths``.
 
         Raises:
@@ -296,15 +296,15 @@ class DatasetReaders(metaclass=TellsOfReaders):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The data set that ``save`` wrote, mapped into memory: opened at once, and shared by all processes.
+        """Map a data set that ``save`` wrote into memory: it opens at once, and all processes share it.
 
         Args:
             path: str or path. The path of the file; it must not be written to while the data set is in use.
 
         Raises:
             SourceError: the file cannot be read.
-            ConfigurationError: the file is no saved data set, or pyarrow is not installed
-                (``pip install 'videoloader[parquet]'``).
+            ConfigurationError: the file is not a saved data set, or pyarrow is not installed (``pip install
+                'videoloader[parquet]'``).
 
         Examples:
             ``VideoDataset.load("train.arrow")``
@@ -315,18 +315,18 @@ class DatasetReaders(metaclass=TellsOfReaders):
     def load_or_make(
         cls, path: str | os.PathLike[str], make: Callable[[], VideoDataset], *, store: Store | None = None
     ) -> Self:
-        """The data set saved at a path, which one process of all makes and saves where it is not there yet.
+        """Load the data set saved at a path; if there is none, one process makes and saves it first.
 
         The other processes wait, and load what it has saved: folders and buckets are listed once, and videos indexed
-        once. With an initialised ``torch.distributed`` that process is rank 0, else the first one that comes (a lock on
-        ``path + ".lock"``, which stays there). Where it dies the next one takes over; a store is then built on from
-        where it was. Delete the file to have it made anew.
+        once. If ``torch.distributed`` is initialised, that process is rank 0, else the first one to come (by a lock on
+        ``path + ".lock"``, which is not deleted). If it dies, the next one takes over, and continues a store where it
+        was. Delete the file to have it made again.
 
         Args:
-            path: str or path. The path of the file, as ``save`` writes it, on a file system that all processes see; one
-                that each machine has for itself is made on each.
+            path: str or path. The path of the file, as ``save`` writes it. On a shared file system it is made once, on
+                local ones once on each machine.
             make: function without arguments. It makes the data set.
-            store: ``IndexStore`` or its path, default None. The index store that is built of its videos and saved
+            store: ``IndexStore`` or its path, default None. The index store, which is built for its videos and saved
                 along.
 
         Raises:
@@ -345,15 +345,15 @@ class DatasetReaders(metaclass=TellsOfReaders):
 
     @classmethod
     def from_store(cls, store: Store, *, where: str = "") -> Self:
-        """One entry for each video of an index store that could be indexed, in the order of indexing.
+        """Make one entry for each video that an index store could index, in the order of indexing.
 
         Args:
             store: ``IndexStore`` or its path. The store.
-            where: str, default none. A condition in SQL over the facts that ``IndexStore.query`` lists.
+            where: str, default none. An SQL condition over the columns that ``IndexStore.query`` lists.
 
         Raises:
             SourceError, IndexingError: the store cannot be read.
-            ConfigurationError: the condition is not SQL, or no video fulfils it.
+            ConfigurationError: the condition is not SQL, or no video meets it.
 
         Examples:
             ``VideoDataset.from_store("train.db", where="duration_s > 10 AND NOT is_vfr")``

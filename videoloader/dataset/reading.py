@@ -1,4 +1,4 @@
-"""Tables of videos in files, by the ending of their names."""
+"""Reads table files, in the format that their extension says."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ TABLE_ENDINGS = (".csv", ".tsv", *_JSON_LINES, *_PARQUET)
 
 
 def read_table(source: str, header: Sequence[str] | None = None, separator: str | None = None) -> RawTable:
-    """The rows of a table: JSON lines, Parquet, or whatever else it is called, text with a separator.
+    """The rows of a table file: JSON lines or Parquet by extension, otherwise delimited text.
 
     Args:
         source: path of the file.
         header, separator: as in ``read_delimited``.
 
     Raises:
-        SourceError: it cannot be read.
-        ConfigurationError: it is no such table, with the line; or Parquet, and pyarrow is not installed.
+        SourceError: the file cannot be read.
+        ConfigurationError: it is not such a table (the message has the line), or it is Parquet and pyarrow is not
+            installed.
     """
     name = source.lower()
     if header is not None or separator is not None:

@@ -1,7 +1,7 @@
-"""The number of times that each row comes, where classes are balanced, rows weighted or data sets mixed.
+"""Computes how often each row comes when classes are balanced, rows weighted or data sets mixed.
 
-Rows are repeated whole numbers of times, settled once from a seed. So a data set stays a plain table: the loader's
-keyed permutation, exact resume and sharding need to know nothing of it.
+Rows are repeated a whole number of times, fixed once by a seed. So the data set stays a plain table, and the loader's
+keyed permutation, exact resume and sharding work unchanged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from videoloader.permutation import Integers, permute
 
 
 def repeat_to(rows: int, size: int, seed: int, stream: int = 0) -> Integers:
-    """int64[size]: row numbers in their order, each ``size // rows`` times, and a random choice once more.
+    """int64[size]: row numbers in order, each ``size // rows`` times, and a random choice of them once more.
 
     Args:
         rows: number of rows, at least 1.
@@ -34,7 +34,7 @@ def repeat_to(rows: int, size: int, seed: int, stream: int = 0) -> Integers:
 
 
 def balance(table: EntryTable, rows_per_class: int | None, seed: int) -> Integers:
-    """Row numbers, rising, with as many of each class that occurs; ``VideoDataset.balanced`` explains the arguments."""
+    """Row numbers in rising order, equally many for each class; see ``VideoDataset.balanced``."""
     if (table.label == NONE).any():
         row = int(np.argmax(table.label == NONE))
         raise ConfigurationError("has no label, so classes cannot be balanced", table.path[row])
@@ -42,14 +42,14 @@ def balance(table: EntryTable, rows_per_class: int | None, seed: int) -> Integer
     size = int(counts.max()) if rows_per_class is None else rows_per_class
     check_positive(rows_per_class=size)
     of_class = np.split(np.argsort(number, kind="stable"), np.cumsum(counts)[:-1])
-    # A class's own stream, so that its choice is the same whatever other classes there are.
+    # Each class has its own stream, so that its choice does not depend on the other classes.
     streams = labels.tolist()
     chosen = [rows[repeat_to(len(rows), size, seed, own)] for rows, own in zip(of_class, streams, strict=True)]
     return np.sort(np.concatenate(chosen))
 
 
 def repeat_by_weight(table: EntryTable, weights: str | Sequence[float], rows: int, seed: int) -> Integers:
-    """Row numbers, rising, in proportion to weights; ``VideoDataset.weighted`` explains the arguments."""
+    """Row numbers in rising order, repeated in proportion to weights; see ``VideoDataset.weighted``."""
     check_positive(rows=rows)
     given = table.column(weights) if isinstance(weights, str) else weights
     if isinstance(given, Mapping | Set):
@@ -63,19 +63,19 @@ def repeat_by_weight(table: EntryTable, weights: str | Sequence[float], rows: in
     if not 0 < total < math.inf:
         raise ConfigurationError(f"weights must have a positive, finite sum, got {total}")
     bounds *= rows / total
-    # One random offset for all: a row comes as often as whole numbers plus that offset fall into its interval.
+    # There is one random offset for all rows: a row comes once for each whole number plus the offset in its interval.
     offset = int(permute(np.zeros(1, np.int64), 1 << 48, seed, rows)[0]) / (1 << 48)
     bounds[-1] = rows
     return np.repeat(np.arange(len(table)), np.diff(np.floor(bounds + offset), prepend=0).astype(np.int64))
 
 
 def apportion(ratios: Sequence[float], lengths: Sequence[int], rows: int | None) -> list[int]:
-    """The number of rows that each data set gets: shares by ratio, rounded by largest remainder (Hamilton's method).
+    """The number of rows for each data set: shares by ratio, rounded by the largest-remainder (Hamilton) method.
 
     Args:
-        ratios: shares of the data sets; decimals as they are written, not as floats hold them.
-        lengths: rows of each now.
-        rows: number of rows together; the fewest that give none less than it has now unless given.
+        ratios: shares of the data sets, read as the decimals that they print as.
+        lengths: number of rows that each has.
+        rows: total number of rows; None for the fewest with which no data set loses a row.
 
     Raises:
         ConfigurationError: a ratio is not positive, or a data set gets no row.

@@ -1,4 +1,4 @@
-"""The frames of their videos that all rows of a data set mean, as an index store tells: worked out once, and kept."""
+"""Looks up the range of frames of all rows of a data set in an index store, once."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from videoloader.indexing import IndexStore
 
 Integers = npt.NDArray[np.int64]
-# What frame modes are told of the frames of videos.
+# The facts about frames that frame modes use to count clips.
 OF_MODES: tuple[Number, ...] = ("is_even", "first_key_frame", "frames_without_key")
 
 
 @dataclass(frozen=True, eq=False)
 class RowFrames:
-    """The facts that a store tells of all rows of a table.
+    """Facts from a store about all rows of a table.
 
     Attributes:
-        content: state of the store at that time; see ``IndexStore.content``.
-        columns: int64[N] each: ``first``, ``stop``, the number of ``frames`` of the video, those of ``OF_MODES`` that
-            were asked for.
-        errors: number of a row -> why it cannot be used; its numbers are 0.
+        content: state of the store at the look-up; see ``IndexStore.content``.
+        columns: int64[N] each: ``first``, ``stop``, the number of ``frames`` of the video, and the requested facts of
+            ``OF_MODES``.
+        errors: row number -> the reason why it cannot be used; its numbers are 0.
     """
 
     content: str
@@ -48,13 +48,13 @@ class RowFrames:
 
 
 def look_up_rows(table: EntryTable, store: IndexStore, indexes: IndexCache, names: Sequence[Number]) -> RowFrames:
-    """The frames that all rows mean.
+    """Look up the range of frames of all rows.
 
     Args:
         table: the rows.
         store: store that holds their videos.
-        indexes: indexes of the store; asked for only where its columns do not tell.
-        names: further numbers to look up.
+        indexes: indexes of the store, read only where its columns do not suffice.
+        names: further facts to look up.
 
     Raises:
         IndexingError: the store is damaged.
@@ -69,11 +69,11 @@ def look_up_rows(table: EntryTable, store: IndexStore, indexes: IndexCache, name
 
 
 def resolved(table: EntryTable, store: Store | None) -> EntryTable:
-    """The same rows, with what a store tells of them; as they are without one.
+    """The same rows with facts from a store; unchanged without a store.
 
     Raises:
-        NotIndexedError: the store does not know a video.
-        SourceError, IndexingError: it cannot be read.
+        NotIndexedError: the store has no row for a video.
+        SourceError, IndexingError: the store cannot be read.
     """
     if store is None:
         return table

@@ -1,4 +1,4 @@
-"""Data sets as Arrow files: columns that are mapped into memory, and shared by the processes of a machine."""
+"""Saves data sets as Arrow files, whose columns are mapped into memory that all processes of a machine share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from videoloader.live_line import counted_live
 
 _FORMAT, _VERSION = b"videoloader.VideoDataset", 1
 _OTHER, _FRAMES = "columns.", "frames."
-# Endings of tables and index stores, which are no data set's.
+# Extensions of tables and index stores, under which no data set is saved.
 _OTHER_FILES = (".csv", ".db", ".json", ".jsonl", ".parquet", ".tsv", ".txt", ".xlsx")
 _NEEDS = "saved data sets need pyarrow: pip install 'videoloader[parquet]'"
 
@@ -35,12 +35,12 @@ class Saved(NamedTuple):
 
 
 def write_rows(path: str, rows: Saved) -> None:
-    """Write a file in place of an existing one, all at once.
+    """Write a file, and replace an existing one atomically.
 
     Raises:
         SourceError: it cannot be written.
-        ConfigurationError: pyarrow is not installed, a column holds what cannot be saved, or the name is that of
-            another kind of file.
+        ConfigurationError: pyarrow is not installed, a column holds values that cannot be saved, or the extension is
+            that of another kind of file.
     """
     if (ending := os.path.splitext(path)[1].lower()) in _OTHER_FILES:
         raise ConfigurationError(f"save writes an Arrow file, not one of {ending}: name it data.arrow", path)
@@ -71,7 +71,7 @@ def write_rows(path: str, rows: Saved) -> None:
     try:
         with pyarrow.OSFile(part, "wb") as file, pyarrow.ipc.new_file(file, schema) as writer:
             writer.write_batch(batch.replace_schema_metadata(schema.metadata))
-        with open(part, "rb+") as written:  # or a machine that fails may leave the new name with nothing behind it
+        with open(part, "rb+") as written:  # or a crash of the machine may leave an empty file under the new name
             os.fsync(written.fileno())
         os.replace(part, path)
     except OSError as error:
@@ -81,11 +81,11 @@ def write_rows(path: str, rows: Saved) -> None:
 
 
 def map_rows(path: str) -> Saved:
-    """The contents of a file, which is mapped into memory.
+    """Map a file into memory, and return its contents.
 
     Raises:
         SourceError: it cannot be read.
-        ConfigurationError: pyarrow is not installed, or it is no saved data set, or one of a later version.
+        ConfigurationError: pyarrow is not installed, or the file is not a saved data set, or a later version saved it.
     """
     with needs(_NEEDS, path):
         import pyarrow
@@ -136,7 +136,7 @@ def _is_constant(column: Column) -> bool:
 
 
 def _as_text(column: Column, name: str, table: EntryTable) -> Column:
-    """A column that is neither text nor numbers, as JSON."""
+    """Encode a column that is neither text nor numbers as JSON."""
     if not isinstance(column, list):
         return column
     texts = []
@@ -150,10 +150,10 @@ def _as_text(column: Column, name: str, table: EntryTable) -> Column:
 
 
 def encode_cell(value: Any) -> str:
-    """A value as text: JSON, or ``=`` and Base64 of bytes; empty where there is none.
+    """A value as text: JSON, or ``=`` and Base64 for bytes; empty for ``ABSENT``.
 
     Raises:
-        TypeError, ValueError: it would not come back as it was.
+        TypeError, ValueError: the value would not be read back unchanged.
     """
     if value is ABSENT:
         return ""
@@ -166,7 +166,7 @@ def encode_cell(value: Any) -> str:
 
 
 def _same(one: object, other: object) -> bool:
-    """Whether two values are equal and of one type, and so is what they hold."""
+    """Whether two values, and all values in them, are equal and of the same type."""
     if type(one) is not type(other):
         return False
     if isinstance(one, list) and isinstance(other, list):
@@ -190,10 +190,10 @@ def _to_arrow(column: Column) -> Any:
 
 
 def _of_arrow(values: Any) -> Column:
-    """A column of an Arrow array, in its memory.
+    """An Arrow array as a column, in the same memory.
 
     Raises:
-        ValueError: it is damaged.
+        ValueError: the array is damaged.
     """
     import pyarrow
 

@@ -1,4 +1,4 @@
-"""The facts of a data set's videos, out of an index store, or one that is made for the question."""
+"""Reads facts about a data set's videos from an index store, or from one built temporarily."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from videoloader.indexing import IndexStore, build_store
 from videoloader.indexing.store.keys import to_sql
 
 Store = IndexStore | str | os.PathLike[str]
-# Far below the 999 parameters that old SQLite takes in one statement.
+# Far below the 999 parameters that old versions of SQLite allow in one statement.
 _PATHS_AT_ONCE = 500
 DISPLAYED_HEIGHT = "CASE WHEN rotation IN (90, 270) THEN width ELSE height END"
 DISPLAYED_WIDTH = "CASE WHEN rotation IN (90, 270) THEN height ELSE width END"
@@ -21,10 +21,10 @@ DISPLAYED_WIDTH = "CASE WHEN rotation IN (90, 270) THEN height ELSE width END"
 
 @contextmanager
 def opened_store(paths: Sequence[str], store: Store | None) -> Iterator[IndexStore]:
-    """A store that knows these videos: the given one, or one that is built now and thrown away.
+    """A store with these videos: the given one, or a temporary one that is built now.
 
     Raises:
-        SourceError, IndexingError: the store cannot be read, or none can be written.
+        SourceError, IndexingError: the store cannot be read, or a temporary one cannot be written.
     """
     if not isinstance(store, IndexStore | str | os.PathLike | None):
         raise ConfigurationError(f"store must be an IndexStore or the path of one, got {store!r}")
@@ -40,11 +40,11 @@ def opened_store(paths: Sequence[str], store: Store | None) -> Iterator[IndexSto
 def facts_of_rows(
     store: IndexStore, paths: Sequence[str], expressions: Sequence[str], parameters: Sequence[object] = ()
 ) -> Iterator[tuple[Any, ...]]:
-    """The values of expressions over the columns of ``videos`` for each path, in their order, repeats and all.
+    """The values of SQL expressions over the columns of ``videos`` for each path, in order, including repeats.
 
     Raises:
         ConfigurationError: an expression is not SQL.
-        NotIndexedError: the store does not know a video.
+        NotIndexedError: the store has no row for a video.
     """
     select = f"SELECT source, {', '.join(expressions)} FROM videos WHERE source IN"
     for start in range(0, len(paths), _PATHS_AT_ONCE):

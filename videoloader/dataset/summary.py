@@ -1,4 +1,4 @@
-"""The contents of a data set in figures."""
+"""Summarises a data set in figures."""
 
 from __future__ import annotations
 
@@ -19,29 +19,30 @@ from videoloader.sampling.mode import FrameNumbers, mode_of
 
 Fact = TypeVar("Fact")
 
-# Values of a fact that are told one by one.
-_TOLD = 5
+# The most values of a fact that are listed one by one.
+_MOST_LISTED = 5
 
 
 @dataclass(frozen=True)
 class DatasetSummary(ShownInNotebooks):
-    """The contents of a data set; ``str`` of it is a table for people.
+    """The figures of a data set; ``str`` makes a readable table of them.
 
     Attributes:
         rows: int. The rows of the data set.
-        videos: int. The different videos that can be read.
-        classes: int. The different labels.
+        videos: int. The distinct videos that can be read.
+        classes: int. The distinct labels.
         unreadable: int. The videos that cannot be indexed.
         left_out: int. The rows that a reader or a filter left out.
-        frames, hours: int and float. The sums over whole videos, whatever part of them the rows mean.
-        codecs: mapping. The number of videos of each codec.
-        sizes: mapping. The number of videos of each (height, width) as displayed, pixels.
-        fps: mapping. The number of videos of each average rate, rounded to hundredths.
-        variable_rate: int. The number of videos whose frames do not come at equal times.
-        frames_per_keyframe: float. The packets over the keyframes of all videos together.
-        longest_gop: (int, int, int). The most packets between keyframes: of the median video, of nine in ten, of all.
-        cost: ``ClipCost`` or None. The cost of decoding clips, and the share of padding in them, where a mode was given
-            and the data set has clips of it.
+        frames, hours: int and float. The totals over whole videos, even where rows cover only parts of them.
+        codecs: mapping. The number of videos with each codec.
+        sizes: mapping. The number of videos with each displayed (height, width) in pixels.
+        fps: mapping. The number of videos with each average frame rate, rounded to hundredths.
+        variable_rate: int. The number of videos with a variable frame rate.
+        frames_per_keyframe: float. The number of packets per keyframe, over all videos together.
+        longest_gop: (int, int, int). The length of a video's longest GOP in packets: the median over videos, the 90th
+            percentile, and the maximum.
+        cost: ``ClipCost`` or None. The cost of decoding clips and their share of padding, if a mode was given and the
+            data set has clips of it.
     """
 
     rows: int
@@ -64,7 +65,7 @@ class DatasetSummary(ShownInNotebooks):
 
     @property
     def lines(self) -> dict[str, str]:
-        """The lines of the table for people, by what each tells of."""
+        """The lines of the readable table, by topic."""
         labels = f", {self.classes} classes" if self.classes else ""
         lines = {"videos": f"{self.videos} in {self.rows} rows{labels}"}
         if self.unreadable or self.left_out:
@@ -97,7 +98,7 @@ class DatasetSummary(ShownInNotebooks):
 def summarize(
     table: EntryTable, left_out: int, mode: FrameMode | FrameNumbers | None, store: Store | None, videos: int
 ) -> DatasetSummary:
-    """The figures of a data set; ``VideoDataset.describe`` explains arguments and errors."""
+    """Summarise a data set; ``VideoDataset.describe`` explains arguments and errors."""
     measured = None if mode is None else mode_of(mode)
     check_positive(videos=videos)
     columns = ["codec", DISPLAYED_HEIGHT, DISPLAYED_WIDTH, "fps", "duration_s", "frames", "packets", "keyframes"]
@@ -131,15 +132,15 @@ def summarize(
 
 
 def _counts(values: Iterable[Fact]) -> dict[Fact, int]:
-    """The frequency of each value, the most frequent first."""
+    """The number of times that each value occurs, the most frequent first."""
     return dict(Counter(values).most_common())
 
 
 def _shares(counts: Iterable[tuple[str, int]]) -> str:
     told = list(counts)
     total = sum(count for _, count in told)
-    shares = [f"{name} {_percent(count, total)}" for name, count in told[:_TOLD]]
-    return ", ".join(shares) + (f" and {len(told) - _TOLD} more" if len(told) > _TOLD else "")
+    shares = [f"{name} {_percent(count, total)}" for name, count in told[:_MOST_LISTED]]
+    return ", ".join(shares) + (f" and {len(told) - _MOST_LISTED} more" if len(told) > _MOST_LISTED else "")
 
 
 def _percent(count: int, total: int) -> str:

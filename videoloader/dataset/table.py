@@ -1,4 +1,4 @@
-"""The rows of a data set, kept by columns: a million rows of a video each take about 100 MB, most of it paths."""
+"""The rows of a data set, stored by columns: a million rows take about 100 MB, most of it paths."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from videoloader.dataset.row_frames import RowFrames
 
 _MADE_AT_ONCE = 1024
-# Stands in integer columns where a row has no value; in seconds it is NaN.
+# Marks a missing value in integer columns; in seconds NaN does.
 NONE = -(2**63)
 _NONE: dict[str, int | float] = {
     "label": NONE,
@@ -46,16 +46,16 @@ ARRAYS = (*_NONE, "in_pts")
 
 @dataclass(frozen=True, eq=False)
 class EntryTable(Sequence[VideoEntry]):
-    """The fields of all entries. Arrays may be one value seen many times, so they cannot be written to.
+    """The fields of all entries. Arrays are read-only, since they may be one value broadcast to all rows.
 
     Attributes:
         path: path of each video.
-        label: int64[N], ``NONE`` where there is none.
-        start, stop: int64[N], ``NONE`` where there is none.
-        start_seconds, stop_seconds: float64[N], NaN where there is none.
+        label: int64[N], ``NONE`` where missing.
+        start, stop: int64[N], ``NONE`` where missing.
+        start_seconds, stop_seconds: float64[N], NaN where missing.
         in_pts: bool[N], whether seconds are the container's own timestamps.
-        columns: columns of the rows that have them; ``ABSENT`` in the others.
-        frames: answers of a store for all rows, where they were saved with them. Tables are equal without it.
+        columns: the other columns by name; ``ABSENT`` in rows that lack one.
+        frames: facts from a store about all rows, if they were saved with them. Comparison of tables ignores it.
     """
 
     path: PackedStrings
@@ -121,7 +121,7 @@ class EntryTable(Sequence[VideoEntry]):
         ]
 
     def column(self, name: str) -> list[Any]:
-        """The values of one of the other columns, of all rows.
+        """The values of one of the other columns in all rows.
 
         Raises:
             ConfigurationError: a row has no such column.
@@ -135,23 +135,23 @@ class EntryTable(Sequence[VideoEntry]):
         return values
 
     def with_times(self, times: Times) -> EntryTable:
-        """The same rows, whose seconds all count from there; see ``VideoEntry.times``.
+        """The same rows with another zero point of their seconds; see ``VideoEntry.times``.
 
         Raises:
-            ConfigurationError: there is no such place.
+            ConfigurationError: ``times`` has another value.
         """
         check_choice("times", times, get_args(Times))
         return replace(self, in_pts=constant(times == "pts", len(self)), frames=None)
 
     def take(self, rows: Rows) -> EntryTable:
-        """The rows of these numbers, in their order, repeats allowed."""
+        """The rows with these numbers, in the order of ``rows``, repeats allowed."""
         fields: dict[str, Any] = {name: take(getattr(self, name), rows) for name in ("path", *ARRAYS)}
         columns = {name: take(column, rows) for name, column in self.columns.items()}
         return EntryTable(**fields, columns=columns, frames=self.frames and self.frames.take(rows))
 
     @staticmethod
     def join(tables: Sequence[EntryTable]) -> EntryTable:
-        """The rows of all tables, one after the other; a column that one of them lacks is absent in its rows."""
+        """The concatenation of all tables; a column that one of them lacks is absent in its rows."""
         fields: dict[str, Any] = {name: join([getattr(table, name) for table in tables]) for name in ("path", *ARRAYS)}
         names = dict.fromkeys(name for table in tables for name in table.columns)
         columns = {
@@ -162,7 +162,7 @@ class EntryTable(Sequence[VideoEntry]):
 
     @staticmethod
     def of_entries(entries: Iterable[VideoEntry]) -> EntryTable:
-        """A table of rows that there are already."""
+        """A table of existing entries."""
         rows = _checked(entries)
         names = dict.fromkeys(name for row in rows for name in row.columns)
         fields: dict[str, Any] = {name: array_of(name, (getattr(row, name) for row in rows)) for name in _NONE}
@@ -189,7 +189,7 @@ def _checked(entries: object) -> list[VideoEntry]:
 
 
 def array_of(name: str, values: Iterable[float | None]) -> npt.NDArray[Any]:
-    """The array of a field, of values where None stands for none."""
+    """The array of a field, from values of which None means missing."""
     none = _NONE[name]
     dtype = np.int64 if isinstance(none, int) else np.float64
     array = np.fromiter((none if value is None else value for value in values), dtype)
@@ -203,16 +203,16 @@ def make_table(
     columns: Mapping[str, Column],
     where: Callable[[int], str],
 ) -> EntryTable:
-    """A table of columns, each row of which makes sense.
+    """Make a table from columns, and check all rows.
 
     Args:
         path: path of each video.
-        fields: arrays of other fields, as ``EntryTable`` has them; a field that is not given is missing in all rows.
+        fields: arrays of other fields, as in ``EntryTable``; a field that is not given is missing in all rows.
         columns: the other columns.
-        where: tells for messages where a row was read.
+        where: gives the place where a row was read, for messages.
 
     Raises:
-        ConfigurationError: the first row that makes no sense, as in ``VideoEntry``.
+        ConfigurationError: a row is invalid, as in ``VideoEntry``; the message names the first.
     """
     rest = {name: constant(none, len(path)) for name, none in _NONE.items() if name not in fields}
     known: dict[str, Any] = {**fields, **rest}
@@ -226,7 +226,7 @@ def make_table(
 
 
 def _suspect(table: EntryTable) -> npt.NDArray[np.bool_]:
-    """bool[N]: the rows that ``VideoEntry`` may refuse."""
+    """bool[N]: the rows that ``VideoEntry`` may reject."""
     started, stopped = table.start != NONE, table.stop != NONE
     first, begin, end = np.where(started, table.start, 0), table.start_seconds, table.stop_seconds
     suspect: npt.NDArray[np.bool_] = (table.path.sizes == 0) | (first < 0) | (stopped & (table.stop <= first))

@@ -1,4 +1,4 @@
-"""Rows of text files: with a separator (CSV of RFC 4180, TSV, or with semicolons), or a JSON object in each line."""
+"""Reads the rows of text files: delimited text (CSV of RFC 4180, TSV, semicolons), or one JSON object per line."""
 
 from __future__ import annotations
 
@@ -26,18 +26,19 @@ _COMMENT = "; a table has no comments: take out what begins with #"
 
 
 def read_delimited(source: str, given: Sequence[str] | None = None, separator: str | None = None) -> RawTable:
-    """The rows under the header of a UTF-8 file, or of one that has none.
+    """The rows of a UTF-8 file of delimited text, with or without a header.
 
     Args:
         source: path of the file.
         given: names of the columns, for a file without a header.
-        separator: character between values; unless given, the most frequent one of comma, tab, semicolon and bar in the
-            first line. A space stands for any number of spaces and tabs, quotes are part of values, and values at the
+        separator: character between values; None for the most frequent one of comma, tab, semicolon and bar in the
+            first line. A space means any number of spaces and tabs; quotes are then part of values, and values at the
             end of a line may be missing.
 
     Raises:
         SourceError: the file cannot be read.
-        ConfigurationError: it is no such table, with the line, or an argument has no such value.
+        ConfigurationError: the file is not such a table (the message has the line), or an argument has a value that is
+            not allowed.
     """
     line_of = array("q")
     names = given if isinstance(given, list | tuple) else ()
@@ -50,7 +51,7 @@ def read_delimited(source: str, given: Sequence[str] | None = None, separator: s
         raise ConfigurationError(f"begins as JSON does: {_ONE_A_LINE}, and ends with .jsonl", source)
     if given is None and first.startswith("#"):
         raise ConfigurationError(f"the header begins with #{_COMMENT}", source)
-    limit, usual = current_limits().cell_characters, csv.field_size_limit()  # one for all of Python's readers of CSV
+    limit, usual = current_limits().cell_characters, csv.field_size_limit()  # csv has one global limit
     try:
         reader: Reader | _Words
         if separator == " ":
@@ -81,11 +82,11 @@ def read_delimited(source: str, given: Sequence[str] | None = None, separator: s
 
 
 def read_json_lines(source: str) -> RawTable:
-    """The objects in the lines of a file (https://jsonlines.org); a name that only some have is absent in other rows.
+    """The objects in the lines of a file (https://jsonlines.org); a name that a row lacks is absent in it.
 
     Raises:
         SourceError: the file cannot be read.
-        ConfigurationError: a line is no JSON object, with its number.
+        ConfigurationError: a line is not a JSON object; the message has its number.
     """
     line_of = array("q")
     parts: dict[str, list[Column]] = {}
@@ -102,7 +103,7 @@ def read_json_lines(source: str) -> RawTable:
 
 
 class _Words:
-    """The values of each line between spaces and tabs, as a ``csv.reader`` gives those between separators."""
+    """Splits each line at spaces and tabs, with the interface of ``csv.reader``."""
 
     def __init__(self, texts: Iterator[str]) -> None:
         self.line_num = 0
@@ -118,7 +119,7 @@ class _Words:
 
 
 def _rows(reader: Reader | _Words, line_of: array[int], width: int, source: str) -> Iterator[list[str]]:
-    """The rows that are not blank; the line each ends at goes to ``line_of``."""
+    """The rows that are not blank; the number of the line that each ends at is added to ``line_of``."""
     for cells in filter(None, reader):  # a blank line has no cells
         if isinstance(reader, _Words):
             cells += [""] * (width - len(cells))
@@ -131,7 +132,7 @@ def _rows(reader: Reader | _Words, line_of: array[int], width: int, source: str)
 
 
 def _objects(texts: Iterator[str], line_of: array[int], source: str) -> Iterator[dict[str, Any]]:
-    """The objects of the lines that are not blank; the line of each goes to ``line_of``."""
+    """The objects of the lines that are not blank; the line number of each is added to ``line_of``."""
     for number, text in enumerate(texts, 1):
         if text.isspace():
             continue

@@ -1,4 +1,4 @@
-"""Sequences that nobody changes: what would change them, or asks for an item that cannot be there, is an error."""
+"""Immutable sequences: changing one, or searching it for an item of the wrong type, raises an error."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Unchanging(Sequence[T_co]):
-    """A sequence of items of one type."""
+    """An immutable sequence of items of one type."""
 
-    # Their type, and the way to look for what others look for.
+    # The type of the items, and a hint for those who search for something else.
     _holds: ClassVar[tuple[type, str]]
 
     def __contains__(self, item: object) -> bool:
         return super().__contains__(self._sought(item))
 
     def index(self, value: Any, start: int = 0, stop: int | None = None) -> int:
-        """The place of the first item that equals this one; see ``list.index``."""
+        """The position of the first item that equals this one; see ``list.index``."""
         for place in range(*slice(start, stop).indices(len(self))):
             if self[place] == self._sought(value):
                 return place
         raise ArgumentError(f"there is no {reprlib.repr(value)} among the {len(self)}")
 
     def count(self, value: Any) -> int:
-        """The number of items that equal this one."""
+        """The number of items that equal this value."""
         return super().count(self._sought(value))
 
     def _sought(self, item: object) -> object:
@@ -37,7 +37,7 @@ class Unchanging(Sequence[T_co]):
             return item
         raise ArgumentError(f"only a {kind.__name__} can be in it, got {reprlib.repr(item)}: {instead}")
 
-    if not TYPE_CHECKING:  # type checkers tell of it by themselves
+    if not TYPE_CHECKING:  # type checkers report this themselves
 
         def __setitem__(self, place: object, item: object) -> NoReturn:
             raise ArgumentError(
@@ -49,5 +49,5 @@ class Unchanging(Sequence[T_co]):
             self[place] = None
 
         def __radd__(self, other: object) -> object:
-            # The sum of several begins with 0.
+            # ``sum`` starts with 0.
             return self if type(other) is int and other == 0 else NotImplemented

@@ -1,4 +1,4 @@
-"""Rows chosen by facts in the indexes of their videos."""
+"""Chooses rows by facts in the indexes of their videos."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from videoloader.indexing.store.cache import IndexCache
 from videoloader.indexing.store.keys import from_sql
 from videoloader.indexing.store.schema import COLUMNS
 
-# Half of what lies between 29.97 and 30.
+# Relative: half of the distance between 29.97 and 30.
 _SAME_RATE = 0.0005
 _SPANS = ("frames", "fps", "height")
 
@@ -26,9 +26,9 @@ _SPANS = ("frames", "fps", "height")
 def rows_where(
     table: EntryTable, store: Store | None, sql: str, parameters: Sequence[object], min_frames: int | None
 ) -> tuple[npt.NDArray[np.int64], list[tuple[str, str]]]:
-    """Numbers of the rows that fulfil all conditions, and (path, reason) of those that cannot be read or are too short.
+    """The numbers of the rows that meet all conditions, and (path, reason) for those unreadable or too short.
 
-    A warning tells how many these are.
+    A warning counts the latter.
 
     Args:
         table, store, min_frames: as in ``VideoDataset.where``.
@@ -38,7 +38,7 @@ def rows_where(
     kept, left_out, kinds = [], [], []
     with opened_store(table.path, store) as opened:
         _check_sql(opened, sql, parameters)
-        # The line break ends a comment that the condition may end with.
+        # The line break ends a comment with which the condition may end.
         facts = facts_of_rows(opened, table.path, ["error", "frames", f"({sql}\n)"], parameters)
         for row, (error, frames, fulfilled) in enumerate(facts):
             if error is not None:
@@ -62,7 +62,7 @@ def rows_where(
                 )
             rows = rows[~short]
         if not len(rows):
-            raise none_left(len(table), _what_there_is(opened, table.path))
+            raise none_left(len(table), _values_of_videos(opened, table.path))
     tell_left_out("where", kinds, len(table))
     return rows, left_out
 
@@ -86,10 +86,10 @@ def entries_of_store(store: Store, where: str) -> tuple[EntryTable, tuple[str, .
 def conditions_in_sql(
     condition: str, min_height: int | None, codec: str | Collection[str] | None, fps: float | tuple[float, float] | None
 ) -> tuple[str, list[object]]:
-    """The conditions of ``VideoDataset.where`` on facts of a video, and the parameters of them.
+    """The conditions of ``VideoDataset.where`` in SQL, and their parameters.
 
     Raises:
-        ConfigurationError: an argument has a value that can mean nothing.
+        ConfigurationError: an argument has an invalid value.
     """
     _check(condition, min_height, codec, fps)
     conditions, parameters = [f"({condition}\n)" if condition.strip() else "1"], list[object]()
@@ -122,8 +122,8 @@ def _check(condition: object, min_height: object, codec: object, fps: object) ->
         raise ConfigurationError(f"fps must be (lowest, highest), got {fps!r}: write {(rates[1], rates[0])}")
 
 
-def _what_there_is(store: IndexStore, paths: Sequence[str]) -> str:
-    """The values that conditions may ask for, so that a slip in them is seen."""
+def _values_of_videos(store: IndexStore, paths: Sequence[str]) -> str:
+    """The values that the videos have, for a message that makes a mistake in the conditions visible."""
     facts = facts_of_rows(store, paths, ["codec", "frames", "fps", DISPLAYED_HEIGHT], ())
     readable = [row for row in facts if row[0] is not None]
     if not readable:
@@ -134,7 +134,7 @@ def _what_there_is(store: IndexStore, paths: Sequence[str]) -> str:
 
 
 def _check_sql(store: IndexStore, sql: str, parameters: Sequence[object]) -> None:
-    """Let SQLite read the conditions before the rows are asked for, so that its error is about them alone."""
+    """Let SQLite parse the conditions before the rows are read, so that its error is about the conditions alone."""
     try:
         store.query(f"SELECT ({sql}\n) FROM videos LIMIT 0", parameters)
     except ConfigurationError as error:

@@ -1,1 +1,1 @@
-"""Bridges to other systems; each is imported by name and needs its own extra."""
+"""Bridges to other frameworks; each is imported by name and needs its own extra."""

@@ -1,11 +1,11 @@
-"""Frames as arrays of other frameworks, in the same memory.
+"""Converts frames to arrays of other frameworks without copying.
 
-``batch.frames`` and ``batch.labels`` are torch tensors, which speak DLPack. Nothing more is needed for
+``batch.frames`` and ``batch.labels`` are torch tensors, which support DLPack. Nothing more is needed for
 
 - NumPy: ``batch.frames.numpy()``, on the CPU; NumPy has no bfloat16.
 - JAX: ``jax.dlpack.from_dlpack(batch.frames)``, which waits for the frames and keeps their memory while it is used.
 
-CuPy and TensorFlow leave something to the caller, which the functions here do.
+For CuPy and TensorFlow, the functions here add the synchronisation that these leave to the caller.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def to_cupy(tensor: torch.Tensor) -> cupy.ndarray:
     """A CUDA tensor as a CuPy array, for use on CuPy's current stream.
 
-    That stream waits for PyTorch's pending work. PyTorch keeps the memory until the stream has finished the work that
-    was put on it before both tensor and array are gone, which CuPy's own conversion does not ask for.
+    That stream waits for PyTorch's pending work. PyTorch keeps the memory until the stream has finished all work queued
+    before both tensor and array are freed, which CuPy's own conversion does not ensure.
 
     Raises:
         ConfigurationError: the tensor is not on a CUDA device, or CuPy is not installed.
@@ -45,10 +45,10 @@ def to_cupy(tensor: torch.Tensor) -> cupy.ndarray:
 
 
 def to_tensorflow(tensor: torch.Tensor) -> Any:
-    """A tensor as one of TensorFlow's.
+    """A tensor as a TensorFlow tensor.
 
-    TensorFlow does not tell on which stream it works. So on a CUDA device this waits until PyTorch's current stream
-    is done, and the tensor must be kept until TensorFlow has used its memory.
+    TensorFlow does not expose the stream on which it works. So on a CUDA device this waits until PyTorch's current
+    stream is done, and the tensor must be kept until TensorFlow has used its memory.
 
     Raises:
         ConfigurationError: TensorFlow is not installed.

@@ -1,4 +1,4 @@
-"""The epochs of a VideoLoader for frameworks that count batches themselves."""
+"""Loops over the epochs of a VideoLoader for frameworks that count batches themselves."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ def check_maker(name: str, make: object) -> None:
             inspect.signature(make).bind(shard_id=0, num_shards=1)
             return
     except TypeError:
-        pass  # it takes other arguments
+        pass  # it does not take these arguments
     except ValueError:
-        return  # Python does not know of all functions what they take
+        return  # some functions have no known signature
     wanted = "a function of shard_id= and num_shards=, such as partial(VideoLoader, data, mode, batch_size=8)"
     raise ArgumentError(f"{name} must be {wanted}, got {reprlib.repr(make)}")
 
 
 class EpochLoop:
-    """A VideoLoader that knows which epoch is under way, and how many batches of it were given out.
+    """Wraps a VideoLoader to keep track of the current epoch and the number of its batches yielded.
 
-    After its last batch a VideoLoader is in the next epoch already; frameworks still have to end this one, and may do
-    so without asking for another batch. Its length is the whole epoch's, also after a resume.
+    After its last batch a VideoLoader is already in the next epoch, but frameworks still have to end this one, and may
+    do so without requesting another batch. The length is that of the whole epoch, even after a resume.
 
     Args:
         loader: loader of the batches.
 
     Raises:
-        ArgumentError: it is something else.
+        ArgumentError: ``loader`` is not a VideoLoader.
     """
 
     def __init__(self, loader: VideoLoader) -> None:
@@ -49,25 +49,25 @@ class EpochLoop:
         self._before = self._batches = 0
 
     def __len__(self) -> int:
-        """Batches of the epoch under way, or of the next one: those given out before a resume, and the others."""
+        """The number of batches of the current or next epoch, including those yielded before a resume."""
         return len(self._loader) + (0 if self.ended else self._before)
 
     @property
     def ended(self) -> bool:
-        """Whether the last batch of the epoch under way was given out."""
+        """Whether the last batch of the current epoch was yielded."""
         return self._under_way not in (None, self._epoch())
 
     @property
     def is_random(self) -> bool:
-        """Whether epochs differ: in their order, or in what is drawn for the first clip of the data set."""
+        """Whether epochs differ in order, or in what is drawn for the first clip of the data set."""
         return self._loader._epochs.order != InOrder() or self._loader._planner.is_random(0)
 
     def _epoch(self) -> int:
         return int(self._loader.state_dict()["epoch"])
 
     def __iter__(self) -> Iterator[Batch]:
-        """The batches of one epoch, or of what is left of it after ``load_state_dict``."""
-        if self._under_way is not None:  # the last loop did not come to its end
+        """Iterate over the batches of one epoch, or of the rest of it after ``load_state_dict``."""
+        if self._under_way is not None:  # the last loop was left early
             self.set_epoch(self._under_way + 1)
         self._under_way, self._batches = self._epoch(), self._before
         for batch in self._loader:
@@ -76,19 +76,20 @@ class EpochLoop:
         self._under_way, self._before = None, 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin with this epoch next."""
+        """Make this the next epoch."""
         self._loader.set_epoch(epoch)
         self._under_way, self._before = None, 0
 
     def state_dict(self) -> dict[str, Any]:
-        """The position of the loader, the epoch under way, and the number of its batches given out."""
+        """The position of the loader, the current epoch, and the number of its batches yielded."""
         return {"loader": self._loader.state_dict(), "under_way": self._under_way, "batches": self._batches}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> bool:
-        """Go on where a state was taken; whether that was after the last batch of an epoch.
+        """Resume where a state was taken; return whether that was after the last batch of an epoch.
 
         Raises:
-            ConfigurationError: the state is of another data set, frame mode, order or seed, or of something else.
+            ConfigurationError: the state belongs to another data set, frame mode, order or seed, or is not such a
+                state.
         """
         if not {"loader", "under_way", "batches"} <= state.keys():
             raise not_a_state(state, "a BatchStream or a VideoDataModule")

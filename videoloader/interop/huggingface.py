@@ -1,4 +1,4 @@
-"""Videos in a column of a Hugging Face data set."""
+"""Reads videos from a column of a Hugging Face data set."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["from_huggingface"]
 if TYPE_CHECKING:
     import datasets
 
-# Few enough that the videos of these rows may lie in memory.
+# Few enough that the videos of so many rows fit into memory.
 _ROWS_AT_ONCE = 64
 
 
@@ -38,27 +38,27 @@ def from_huggingface(
     sources: Sources = "any",
     root: str | os.PathLike[str] = "",
 ) -> VideoDataset:
-    """One entry for each row of a ``datasets.Dataset``; its other columns are kept.
+    """Make one entry for each row of a ``datasets.Dataset``; its other columns are kept.
 
-    Nothing is decoded, and audio and images in other columns are kept as they are stored. Leave out those that are not
+    Nothing is decoded, and audio and images in other columns are kept as they are stored. Remove columns that are not
     needed with ``rows.remove_columns``.
 
     Args:
         rows: ``datasets.Dataset``. The data set.
         video: str, default ``"video"``. The name of the column with the videos: paths or URLs, bytes, or values of the
-            ``Video`` feature, which hold either as ``{"path": …, "bytes": …}``.
-        columns: mapping, default None. The other columns that are the label and the ends of a part of the video, as in
-            ``VideoDataset.from_csv``. The names of a ``ClassLabel`` are the class names; its -1 is no label.
-        folder: str or path, default None. The folder that receives videos which the rows hold as bytes, each once,
-            under a name made of its content; videos that are there already are not written again. Other processes then
-            open them by path.
-        sources: str, default ``"any"``. The sources that the rows may name, ``"any"``, ``"local"`` or
-            ``"inside root"``, as in ``VideoDataset.from_csv``. Videos that were written to ``folder`` are among them.
-        root: str or path, default the working directory. The folder of ``"inside root"``.
+            ``Video`` feature, which hold either in ``{"path": …, "bytes": …}``.
+        columns: mapping, default None. The columns that hold the label and the ends of a part of the video, as in
+            ``VideoDataset.from_csv``. The names of a ``ClassLabel`` are the class names; its -1 means no label.
+        folder: str or path, default None. The folder to which videos that rows hold as bytes are written, each once,
+            under a name derived from its content; existing files are not written again. Other processes then open them
+            by path.
+        sources: str, default ``"any"``. The sources that the rows may name, ``"any"``, ``"local"`` or ``"inside
+            root"``, as in ``VideoDataset.from_csv``. Videos written to ``folder`` are checked, too.
+        root: str or path, default the working directory. The folder for ``"inside root"``.
 
     Raises:
-        ConfigurationError: there are no rows or no such column, a row has no video, a value makes no sense, or videos
-            are bytes and there is no ``folder``.
+        ConfigurationError: there are no rows or no such column, a row has no video, a value is invalid, or videos are
+            bytes and there is no ``folder``.
         SourceError: a video cannot be written.
 
     Examples:
@@ -98,13 +98,13 @@ def _may_hold_bytes(as_stored: Any, video: str) -> bool:
 
 def _values(rows: Any, name: str, table: Any) -> Column:
     values = table.column(name)
-    if hasattr(rows.features[name], "names"):  # -1 stands for a class that is not told
+    if hasattr(rows.features[name], "names"):  # -1 means that the class is not known
         return pack([None if value == -1 else value for value in values.to_pylist()])
     return arrow_column(values.combine_chunks())
 
 
 def _path(value: Any, where: str, folder: str | os.PathLike[str] | None) -> str:
-    """The path of a video; for one that comes as bytes, the path that it is written to."""
+    """The path of a video; bytes are written to a file first."""
     content = value.get("bytes") if isinstance(value, dict) else value if isinstance(value, bytes) else None
     path = value.get("path") if isinstance(value, dict) else value if isinstance(value, str) else None
     if content is None:
@@ -120,7 +120,7 @@ def _path(value: Any, where: str, folder: str | os.PathLike[str] | None) -> str:
 
 
 def _written(path: Path, content: bytes) -> str:
-    """Write a file, unless it is there, such that nobody ever sees a part of it."""
+    """Write a file atomically, unless it exists."""
     try:
         if not path.is_file():
             path.parent.mkdir(parents=True, exist_ok=True)

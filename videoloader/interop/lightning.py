@@ -1,4 +1,4 @@
-"""VideoLoaders in a Lightning Trainer."""
+"""``VideoDataModule``: VideoLoaders in a Lightning Trainer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["VideoDataModule"]
 
 
 def _lightning() -> Any:
-    """Lightning under the name that the program uses: the two do not take each other's modules."""
+    """Lightning by the package name that the program uses: the two packages reject each other's modules."""
     names = ["lightning.pytorch", "pytorch_lightning"]
     if "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules:
         names.reverse()
@@ -30,7 +30,7 @@ def _lightning() -> Any:
 
 
 class _SameEpoch:
-    """A VideoLoader that gives the same epoch every time, so that evaluations can be compared."""
+    """A VideoLoader that repeats the same epoch, so that evaluations are comparable."""
 
     def __init__(self, loader: VideoLoader) -> None:
         self._loader = loader
@@ -44,19 +44,19 @@ class _SameEpoch:
 
 
 class VideoDataModule(_lightning().LightningDataModule):  # type: ignore[misc]
-    """A ``LightningDataModule`` (Lightning 2) of VideoLoaders, each rank its shard on its device.
+    """A ``LightningDataModule`` (Lightning 2) of VideoLoaders, with one shard on its own device for each rank.
 
-    Training resumes in the middle of an epoch, exact to the clip, from any checkpoint taken after a batch or an epoch;
-    with another number of ranks, too: give the Trainer ``reload_dataloaders_every_n_epochs=1`` then, so that it counts
+    Training resumes in the middle of an epoch, exact to the clip, from any checkpoint taken after a batch or an epoch.
+    To resume with another number of ranks, give the Trainer ``reload_dataloaders_every_n_epochs=1``, so that it counts
     batches anew. Evaluations see the same clips, with the same random frames, every time.
 
     Args:
-        train, val, test, predict: functions, default None. Each makes a loader, called as
-            ``train(device=…, shard_id=…, num_shards=…)`` with the Trainer's values; mostly a ``functools.partial`` of
-            ``VideoLoader``.
+        train, val, test, predict: functions, default None. Each makes a loader, called as ``train(device=…, shard_id=…,
+            num_shards=…)`` with the Trainer's values; usually a ``functools.partial`` of ``VideoLoader``.
 
     Raises:
-        ConfigurationError: Lightning is not installed, or fits without ``train``; or an argument is no such function.
+        ConfigurationError: Lightning is not installed, the Trainer fits without ``train``, or an argument is not such a
+            function.
 
     Examples:
         >>> videos = VideoDataModule(
@@ -84,7 +84,7 @@ class VideoDataModule(_lightning().LightningDataModule):  # type: ignore[misc]
         self._state: Mapping[str, Any] | None = None
 
     def train_dataloader(self) -> EpochLoop:
-        """The training batches; the same loader every time, which goes from epoch to epoch."""
+        """The training batches, from the same loader every time, which advances from epoch to epoch."""
         if self._train is None:
             made = self._loaders("train")
             if not made:
@@ -114,11 +114,11 @@ class VideoDataModule(_lightning().LightningDataModule):  # type: ignore[misc]
         return [make(device=device, shard_id=trainer.global_rank, num_shards=trainer.world_size)]
 
     def state_dict(self) -> dict[str, Any]:
-        """The position of training; it goes into checkpoints by itself."""
+        """The position of training, which Lightning saves in checkpoints."""
         return {} if self._train is None else {"train": self._train.state_dict()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on where a checkpoint was taken."""
+        """Resume where a checkpoint was taken."""
         self._state = state_dict.get("train")
         if self._train is not None and self._state is not None:
             self._train.load_state_dict(self._state)

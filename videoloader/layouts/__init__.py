@@ -1,7 +1,7 @@
-"""Public data sets, from the lists that they are published with.
+"""Readers of public data sets from their published lists.
 
-Each function takes a list as it can be downloaded and the folder of the videos, and returns a ``VideoDataset``. Videos
-are found by their names, whatever their endings and class folders.
+Each function takes a list as downloaded and the folder of the videos, and returns a ``VideoDataset``. Videos are found
+by name, whatever their extensions and class folders.
 """
 
 from videoloader.attribute_names import no_such_name

@@ -23,9 +23,9 @@ def activitynet(
     subset: str = "training",
     missing: Missing = "raise",
 ) -> VideoDataset:
-    """ActivityNet 1.2 and 1.3, and other data sets in its format (HACS, FCVID, THUMOS14): a row for each segment.
+    """Read ActivityNet 1.2 or 1.3, or another data set in its format (HACS, FCVID, THUMOS14): one row for each segment.
 
-    The published files, as they are:
+    The published files:
 
         activity_net.v1-3.min.json    {"database": {"sJQn6o5fHKw": {"duration": 82.73, "subset": "training",
                                          "resolution": "1920x1080", "url": …, "annotations":
@@ -35,18 +35,18 @@ def activitynet(
     Args:
         annotations: str or path. The JSON file.
         videos: str or path. The folder of the videos.
-        subset: str, default ``"training"``. ``"training"``, ``"validation"`` or ``"testing"``, in small or capital
-            letters. Where a subset has no annotations, its rows are whole videos without labels.
+        subset: str, default ``"training"``. ``"training"``, ``"validation"`` or ``"testing"``, in any case. If a subset
+            has no annotations, its rows are whole videos without labels.
         missing: str, default ``"raise"``. The treatment of missing videos and empty segments: ``"raise"``, or
             ``"skip"`` into ``left_out``.
 
     Returns:
-        Rows with the columns ``youtube_id``, ``duration`` (of the whole video, seconds; as the file has it) and
-        ``segment``, its number in the video. Labels are the places of the classes of all subsets in natural order.
+        Rows with the columns ``youtube_id``, ``duration`` (of the whole video in seconds, as in the file) and
+        ``segment``, its number in the video. Labels number the classes of all subsets in natural order.
 
     Raises:
-        SourceError: the file or the folder cannot be read, or a video is not there.
-        ConfigurationError: the file holds something else, or nothing of this subset.
+        SourceError: the file or the folder cannot be read, or a video is missing.
+        ConfigurationError: the file has another format, or nothing of this subset.
 
     Examples:
         ``activitynet("activity_net.v1-3.min.json", "videos", subset="validation", missing="skip")``
@@ -97,7 +97,7 @@ def activitynet(
 
 
 class _Segment(NamedTuple):
-    """A row: a video's annotation, or, without label and times, the whole video."""
+    """A row: an annotation of a video, or without label and times, the whole video."""
 
     name: str
     duration: Any

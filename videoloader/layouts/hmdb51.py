@@ -25,15 +25,15 @@ def hmdb51(
     part: Literal["train", "test", "unused"] = "train",
     missing: Missing = "raise",
 ) -> VideoDataset:
-    """HMDB51, from its split files, one for each class and split.
+    """Read HMDB51 from its split files, one for each class and split.
 
-    The published files, as they are:
+    The published files:
 
         testTrainMulti_7030_splits/brush_hair_test_split1.txt    April_09_brush_hair_u_nm_np1_ba_goo_0.avi 1
         hmdb51/brush_hair/April_09_brush_hair_u_nm_np1_ba_goo_0.avi
 
-    A line ends with 1 for training, 2 for testing, 0 for videos in neither. Labels are the places of the classes in
-    natural order. Videos may have any ending, and lie in class folders or not.
+    A line ends with 1 for training, 2 for testing, or 0 for videos in neither. Labels number the classes in natural
+    order. Videos may have any extension, and be in class folders or not.
 
     Args:
         splits: str or path. The folder of the split files.
@@ -44,8 +44,8 @@ def hmdb51(
             ``left_out``.
 
     Raises:
-        SourceError: a file or a folder cannot be read, or a video is not there.
-        ConfigurationError: a line has another form, or there is no file of this split.
+        SourceError: a file or a folder cannot be read, or a video is missing.
+        ConfigurationError: a line has another format, or there is no file of this split.
 
     Examples:
         ``hmdb51("testTrainMulti_7030_splits", "hmdb51", split=1, part="test")``

@@ -25,10 +25,10 @@ def kinetics(
     class_names: ClassNames | None = None,
     missing: Missing = "raise",
 ) -> VideoDataset:
-    """Kinetics, from one of its published lists.
+    """Read Kinetics from one of its published lists.
 
     A list is a CSV file with the columns ``label`` (not in test lists), ``youtube_id``, ``time_start``, ``time_end``
-    and others, or the JSON file with the same facts. Videos lie in class folders or in one folder, with any ending:
+    and others, or the JSON file with the same facts. Videos are in class folders or in one folder, with any extension:
 
         train.csv                   label,youtube_id,time_start,time_end,split
         videos/abseiling/-3B32lodo2M_000059_000069.mp4       a clip, as most copies have them: it is the row
@@ -37,8 +37,8 @@ def kinetics(
     Args:
         annotations: str or path. The list.
         videos: str or path. The folder of the videos.
-        class_names: list or dict, default those in the list, in natural order. The name of each label; another label is
-            an error.
+        class_names: list or dict, default those in the list, in natural order. The name of each label; any other label
+            is an error.
         missing: str, default ``"raise"``. The treatment of videos that YouTube has lost: ``"raise"``, or ``"skip"``
             into ``left_out``.
 
@@ -46,8 +46,8 @@ def kinetics(
         Rows with ``youtube_id``, ``time_start``, ``time_end`` and the list's other columns.
 
     Raises:
-        SourceError: the list or the folder cannot be read, or a video is not there.
-        ConfigurationError: the list has another form; the message has the line.
+        SourceError: the list or the folder cannot be read, or a video is missing.
+        ConfigurationError: the list has another format; the message has the line.
 
     Examples:
         >>> train = kinetics("k400/train.csv", "k400/train", missing="skip")
@@ -59,7 +59,7 @@ def kinetics(
 
 
 def _from_json(source: str) -> RawTable:
-    """The rows of a JSON list, under the names that the columns have in CSV files."""
+    """The rows of a JSON list, with the column names of the CSV files."""
     rows = []
     for name, video in read_json(source, dict).items():
         try:

@@ -1,4 +1,4 @@
-"""Files that lists of videos are published in: lines of text, or one JSON value."""
+"""Reads the files of published lists: lines of text, or one JSON value."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _OPENING: dict[type, str] = {dict: "{", list: "["}
 
 
 def read_lines(path: str) -> list[tuple[int, str]]:
-    """(number, text) of each line of a UTF-8 file that is not blank, without white space around it.
+    """(number, stripped text) of each non-blank line of a UTF-8 file.
 
     Raises:
         SourceError: the file cannot be read.
-        ConfigurationError: it is no text.
+        ConfigurationError: it is not text.
     """
     texts = enumerate(map(str.strip, lines(path, "list")), 1)
     return [(number, text) for number, text in texts if text]
@@ -31,7 +31,7 @@ def read_json(path: str, kind: type) -> Any:
 
     Raises:
         SourceError: the file cannot be read.
-        ConfigurationError: it is not JSON, or another kind of value.
+        ConfigurationError: it is not JSON, or holds another kind of value.
     """
     try:
         if os.path.getsize(path) > _LONGEST_JSON:

@@ -1,4 +1,4 @@
-"""Rows of a published list, and where their videos are."""
+"""Makes data sets from the rows of published lists, and finds their videos."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ def dataset_of_list(
     ends: Mapping[str, Sequence[float | None]] = {},
     columns: Mapping[str, Sequence[Any]] = {},
 ) -> VideoDataset:
-    """The data set of what a list says of its videos, row by row.
+    """Make a data set from the rows of a list.
 
     Args:
         source: path of the list.
-        videos: one for each row, as ``VideoFolder.find`` gives them.
-        where: tells the place of a row in the list.
-        classes: names, or None for all rows of a list without labels.
+        videos: the result of ``VideoFolder.find`` for each row.
+        where: gives the place of a row in the list, for messages.
+        classes: class names of all rows; None for a list without labels.
         class_names: as in ``VideoDataset.from_paths``.
-        missing: ``"raise"`` or ``"skip"``, where videos are not there.
-        ends: ends by ``VideoEntry``'s names of them; None where a row has none.
+        missing: ``"raise"`` or ``"skip"``, for missing videos.
+        ends: ends by their names in ``VideoEntry``; None where a row has none.
         columns: all other columns.
 
     Raises:
-        SourceError: a video is not there and ``missing="raise"``, or none is.
+        SourceError: a video is missing with ``missing="raise"``, or all are missing.
         ConfigurationError: there are no rows, or a class has no name.
     """
     if not videos:
@@ -64,7 +64,7 @@ def dataset_of_list(
 
 @dataclass(frozen=True)
 class VideoFolder:
-    """The videos in a folder and the folders in it, by their names without the ending.
+    """The videos below a folder, by name without the extension.
 
     Attributes:
         folder: the root.
@@ -75,13 +75,13 @@ class VideoFolder:
     paths: Mapping[str, Sequence[str]]
 
     def find(self, *names: str, class_name: str = "", otherwise: str) -> tuple[str, bool]:
-        """The path of a video, and whether it is there.
+        """The path of a video, and whether it exists.
 
         Args:
-            names: file names to look for, without their ending, which may be any; the first one that is there counts.
-            class_name: name of a class, whose folder decides among several videos of one name. Spaces and underscores
-                count as the same, as do capital and small letters.
-            otherwise: path below the folder that is returned where there is no such video.
+            names: file names to look for, without extension; the first one that exists is used.
+            class_name: name of a class, whose folder decides among several videos of the same name. Case and the
+                difference between spaces and underscores are ignored.
+            otherwise: path below the folder to return if there is no such video.
         """
         wanted = _plain(class_name)
         for name in names:
@@ -92,7 +92,7 @@ class VideoFolder:
 
 
 def videos_in(folder: str | os.PathLike[str]) -> VideoFolder:
-    """All videos in a folder and the folders in it. Hidden ones are left out, links to folders followed.
+    """All videos below a folder. Hidden ones are skipped, and links to folders are followed.
 
     Raises:
         SourceError: a folder cannot be read.

@@ -21,9 +21,9 @@ def something_something(
     labels: str | os.PathLike[str] | None = None,
     missing: Missing = "raise",
 ) -> VideoDataset:
-    """Something-Something v2, from one of its published lists.
+    """Read Something-Something v2 from one of its published lists.
 
-    The published files, as they are:
+    The published files:
 
         labels/labels.json       {"Holding something next to something": "63", …}
         labels/train.json        [{"id": "78687", "label": "holding potato next to vicks vaporub bottle",
@@ -31,13 +31,13 @@ def something_something(
         labels/test.json         [{"id": "1420"}, …]
         20bn-something-something-v2/78687.webm
 
-    The older names (``something-something-v2-train.json``) do as well. A label is the number that ``labels.json`` gives
-    to the template without its brackets.
+    The older names (``something-something-v2-train.json``) also work. A label is the number in ``labels.json`` of the
+    template without its brackets.
 
     Args:
         annotations: str or path. The list of a split.
-        videos: str or path. The folder of the videos, with any ending.
-        labels: str or path, default the file beside the list that has its name with ``labels`` in place of ``train``,
+        videos: str or path. The folder of the videos, with any extension.
+        labels: str or path, default the file next to the list whose name has ``labels`` instead of ``train``,
             ``validation`` or ``test``. The path of ``labels.json``.
         missing: str, default ``"raise"``. The treatment of missing videos: ``"raise"``, or ``"skip"`` into
             ``left_out``.
@@ -46,8 +46,8 @@ def something_something(
         Rows with the columns ``id`` and, except in the test split, ``caption`` and ``placeholders``.
 
     Raises:
-        SourceError: a file or the folder cannot be read, or a video is not there.
-        ConfigurationError: a file holds something else.
+        SourceError: a file or the folder cannot be read, or a video is missing.
+        ConfigurationError: a file has another format.
 
     Examples:
         ``something_something("labels/train.json", "20bn-something-something-v2")``
@@ -90,7 +90,7 @@ def _labels_beside(source: str) -> str:
 
 
 def _class_names(path: str) -> list[str]:
-    """The names in ``labels.json`` by their numbers, which must be 0, 1, 2, …"""
+    """The names in ``labels.json`` in the order of their numbers, which must be 0, 1, 2, …"""
     labels = read_json(path, dict)
     try:
         names = sorted(labels, key=lambda name: int(labels[name]))

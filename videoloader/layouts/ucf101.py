@@ -20,21 +20,22 @@ def ucf101(
     classes: str | os.PathLike[str] | None = None,
     missing: Missing = "raise",
 ) -> VideoDataset:
-    """UCF101, from one of its split files.
+    """Read UCF101 from one of its split files.
 
-    The published files, as they are:
+    The published files:
 
         ucfTrainTestlist/classInd.txt       1 ApplyEyeMakeup
         ucfTrainTestlist/trainlist01.txt    ApplyEyeMakeup/v_ApplyEyeMakeup_g08_c01.avi 1
         ucfTrainTestlist/testlist01.txt     ApplyEyeMakeup/v_ApplyEyeMakeup_g01_c01.avi
         UCF-101/ApplyEyeMakeup/v_ApplyEyeMakeup_g08_c01.avi
 
-    Labels count from 0, in the order of ``classInd.txt``. Videos may have any ending, and lie in class folders or not.
+    Labels count from 0, in the order of ``classInd.txt``. Videos may have any extension, and be in class folders or
+    not.
 
     Args:
         split: str or path. A ``trainlist`` or ``testlist`` file.
         videos: str or path. The folder of the videos.
-        classes: str or path, default the one beside the split file. The path of ``classInd.txt``.
+        classes: str or path, default the one next to the split file. The path of ``classInd.txt``.
         missing: str, default ``"raise"``. The treatment of missing videos: ``"raise"``, or ``"skip"`` into
             ``left_out``.
 
@@ -42,8 +43,8 @@ def ucf101(
         Rows with the columns ``group`` (clips of one group show the same scene) and ``split_path``.
 
     Raises:
-        SourceError: a file or the folder cannot be read, or a video is not there.
-        ConfigurationError: a line has another form.
+        SourceError: a file or the folder cannot be read, or a video is missing.
+        ConfigurationError: a line has another format.
 
     Examples:
         ``ucf101("ucfTrainTestlist/trainlist01.txt", "UCF-101")``
@@ -71,7 +72,7 @@ def ucf101(
 
 
 def _class_names(path: str) -> list[str]:
-    """The names in ``classInd.txt``, which must be numbered from 1 on."""
+    """The names in ``classInd.txt``, which must be numbered from 1."""
     names: list[str] = []
     for number, line in read_lines(path):
         count, _, name = line.partition(" ")

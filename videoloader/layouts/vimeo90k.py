@@ -16,9 +16,9 @@ from videoloader.layouts.rows import dataset_of_list
 def vimeo90k(
     split: str | os.PathLike[str], sequences: str | os.PathLike[str] | None = None, *, missing: Missing = "raise"
 ) -> VideoDataset:
-    """Vimeo-90K's triplets and septuplets, from one of its lists: a row for each folder of images, without labels.
+    """Read Vimeo-90K's triplets or septuplets from one of its lists: one row for each folder of images, without labels.
 
-    The published files, as they are:
+    The published files:
 
         vimeo_triplet/tri_trainlist.txt       00001/0001
         vimeo_triplet/sequences/00001/0001/im1.png, im2.png, im3.png
@@ -27,16 +27,16 @@ def vimeo90k(
 
     Args:
         split: str or path. The list.
-        sequences: str or path, default the one beside the list. The folder of the sequences.
+        sequences: str or path, default the one next to the list. The folder of the sequences.
         missing: str, default ``"raise"``. The treatment of missing folders: ``"raise"``, or ``"skip"`` into
             ``left_out``.
 
     Returns:
-        Rows with the column ``sequence``, as the list has it.
+        Rows with the column ``sequence``, as in the list.
 
     Raises:
-        SourceError: the list or the folder cannot be read, or a sequence is not there.
-        ConfigurationError: a line has another form.
+        SourceError: the list or the folder cannot be read, or a sequence is missing.
+        ConfigurationError: a line has another format.
 
     Examples:
         ``vimeo90k("vimeo_triplet/tri_trainlist.txt")``
@@ -59,7 +59,7 @@ def vimeo90k(
 
 
 def _names_in(folder: str) -> set[str]:
-    """The contents of a folder; nothing where it is not there."""
+    """The names in a folder; empty if it does not exist."""
     try:
         return set(os.listdir(folder))
     except FileNotFoundError:

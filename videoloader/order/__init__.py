@@ -1,1 +1,1 @@
-"""The order of clips, and the rank of each: numbers only, no pixels."""
+"""Numbers the clips of a data set, orders them for each epoch, and deals them to ranks."""

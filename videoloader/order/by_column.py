@@ -1,4 +1,4 @@
-"""The clips of a table in groups that belong to nodes or ranks, numbered group by group."""
+"""``ByColumn``: deals clips to nodes or ranks by a column of the table."""
 
 from __future__ import annotations
 
@@ -16,24 +16,23 @@ from videoloader.permutation import Integers
 
 @dataclass(frozen=True)
 class ByColumn:
-    """Each rank takes only rows that a column of the data set gives to it or to its node, such as tars on a local disk.
+    """Give each rank only the rows that a data set column assigns to it or its node, such as tars on a local disk.
 
-    The column holds numbers 0 … G − 1. With more ranks than groups, consecutive ranks share one: with a group for each
-    node, ranks of a node must be consecutive, as torchrun and srun number them. With more groups than ranks, each
-    takes several consecutive ones. One number must divide the other.
+    The column holds group numbers 0 … G − 1. With more ranks than groups, consecutive ranks share a group: with one
+    group per node, the ranks of a node must be consecutive, as torchrun and srun number them. With more groups than
+    ranks, each rank takes several consecutive groups. One number must divide the other.
 
-    All ranks have the whole table, whoever has the files, and so know how many batches every other one has. They read
-    it, and the numbers of frames, where all can: rows from a CSV, JSON lines or Parquet table, frames from an index
-    that was built once. A rank looks at files only where it takes clips of them. Clips are shuffled within a group.
-    Groups should be about equally large: with ``last_batch="partial"`` a rank with fewer clips gets smaller batches,
-    with ``"fill"`` it repeats some, with ``"uneven"`` it ends earlier, with ``"drop"`` all stop with the first that
-    runs out.
+    All ranks read the whole table, even rows whose files they lack, and so know the number of batches of every other
+    rank. The table (CSV, JSON lines or Parquet) and an index built once must therefore be where all ranks can read
+    them; files are opened only by ranks that take clips from them. Clips are shuffled within a group. Groups should be
+    about equally large: with ``last_batch="partial"`` a rank with fewer clips gets smaller batches, with ``"fill"`` it
+    repeats some clips, with ``"uneven"`` it ends earlier, and with ``"drop"`` all stop when the first runs out.
 
     Args:
         column: str. The name of the column.
 
     Examples:
-        Tars were copied to ``/nvme`` of 64 nodes, and the table says which to which, in a column "node":
+        Tars were copied to ``/nvme`` on 64 nodes, and the table's column "node" says which node has which:
 
         >>> data = VideoDataset.from_csv("/shared/rows.jsonl", root="/nvme")
         >>> index = IndexStore("/shared/index.db", root="/nvme", verify=False)
@@ -45,14 +44,14 @@ class ByColumn:
 
 @dataclass(frozen=True, eq=False)
 class ClipGroups:
-    """Clips counted group by group, in the order of the table within each; without groups all are one.
+    """Clips renumbered group by group, in table order within each group; without a column there is one group.
 
     Attributes:
-        bounds: int64[G + 1], where groups begin and end.
-        last: int64[V], number of clips in each video and all before it, group by group.
+        bounds: int64[G + 1], the bounds of the groups.
+        last: int64[V], cumulative number of clips up to and including each video, group by group.
         shift: int64[V], the offset from these numbers to those of the table.
         group: int64[V], the group of each video of the table.
-        file_ends: gives the part of ``last`` after which another file begins.
+        file_ends: returns the values of ``last`` at which a file ends.
     """
 
     bounds: Integers
@@ -65,22 +64,22 @@ class ClipGroups:
         return int(self.bounds[-1])
 
     def table_numbers(self, clips: Integers) -> Integers:
-        """The table's numbers of these clips."""
+        """The numbers of these clips in the table."""
         numbers: Integers = clips + self.shift[np.searchsorted(self.last, clips, "right")]
         return numbers
 
     @cached_property
     def name(self) -> str:
-        """A short text that differs between different groups."""
+        """A short text that identifies the grouping."""
         return blake2b(self.group.astype("<i8").tobytes(), digest_size=16).hexdigest()
 
     def random_in_group(self, video: int, rng: np.random.Generator) -> int:
-        """A random clip, in the table's numbers, of the group that one of the table's videos belongs to."""
+        """The table's number of a random clip from the group of one of its videos."""
         first, stop = self.bounds[self.group[video] :][:2].tolist()
         return int(self.table_numbers(rng.integers(first, stop, 1))[0])
 
     def video_ends(self, first: int, stop: int) -> Integers:
-        """int64: the number of clips in each file and all before it, of those in a range of clips."""
+        """int64: the cumulative number of clips up to each file's end, within a range of clips."""
         last = self.file_ends()
         inside = last[np.searchsorted(last, first, "right") : np.searchsorted(last, stop, "left") + 1]
         ends: Integers = np.minimum(inside, stop) - first
@@ -88,12 +87,12 @@ class ClipGroups:
 
 
 def group_clips(table: ClipTable, by: ByColumn | None) -> ClipGroups:
-    """The clips of a table in the groups of a column, or all in one.
+    """The clips of a table in the groups of a column, or all in one group.
 
     Raises:
         ConfigurationError: there is no such column, it does not hold numbers 0 … G − 1, or a group has no clip.
     """
-    if by is None:  # nothing is counted anew, which would take 32 bytes a row
+    if by is None:  # nothing is renumbered, which would take 32 bytes a row
         same, ends = np.broadcast_to(np.int64(0), len(table.clip_ends)), table.clip_ends
         file_ends = cache(lambda: _file_ends(table, slice(None), ends))
         return ClipGroups(np.array([0, len(table)]), ends, same, same, file_ends)
@@ -115,7 +114,7 @@ def _numbers(table: ClipTable, column: str) -> Integers:
         group = np.array([int(value) for value in values], np.int64)
     except (TypeError, ValueError, OverflowError):
         group = np.full(len(rows), -1)
-    # Each group has a row at least, so larger numbers cannot be without gaps, and would take memory to count.
+    # Each group has at least one row, so a number beyond the rows means a gap; counting groups would take memory.
     if len(group) and not 0 <= group.min() <= group.max() < len(group):
         raise ConfigurationError(f"column {column!r} must hold the numbers of groups, 0, 1, 2, …")
     return group

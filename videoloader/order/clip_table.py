@@ -1,4 +1,4 @@
-"""All clips of a data set, numbered: which video, which of its clips, and the video's index."""
+"""Numbers all clips of a data set: the video of each clip, its number in that video, and the video's index."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _PATHS_AT_ONCE = 1 << 14
 
 
 class Indexes(Protocol):
-    """The index of each path, all of them or an ``IndexCache``; and the state of the video that it was made of."""
+    """Maps paths to indexes, and to the state of the video that each index was made from."""
 
     def __getitem__(self, path: str, /) -> VideoIndex: ...
     def __setitem__(self, path: str, index: VideoIndex, /) -> None: ...
@@ -48,7 +48,7 @@ class Indexes(Protocol):
 
 
 class BuiltIndexes(dict[str, VideoIndex]):
-    """Indexes that were made of the videos themselves."""
+    """Indexes that were built from the videos themselves."""
 
     def __init__(self, *known: VideoIndex) -> None:
         super().__init__((index.source, index) for index in known)
@@ -59,7 +59,7 @@ class BuiltIndexes(dict[str, VideoIndex]):
 
 
 class Unopened:
-    """The indexes of image files that nobody has looked at: each is read when its index is asked for, every time."""
+    """The indexes of image files that were not opened yet: a file is read each time its index is requested."""
 
     def __getitem__(self, path: str, /) -> VideoIndex:
         return read_image(path)[1]
@@ -76,7 +76,7 @@ UNOPENED = Unopened()
 
 @dataclass(eq=False)
 class SameIndex:
-    """The index of a single video, or one that stands for those of many, which then is never set."""
+    """The same index for every path: that of a single video, or one shared by many, which is then never replaced."""
 
     known: VideoIndex
 
@@ -92,14 +92,14 @@ class SameIndex:
 
 @dataclass(eq=False, slots=True)
 class EntryFrames:
-    """One entry of the data set with its frames; what a frame mode sees of it.
+    """One entry of the data set with its range of frames, as a ``SampledVideo`` for frame modes.
 
     Attributes:
         entry: the row of the data set.
-        first, stop: the frames it means.
-        indexes: cache of its index.
-        row: its number in the data set; -1 where it is of none.
-        source: its bytes; None where the entry's path leads to them.
+        first, stop: the range of frames it means.
+        indexes: the mapping that holds its index.
+        row: its row in the data set; -1 without a data set.
+        source: its bytes; None to open the entry's path.
     """
 
     entry: VideoEntry
@@ -116,7 +116,7 @@ class EntryFrames:
 
     @property
     def index(self) -> VideoIndex:
-        """The index of the whole video. A better one may replace it; the frames it tells of stay the same."""
+        """The index of the whole video. A corrected one may replace it, but its frames stay the same."""
         return self.indexes[self.entry.path].with_times(self.entry.times)
 
     @index.setter
@@ -125,21 +125,21 @@ class EntryFrames:
 
     @property
     def state(self) -> SourceState | None:
-        """The state of the video when it was indexed; None where that is not known."""
+        """The state of the video file when it was indexed; None where that is not known."""
         return self.indexes.state(self.entry.path)
 
 
 @dataclass(frozen=True, eq=False)
 class FrameRanges:
-    """The frames that the rows of a data set mean, by columns.
+    """The ranges of frames that the rows of a data set mean, as columns.
 
     Attributes:
-        rows: int64[V], those that can be used.
-        first, stop: int64[V], the frames each means.
-        frames: int64[V], of the whole video.
+        rows: int64[V], the rows that can be used.
+        first, stop: int64[V], the range of frames that each means.
+        frames: int64[V], the number of frames of the whole video.
         indexes: indexes of the videos.
         unreadable: (path, error) of the rows that cannot be used.
-        unopened: bool[V], which of them are image files that were not looked at. Whether they can be read is not known.
+        unopened: bool[V], whether each is an image file that was not opened, so that it may turn out to be unreadable.
     """
 
     rows: npt.NDArray[np.int64]
@@ -153,12 +153,12 @@ class FrameRanges:
 
 @dataclass(frozen=True, eq=False)
 class ClipTable:
-    """The clips of a data set under a frame mode, numbered over all videos. Its rows are made when asked for.
+    """The clips of a data set under a frame mode, numbered over all videos. Its rows are made when they are accessed.
 
     Attributes:
         dataset: the entries.
-        ranges: the frames of those that can be used.
-        clip_ends: int64[V], number of clips in each of these and all before it.
+        ranges: the ranges of frames of the usable entries.
+        clip_ends: int64[V], cumulative number of clips up to and including each of these.
     """
 
     dataset: VideoDataset
@@ -171,7 +171,7 @@ class ClipTable:
         return self.ranges.unreadable
 
     def __len__(self) -> int:
-        """Number of clips."""
+        """The number of clips."""
         return int(self.clip_ends[-1]) if len(self.clip_ends) else 0
 
     def __getitem__(self, clip: int) -> tuple[EntryFrames, int]:
@@ -179,25 +179,25 @@ class ClipTable:
         return self.clips(np.array([clip]))[0]
 
     def clips(self, clips: npt.NDArray[np.int64]) -> list[tuple[EntryFrames, int]]:
-        """The video of each of some clips, and the clip's number in it."""
+        """The video of each clip, and the clip's number in it."""
         videos, within = self.places(clips)
         return list(zip(entry_frames(self.dataset, self.ranges, videos), within.tolist(), strict=True))
 
     def places(self, clips: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int64]]:
-        """The number of each clip's video among those of ``ranges``, and the clip's number in it."""
+        """The position of each clip's video in ``ranges``, and the clip's number in it."""
         videos = np.searchsorted(self.clip_ends, clips, "right")
         return videos, clips - np.where(videos > 0, self.clip_ends[videos - 1], 0)
 
     def fingerprint(self, *settings: object) -> str:
-        """A short name for these clips in this order under these settings; another table has another name.
+        """A short name that identifies these clips in this order under these settings.
 
-        Of the paths only what lies below the folder that all share counts: a data set may be mounted elsewhere.
+        Only the parts of paths below their common folder count, so that a data set may be mounted elsewhere.
         """
         return blake2b(self._digest + repr(settings).encode(), digest_size=16).hexdigest()
 
     @property
     def rows_name(self) -> str:
-        """The number of rows and a short name for their videos, whatever clips are taken of them."""
+        """The number of rows, and a short name for their videos that does not depend on the frame mode."""
         return f"{counted(len(self.ranges.rows), 'row')} {self._rows_digest.hexdigest()[:8]}"
 
     @cached_property
@@ -233,21 +233,22 @@ def build_clip_table(
 ) -> ClipTable:
     """Index all videos of a data set, or take them from a store, and number their clips.
 
-    A warning counts the rows that give no clip.
+    A warning counts the rows without clips.
 
     Args:
         dataset: the entries.
-        mode: says how many clips each has.
+        mode: the frame mode that counts the clips.
         store: the index store that holds the videos, or its path.
-        workers: threads that index without a store; 0 for none but the caller's.
+        workers: threads that index without a store; 0 to index in the calling thread.
         skip_unreadable: whether to leave out videos that cannot be indexed, with a warning, instead of raising.
         on_indexed: function that is called after each video.
-        listed_in: name of the account that the warning points to.
-        open_images: index image files, too. Without it, and without a store, a row whose name ends as an image's is
-            taken for one frame, unless it tells of a part of its video, or ``mode`` counts by more than frames.
+        listed_in: name of the attribute that the warning refers to.
+        open_images: whether to index image files, too. If not, and without a store, a row whose path has an image's
+            extension counts as one frame, unless it gives a start or stop, or ``mode`` needs more than the number of
+            frames.
 
     Raises:
-        ConfigurationError: there is no clip.
+        ConfigurationError: there are no clips.
         VideoLoaderError: a video cannot be indexed, or its entry's range lies outside it.
         NotIndexedError: a video is not in the store.
     """
@@ -274,7 +275,7 @@ def build_clip_table(
 def _count_all(
     dataset: VideoDataset, mode: FrameMode, ranges: FrameRanges, known: KnownFrames | None
 ) -> npt.NDArray[np.int64]:
-    """int64[V]: the clips of each usable row. Only where nothing else tells, the mode is asked for a row."""
+    """int64[V]: the number of clips in each usable row. ``num_clips`` is called only where nothing cheaper suffices."""
     with note(IN_MODE, mode):
         clips = mode.clips_by_length(ranges.stop - ranges.first) if isinstance(mode, CountsByLength) else None
         if clips is None and known is not None and isinstance(mode, CountsByFrames):
@@ -303,7 +304,7 @@ def _frames_and_hint(mode: FrameMode, frames: int) -> str:
 
 
 def entry_frames(dataset: VideoDataset, ranges: FrameRanges, videos: npt.NDArray[np.int64]) -> list[EntryFrames]:
-    """Some of the usable rows as a frame mode sees them. Many at once cost a fifth of what they cost one by one."""
+    """Some usable rows as a frame mode sees them. Making many at once costs a fifth of making them one by one."""
     rows = ranges.rows[videos]
     numbers = (each[videos].tolist() for each in (ranges.first, ranges.stop, ranges.unopened, ranges.rows))
     return [
@@ -313,11 +314,11 @@ def entry_frames(dataset: VideoDataset, ranges: FrameRanges, videos: npt.NDArray
 
 
 def taken_as_images(dataset: VideoDataset, mode: FrameMode) -> npt.NDArray[np.bool_]:
-    """bool[N]: the rows that are taken for image files, of one frame each, without a look at them."""
+    """bool[N]: the rows that count as image files of one frame without being opened."""
     table, one = dataset.table, np.ones(1, np.int64)
     if not isinstance(mode, CountsByLength) or mode.clips_by_length(one) is None:
         return np.zeros(len(table), np.bool_)
-    # A pattern stands for the files of a folder.
+    # A pattern means the files of a folder.
     listed = table.path.end_with(IMAGE_ENDINGS) & ~table.path.hold("*") & ~table.path.hold("?")
     taken: npt.NDArray[np.bool_] = listed & (table.start == NONE) & (table.stop == NONE) & ~rows_in_seconds(table)
     return taken
@@ -374,7 +375,7 @@ def _look_up_all(
     skip_unreadable: bool,
     on_indexed: Callable[[], object],
 ) -> tuple[FrameRanges, KnownFrames | None, Collection[VideoLoaderError]]:
-    # The files were compared with the store just now, and are again when a clip is read.
+    # The files have just been compared with the store, and are compared again when a clip is read.
     indexes = IndexCache(store.unverified(), compare=store.verify)
     found = dataset.table.frames
     if found is not None and found.content != store.content:
@@ -386,7 +387,7 @@ def _look_up_all(
         found = look_up_rows(dataset.table, store, indexes, OF_MODES if isinstance(mode, CountsByFrames) else ())
     columns, errors = found.columns, found.errors
     for error in errors.values():
-        # A store that was built for other videos is no damaged file.
+        # A store that was built for other videos is not a damaged file.
         if isinstance(error, NotIndexedError) or not skip_unreadable:
             raise error
     for _ in range(len(dataset)):
@@ -407,7 +408,7 @@ def _usable(
     errors: Mapping[int, VideoLoaderError],
     unopened: npt.NDArray[np.bool_],
 ) -> FrameRanges:
-    """The rows without errors, and those of the others in order; ``numbers`` are first, stop and frames of all."""
+    """The ranges of the rows without errors; ``numbers`` are first, stop and frames of all rows."""
     rows = np.delete(np.arange(len(dataset), dtype=np.int64), list(errors))
     unreadable = [(dataset.table.path[row], str(errors[row])) for row in sorted(errors)]
     first, stop, frames = (column[rows] if errors else column for column in numbers)

@@ -1,4 +1,4 @@
-"""The batches of a rank in one epoch, and the few numbers from which any rank can go on with it."""
+"""Plans the batches of a rank in one epoch, and saves and restores positions in it."""
 
 from __future__ import annotations
 
@@ -21,31 +21,28 @@ from videoloader.permutation import Integers
 Dealing = Literal["strided", "contiguous", "stick_to_shard"]
 DEALINGS = get_args(Dealing)
 
-# Changes of the ranks in the middle of one epoch that a state remembers one by one.
+# The most changes of ranks within one epoch that a state records one by one.
 _MOST_DEALS = 24
 _ONE_BY_ONE = Deal(1, 1, 1, "drop")
-# Characters of a state's words for one part of the loader that it is of.
+# The most characters with which a state describes one part of its loader.
 _LONGEST_PART = 120
 
 
 @dataclass(frozen=True, eq=False)
 class Epochs:
-    """The common facts of all epochs of a loader.
+    """The settings that all epochs of a loader have in common.
 
     Attributes:
         table: the clips.
-        order: they come in.
+        order: their order.
         seed: seed of the order.
-        rank, ranks: this process's number, and how many take part.
+        rank, ranks: this process's rank, and the number of ranks.
         batch_size, last_batch: see ``num_batches``.
-        sharding: way of dealing an epoch. With ``"strided"`` ranks take turns, clip by clip; with ``"contiguous"`` each
-            has a range of the epoch's order. With ``"stick_to_shard"`` each has a range of the data set, the same in
-            every epoch, and the order is within it. With ``ByColumn`` each has the rows of its node, and the order is
-            within those.
-        settings: further contents of a state's fingerprint.
+        sharding: see ``VideoLoader``. With ``"stick_to_shard"`` and ``ByColumn`` the order applies within each part.
+        settings: further settings that a state's fingerprint covers.
 
     Raises:
-        ConfigurationError: a setting is outside its range, or they cannot go together.
+        ConfigurationError: a setting is outside its range, or settings are incompatible.
     """
 
     table: ClipTable
@@ -83,17 +80,17 @@ class Epochs:
 
     @cached_property
     def groups(self) -> ClipGroups:
-        """The clips as they belong to nodes."""
+        """The clips in the groups of their nodes."""
         return group_clips(self.table, self.sharding if isinstance(self.sharding, ByColumn) else None)
 
     @cached_property
     def positions(self) -> int:
-        """Clips in an epoch over all ranks."""
+        """The number of clips in an epoch over all ranks."""
         return self.order.positions(len(self.table))
 
     @property
     def lanes(self) -> int:
-        """See ``sharding``."""
+        """The number of lanes; see ``sharding``."""
         if isinstance(self.sharding, ByColumn):
             return min(self.ranks, len(self.groups.bounds) - 1)
         return 1 if self.sharding == "strided" else self.ranks
@@ -114,8 +111,8 @@ class Epochs:
         """The rest of an epoch.
 
         Args:
-            state: result of ``EpochPlan.state``, also from other numbers of ranks, batch sizes or kinds of
-                ``sharding``, as long as the order is the same.
+            state: result of ``EpochPlan.state``. The number of ranks, batch size and ``sharding`` may differ, as long
+                as the order is the same.
 
         Raises:
             ConfigurationError: the state is of another data set, frame mode, order or seed, or is damaged.
@@ -138,13 +135,13 @@ class Epochs:
                     raise ConfigurationError(
                         f"the ranks have changed {_MOST_DEALS} times in this epoch: begin the next"
                     )
-                # Taking turns needs one number however often the ranks change.
+                # When ranks take turns, one number suffices however often the ranks change.
                 following = replace(following, lanes=1, ranks=self.ranks)
             deals += (following,)
         return EpochPlan(self, epoch, parts, deals)
 
     def fingerprint(self, epoch: int) -> str:
-        """A short name of the clips in their order; with a sampler, of this epoch."""
+        """A short name that identifies the clips in their order; with a sampler, in this epoch's order."""
         within = ""
         if self._ordered_in_parts:
             within = self.sharding if isinstance(self.sharding, str) else self.groups.name
@@ -152,7 +149,7 @@ class Epochs:
 
     @property
     def parts(self) -> dict[str, str]:
-        """Words for what a state is of, to tell which of it another loader has not."""
+        """Descriptions of what a state belongs to, from which another loader can say what differs."""
         order = "a sampler" if isinstance(self.order, SampledClips) else repr(self.order)
         parts = {"data set": self.table.rows_name, "frame mode": repr(self.settings), "order": order}
         parts |= {
@@ -175,26 +172,25 @@ class Epochs:
         return f"{told}; {hint}"
 
     def clip_beside(self, clip: int, rng: np.random.Generator) -> int:
-        """A random clip that a rank has which has this one."""
+        """A random clip of a rank that also has this one."""
         return self.groups.random_in_group(int(np.searchsorted(self.table.clip_ends, clip, "right")), rng)
 
 
 class EpochPlan:
-    """The batches of one rank in one epoch, or in what is left of it.
+    """The batches of one rank in one epoch, or in the rest of it.
 
     Args:
-        epochs: the facts that it has in common with others.
+        epochs: the settings of all epochs.
         number: number of the epoch.
-        parts: parts of the data set that ranks stick to; their number when the epoch began.
-        deals: the deals so far; the last is the one that goes on.
+        parts: number of parts of the data set that ranks stick to, as the epoch began.
+        deals: the deals of the epoch so far; the last is the current one.
 
     Attributes:
         number: number of the epoch.
-        rounds: batches that are left for all ranks together to go through. A rank has as many, but with ``"uneven"``,
-            where the last ones of some ranks are empty.
+        rounds: number of batches left, the same for all ranks. With ``"uneven"`` the last ones of some ranks are empty.
 
     Raises:
-        ConfigurationError: see ``num_batches``, or more was taken than there is.
+        ConfigurationError: see ``num_batches``; or the deals took more than there is.
     """
 
     def __init__(self, epochs: Epochs, number: int, parts: int, deals: tuple[Deal, ...]) -> None:
@@ -211,7 +207,7 @@ class EpochPlan:
         self._orders: dict[int, OrderOfEpoch] = {}
 
     def _lanes_of(self, deal: Deal, left: Left) -> tuple[Integers, Integers, int]:
-        """The bounds of lanes in what is left, their sizes, and the number of batches of each rank."""
+        """The bounds of lanes in the remaining positions, their sizes, and the number of batches of each rank."""
         if isinstance(self._epochs.sharding, ByColumn) and deal.lanes > 1:
             bounds = left.below(self._home(deal.lanes))
         else:
@@ -223,7 +219,7 @@ class EpochPlan:
         return bounds, sizes, batches
 
     def _home(self, lanes: int) -> Integers:
-        """int64[lanes + 1]: the positions from which a lane may repeat some."""
+        """int64[lanes + 1]: the bounds of the positions from which each lane may repeat clips."""
         if not isinstance(self._epochs.sharding, ByColumn):
             return even_bounds(self._epochs.positions, lanes)
         groups = len(self._epochs.groups.bounds) - 1
@@ -232,7 +228,7 @@ class EpochPlan:
         return self._epochs.groups.bounds[:: groups // lanes]
 
     def __len__(self) -> int:
-        """Batches of this rank that are left."""
+        """The number of batches left for this rank."""
         deal = self._deals[-1]
         if deal.last_batch != "uneven":
             return self.rounds
@@ -240,7 +236,7 @@ class EpochPlan:
         return max(own - deal.batches, 0)
 
     def clips(self, batch: int) -> Integers:
-        """The clips of one batch, int64[B], counted from the first that is left."""
+        """int64[B]: the clips of one batch; batches are counted from the first that is left."""
         wanted = self._wanted(batch)
         there = wanted[wanted < self._size]
         positions = self._left.at(self._bounds[self._lane] + there)
@@ -252,12 +248,12 @@ class EpochPlan:
         return self._clips_at(positions)
 
     def repeated(self, batch: int) -> npt.NDArray[np.bool_]:
-        """bool[B]: which clips of a batch fill it up, and come elsewhere in the epoch on their own turn."""
+        """bool[B]: whether each clip only fills up the batch, and also comes elsewhere in the epoch."""
         repeated: npt.NDArray[np.bool_] = self._wanted(batch) >= self._size
         return repeated
 
     def _wanted(self, batch: int) -> Integers:
-        """The clips of its lane that are in a batch, int64[B]; those beyond the lane's end fill it up."""
+        """int64[B]: the positions of a batch's clips in its lane; those beyond the lane's end fill it up."""
         deal = self._deals[-1]
         number = deal.batches + batch
         if deal.last_batch == "fill":
@@ -283,7 +279,7 @@ class EpochPlan:
 
     @cached_property
     def _part_bounds(self) -> Integers:
-        """The bounds of the parts that are put in order by themselves."""
+        """The bounds of the parts that are ordered separately."""
         if isinstance(self._epochs.sharding, ByColumn):
             return self._epochs.groups.bounds
         return even_bounds(self._epochs.positions, self._parts)
@@ -293,19 +289,19 @@ class EpochPlan:
         first, stop = bounds[number : number + 2].tolist()
         seed = epochs.seed
         if len(bounds) == 2:
-            # A sampler has its own number of positions.
+            # A sampler's number of positions may differ from the number of clips.
             first, stop = 0, len(epochs.table)
         else:
-            # Parts of the same size must not go through theirs side by side.
+            # Parts of the same size must not have the same order.
             seed = int(np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)[0])
         return epochs.order.of_epoch(stop - first, lambda: epochs.groups.video_ends(first, stop), seed, self.number)
 
     def state(self, batches: int) -> dict[str, Any]:
-        """All that is needed to go on after so many of these batches, in less than 1 KB of numbers and text."""
+        """The state from which to resume after so many of these batches, in less than 1 KB of numbers and text."""
         *before, last = self._deals
         last = replace(last, batches=last.batches + batches)
         if last.lanes == 1:
-            # One number tells it, whatever the ranks; so any number of such deals are one.
+            # One number suffices, whatever the ranks, so any number of such deals merge into one.
             last = replace(_ONE_BY_ONE, batches=int(self._dealt(last.batches)[0]))
             while before and replace(before[-1], batches=0) == _ONE_BY_ONE:
                 last = replace(last, batches=last.batches + before.pop().batches)
@@ -319,7 +315,7 @@ class EpochPlan:
 
 
 def not_a_state(state: Any, of: str = "a loader") -> ConfigurationError:
-    """The error for something else than the state of a loader, perhaps with such a state in it."""
+    """The error for a value that is not the state of a loader, but may contain one."""
     for name, part in state.items() if isinstance(state, Mapping) else ():
         if isinstance(part, Mapping) and "fingerprint" in part:
             return ConfigurationError(f"not the state of {of}, but a dict with one: give state[{name!r}]")

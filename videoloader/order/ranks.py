@@ -1,4 +1,4 @@
-"""The number of this process and of all processes, as launchers and frameworks say it."""
+"""Finds this process's rank and the number of ranks in what launchers and frameworks provide."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from videoloader.errors import ConfigurationError, check_integer, counted, warn_
 
 
 class _Launcher(NamedTuple):
-    """The variables in which a launcher tells a process its rank, the number of processes, its rank on the machine."""
+    """A launcher's environment variables for the rank, the number of ranks, and the rank on the machine."""
 
     rank: str
     ranks: str
@@ -25,12 +25,12 @@ _OPEN_MPI = _Launcher("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM
 _HYDRA = _Launcher("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID")
 _SLURM = _Launcher("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID")
 _SLURM_STEP = _Launcher("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID")
-# Slurm last: the tasks of its step may be daemons of MPI, or torchrun, whose processes inherit its variables.
+# Slurm comes last: the tasks of its step may be MPI daemons or torchrun, whose processes inherit its variables.
 _LAUNCHERS = (_TORCHRUN, _OPEN_MPI, _HYDRA)
 
-# PMIx gives the processes their ranks, not their number.
+# PMIx tells processes their rank, but not the number of ranks.
 _PMIX_RANK, _PMIX_NAMESPACE, _PMIX_OF_SLURM = "PMIX_RANK", "PMIX_NAMESPACE", "slurm.pmix."
-# slurm.h, SLURM_MAX_NORMAL_STEP_ID: the numbers behind it are of the shells of sbatch and salloc.
+# SLURM_MAX_NORMAL_STEP_ID of slurm.h: larger numbers belong to the shells of sbatch and salloc.
 _LAST_STEP = 0xFFFFFFF0
 _INSTEAD = "give shard_id and num_shards, or set RANK and WORLD_SIZE"
 
@@ -38,14 +38,14 @@ _INSTEAD = "give shard_id and num_shards, or set RANK and WORLD_SIZE"
 def shard_of_environment() -> tuple[int, int]:
     """(shard_id, num_shards): this process's rank and the number of ranks.
 
-    They come from the first of these that there is: an initialised ``torch.distributed``, an initialised
-    ``jax.distributed`` (JAX is asked only where the program has imported it), and the environment of torchrun
-    (``RANK``, ``WORLD_SIZE``), of Open MPI's mpirun (``OMPI_COMM_WORLD_RANK``, ``OMPI_COMM_WORLD_SIZE``), of MPICH's
-    and Intel MPI's mpiexec (``PMI_RANK``, ``PMI_SIZE``), of Slurm's srun (``SLURM_PROCID``, and
-    ``SLURM_STEP_NUM_TASKS`` or, in a step, ``SLURM_NTASKS``). Where there is none, (0, 1).
+    They come from the first available source: an initialised ``torch.distributed``, an initialised ``jax.distributed``
+    (only if the program has imported JAX), or the environment of torchrun (``RANK``, ``WORLD_SIZE``), of Open MPI's
+    mpirun (``OMPI_COMM_WORLD_RANK``, ``OMPI_COMM_WORLD_SIZE``), of MPICH's and Intel MPI's mpiexec (``PMI_RANK``,
+    ``PMI_SIZE``), of Slurm's srun (``SLURM_PROCID``, and ``SLURM_STEP_NUM_TASKS`` or, in a step, ``SLURM_NTASKS``).
+    Without any of them the result is (0, 1).
 
-    A warning tells of processes that are probably not alone: a task without the number of tasks, a rank of PMIx
-    (``PMIX_RANK``), which does not come with their number, and the shell of a Slurm job of several tasks.
+    A warning is given where other processes probably run, too: in a task without the number of tasks, with a PMIx rank
+    (``PMIX_RANK``), which comes without the number of ranks, and in the shell of a Slurm job of several tasks.
 
     Raises:
         ConfigurationError: only one of two variables is set, or they are not integers with 0 <= rank < ranks.
@@ -56,14 +56,14 @@ def shard_of_environment() -> tuple[int, int]:
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank(), torch.distributed.get_world_size()
     jax = sys.modules.get("jax")
-    # Asked for its processes before that, JAX would set up its devices and take most of their memory, in programs that
-    # only came to import it, too. Versions before 0.5 cannot say.
+    # Asking JAX for its processes before it is initialised would set up its devices and take most of their memory, even
+    # in programs that only import it. Versions before 0.5 cannot say whether it is initialised.
     is_initialized = getattr(getattr(jax, "distributed", None), "is_initialized", None)
     if jax is not None and is_initialized is not None and is_initialized():
         return int(jax.process_index()), int(jax.process_count())
     launcher = _launcher()
     if launcher is None:
-        if company := _looks_alone():
+        if company := _sign_of_others():
             warn_user(f"{company}: this process takes itself for the only one, and reads all clips; {_INSTEAD}")
         return 0, 1
     rank, ranks = os.environ.get(launcher.rank), os.environ.get(launcher.ranks)
@@ -80,10 +80,10 @@ def shard_of_environment() -> tuple[int, int]:
 
 
 def shard_of(shard_id: int | None, num_shards: int | None) -> tuple[int, int]:
-    """The shard that is given, or where none is, that of the environment.
+    """The given shard, or that of the environment if none is given.
 
     Raises:
-        ConfigurationError: only one of the two is given; see also ``shard_of_environment``.
+        ConfigurationError: only one of the two arguments is given; see also ``shard_of_environment``.
     """
     if shard_id is None and num_shards is None:
         return shard_of_environment()
@@ -95,7 +95,7 @@ def shard_of(shard_id: int | None, num_shards: int | None) -> tuple[int, int]:
 
 
 def tell_of_later_ranks(num_shards: int) -> None:
-    """Warn if PyTorch's process group has more ranks than there were when a loader asked for its shard."""
+    """Warn if PyTorch's process group has more ranks than a loader was made for."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         ranks = torch.distributed.get_world_size()
         if ranks > num_shards:
@@ -106,7 +106,7 @@ def tell_of_later_ranks(num_shards: int) -> None:
 
 
 def local_rank() -> int | None:
-    """The number of this process among those of its machine, where a launcher started it.
+    """The rank of this process on its machine; None if no launcher started it.
 
     Raises:
         ConfigurationError: the launcher's variable is not a number.
@@ -126,14 +126,14 @@ def _launcher() -> _Launcher | None:
             return launcher
     if _has_rank_of_pmix():
         return None
-    # The rank alone says nothing: the shell of sbatch or salloc has SLURM_PROCID=0, and SLURM_NTASKS, too.
+    # The rank alone proves nothing: the shell of sbatch or salloc also has SLURM_PROCID=0 and SLURM_NTASKS.
     if _SLURM.ranks in os.environ:
         return _SLURM
     return _SLURM_STEP if _is_in_step() and _SLURM_STEP.ranks in os.environ else None
 
 
 def _has_rank_of_pmix() -> bool:
-    """Whether the rank is of a launcher of PMIx: srun --mpi=pmix tells its ranks by Slurm's variables, too."""
+    """Whether the rank comes from a PMIx launcher other than Slurm, which also sets its own variables."""
     return _PMIX_RANK in os.environ and not os.environ.get(_PMIX_NAMESPACE, "").startswith(_PMIX_OF_SLURM)
 
 
@@ -143,8 +143,8 @@ def _is_in_step() -> bool:
     return step.isdecimal() and int(step) < _LAST_STEP
 
 
-def _looks_alone() -> str:
-    """The sign that other processes run this program, too, whose number nobody told; "" where there is none."""
+def _sign_of_others() -> str:
+    """The sign that an unknown number of other processes run this program, too; "" if there is none."""
     if _has_rank_of_pmix():
         return f"{_PMIX_RANK}={os.environ[_PMIX_RANK]} is set, but no variable tells the number of ranks"
     task, tasks = os.environ.get(_SLURM.rank, ""), os.environ.get(_SLURM_STEP.ranks, "")

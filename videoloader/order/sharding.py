@@ -1,8 +1,9 @@
-"""Each rank's part of an epoch, in arithmetic that needs no communication.
+"""Computes each rank's part of an epoch, without communication.
 
-What is left of an epoch is a sequence of clips, cut into *lanes*: one that all ranks take turns in, one for each rank,
-or one for each node. All ranks go through the same number of batches, some of which may be empty where it is uneven, so
-what is left after so many of them follows from a few numbers (``Deal``), and can be dealt again to any number of ranks.
+The rest of an epoch is a sequence of clips, cut into *lanes*: one in which all ranks take turns, one for each rank, or
+one for each node. All ranks go through the same number of batches, some of which may be empty with ``"uneven"``. So
+what is left after any number of batches follows from a few numbers (``Deal``), and can be dealt again to any number of
+ranks.
 """
 
 from __future__ import annotations
@@ -17,27 +18,27 @@ from videoloader.permutation import Integers
 
 LastBatch = Literal["partial", "drop", "fill", "uneven"]
 LAST_BATCH = get_args(LastBatch)
-# More ranks than any job has: a state that says so is not believed.
+# More ranks than any job has: a state with more is damaged.
 MOST_LANES = 1 << 20
 
 
 def num_batches(sizes: Integers, ranks: int, batch_size: int, last_batch: LastBatch) -> int:
-    """The number of batches of each rank: the same for all, so that no rank waits for another for ever.
+    """The number of batches of each rank, the same for all, so that no rank waits forever for another.
 
     Args:
         sizes: int64[S], clips in each lane.
         ranks: number of ranks that take turns in a lane.
         batch_size: clips in a batch of one rank, at most.
-        last_batch: treatment of clips that do not fill a batch of all ranks of their lane. ``"partial"`` deals them as
-            evenly as possible, every clip exactly once; if they are fewer than the ranks, they share the last two
-            batches with those of the batch before. A lane that is shorter than others by more than that spreads its
-            clips evenly over as many batches as the longest has. ``"drop"`` leaves them out, and what longer lanes have
-            more than the shortest. ``"fill"`` fills batches up from the start of the lane. ``"uneven"`` deals every
-            clip exactly once, in batches that are full except for a rank's last; the last batches of a lane are empty
-            for ranks that no clip is left for.
+        last_batch: treatment of the last clips of a lane, which do not fill a batch on all its ranks. ``"partial"``
+            deals them as evenly as possible, every clip exactly once; if they are fewer than the ranks, they and the
+            clips of the batch before are spread over the last two batches. A lane that is shorter than others by more
+            than that spreads its clips evenly over as many batches as the longest has. ``"drop"`` leaves them out,
+            along with the surplus of longer lanes over the shortest. ``"fill"`` fills batches up from the start of the
+            lane. ``"uneven"`` deals every clip exactly once, in batches that are full except for a rank's last; the
+            last batches of a lane are empty for ranks for which no clip is left.
 
     Returns:
-        Number of batches; 0 where nothing is left, and with ``"drop"`` where less than a batch is.
+        The number of batches; 0 if no clips are left, or with ``"drop"``, fewer than a batch.
 
     Raises:
         ConfigurationError: an argument is outside its range, or ``"partial"`` cannot give every rank a clip in every
@@ -64,7 +65,7 @@ def num_batches(sizes: Integers, ranks: int, batch_size: int, last_batch: LastBa
 
 
 def dealt(batches: int, of: int, sizes: Integers, ranks: int, batch_size: int, last_batch: LastBatch) -> Integers:
-    """The number of clips of each lane that some batches take.
+    """The number of clips that the first batches take from each lane.
 
     Args:
         batches: number of batches, from 0 to ``of``.
@@ -72,7 +73,7 @@ def dealt(batches: int, of: int, sizes: Integers, ranks: int, batch_size: int, l
         sizes, ranks, batch_size, last_batch: as in ``num_batches``.
 
     Returns:
-        int64[S], the shape of ``sizes``. With ``"fill"`` the clips that fill a batch up are not counted.
+        int64[S]. With ``"fill"``, clips that fill a batch up are not counted.
 
     Examples:
         >>> size = np.array([13])  # with three ranks the last 7 share two batches
@@ -82,7 +83,8 @@ def dealt(batches: int, of: int, sizes: Integers, ranks: int, batch_size: int, l
     together = batch_size * ranks
     if last_batch != "partial":
         return np.minimum(batches * together, sizes)
-    # Halves, not one clip for each rank at the end: a batch of one upsets batch statistics.
+    # The last two batches get half each, rather than one clip for each rank in the last: a batch of one upsets batch
+    # statistics.
     one_left, two_left = max(of - 1, 0), max(of - 2, 0)
     full = np.where(
         sizes - one_left * together >= ranks, one_left, np.where(sizes - two_left * together >= 2 * ranks, two_left, 0)
@@ -94,13 +96,13 @@ def dealt(batches: int, of: int, sizes: Integers, ranks: int, batch_size: int, l
 
 @dataclass(frozen=True)
 class Deal:
-    """The way in which the rest of an epoch was dealt, and how far: with the deals before, the present rest.
+    """One deal of the rest of an epoch, and how far it went; with the earlier deals, it determines what is left now.
 
     Attributes:
-        lanes: number of them.
+        lanes: number of lanes.
         ranks: number of ranks that take turns in a lane.
         batch_size, last_batch: as in ``num_batches``.
-        batches: batches of each rank that were taken.
+        batches: number of batches that each rank has taken.
     """
 
     lanes: int
@@ -117,7 +119,7 @@ class Deal:
         """The deal that prints as this text.
 
         Raises:
-            ConfigurationError: none does.
+            ConfigurationError: the text is not that of a deal.
         """
         try:
             shape, last, batches = text.split()
@@ -133,11 +135,11 @@ class Deal:
 
 @dataclass(frozen=True, eq=False)
 class Left:
-    """Positions of an epoch that are left to deal: runs of consecutive ones, in rising order.
+    """The positions of an epoch that are left to deal, as runs of consecutive positions in rising order.
 
     Attributes:
         start: int64[K], first position of each run.
-        before: int64[K + 1], number of positions in the runs before it; the last is that of all.
+        before: int64[K + 1], number of positions in all runs before each; the last is the total.
     """
 
     start: Integers
@@ -152,24 +154,24 @@ class Left:
         return int(self.before[-1])
 
     def at(self, offsets: Integers) -> Integers:
-        """The positions of these numbers among those left."""
+        """The positions with these offsets among those left."""
         run = np.searchsorted(self.before, offsets, "right") - 1
         positions: Integers = self.start[run] + offsets - self.before[run]
         return positions
 
     def below(self, positions: Integers) -> Integers:
-        """The number of those left that are smaller than each of these positions."""
+        """The number of positions left below each of these."""
         run = np.maximum(np.searchsorted(self.start, positions, "right") - 1, 0)
         inside = np.clip(positions - self.start[run], 0, np.diff(self.before)[run])
         counts: Integers = self.before[run] + inside
         return counts
 
     def after(self, bounds: Integers, taken: Integers) -> Left:
-        """The rest when so many are taken from the front of each lane.
+        """The rest after clips are taken from the front of each lane.
 
         Args:
-            bounds: int64[S + 1], where lanes begin and end, in numbers of those left.
-            taken: int64[S].
+            bounds: int64[S + 1], the bounds of lanes, as offsets among those left.
+            taken: int64[S], the number of clips taken from each lane.
         """
         begin = bounds[:-1] + taken
         edges = np.unique(np.concatenate([self.before, bounds, begin]))
@@ -183,5 +185,5 @@ class Left:
 
 
 def even_bounds(size: int, parts: int) -> Integers:
-    """int64[parts + 1]: where as many parts of equal size, but for one, begin and end."""
+    """int64[parts + 1]: the bounds of parts whose sizes differ by at most one."""
     return np.array([size * part // parts for part in range(parts + 1)], np.int64)

@@ -1,4 +1,4 @@
-"""The order of an epoch: which clip stands at which position, computed from (seed, epoch, position) alone."""
+"""Orders the clips of an epoch: maps positions to clips, computed from (seed, epoch, position) alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from torch.utils.data import DistributedSampler, RandomSampler, SequentialSample
 from videoloader.errors import ConfigurationError, check_positive
 from videoloader.permutation import Integers, permute, permute_within
 
-# Where PyTorch's own samplers keep what they draw the numbers of. Elsewhere these names may mean something else.
+# The attribute that holds what each of PyTorch's own samplers draws from. In other samplers these names may differ in
+# meaning.
 _DRAWS_FROM: Mapping[type, str] = {
     WeightedRandomSampler: "weights",
     RandomSampler: "data_source",
@@ -30,7 +31,7 @@ class Order(Protocol):
     """An order of the clips of an epoch."""
 
     def positions(self, clips: int) -> int:
-        """Number of positions in an epoch over this number of clips."""
+        """The number of positions in an epoch over this number of clips."""
         ...
 
     def of_epoch(self, clips: int, videos: Callable[[], Integers], seed: int, epoch: int) -> OrderOfEpoch:
@@ -38,18 +39,18 @@ class Order(Protocol):
 
         Args:
             clips: number of clips, at least one.
-            videos: gives int64[V], the number of clips in each video and all before it.
+            videos: returns int64[V], the cumulative number of clips up to and including each video.
             seed, epoch: integers in ``[0, 2**64)``.
         """
         ...
 
     def identity(self, clips: int, seed: int, epoch: int) -> str:
-        """A text that differs between different orders of that epoch."""
+        """A text that identifies the order in this epoch."""
         ...
 
 
 class _Computed:
-    """The common parts of orders that hold every clip once and are told by their parameters."""
+    """Base of orders that hold every clip once and are identified by their ``repr``."""
 
     def positions(self, clips: int) -> int:
         return clips
@@ -69,7 +70,7 @@ class InOrder(_Computed):
 
 @dataclass(frozen=True)
 class ShuffleClips(_Computed):
-    """All clips in random order, every order as likely as any other: what ``shuffle=True`` means."""
+    """All clips in uniformly random order, as with ``shuffle=True``."""
 
     def of_epoch(self, clips: int, videos: Callable[[], Integers], seed: int, epoch: int) -> OrderOfEpoch:
         """See ``Order``."""
@@ -78,18 +79,19 @@ class ShuffleClips(_Computed):
 
 @dataclass(frozen=True)
 class ShuffleBlocks(_Computed):
-    """Blocks of clips that are neighbours in the data set in random order, then shuffled inside a window.
+    """Blocks of neighbouring clips in random order, whose clips are then shuffled within a window.
 
-    The order is as local as the blocks, for data that is read best in order (network file systems, archives, caches),
-    and random enough where a window holds many blocks. Nothing is buffered. Blocks begin elsewhere in every epoch.
+    Reads stay local within blocks, for data that is best read in order (network file systems, archives, caches), and
+    the order is random enough if a window holds many blocks. Nothing is buffered. Block boundaries shift in every
+    epoch.
 
     Args:
         block: int, default 64. The number of clips in a block.
-        window: int, default 4096. The number of clips that are shuffled together: those at positions 0 … window − 1,
-            and so on.
+        window: int, default 4096. The number of clips that are shuffled together: first those at positions 0 … window −
+            1, and so on.
 
     Raises:
-        ConfigurationError: one of them is not positive.
+        ConfigurationError: an argument is not positive.
 
     Examples:
         >>> order = ShuffleBlocks(block=2, window=4).of_epoch(8, lambda: np.array([8]), seed=0, epoch=0)
@@ -107,8 +109,8 @@ class ShuffleBlocks(_Computed):
         """See ``Order``."""
         blocks = clips // self.block
         in_blocks = blocks * self.block
-        # What does not fill a block comes last. So that this is not always the end of the data set, blocks begin at a
-        # random clip.
+        # An incomplete block comes last. Blocks begin at a random clip, so that this is not always the end of the data
+        # set.
         offset = int(permute([0], clips, seed, epoch)[0])
 
         def clips_at(positions: Integers) -> Integers:
@@ -126,14 +128,14 @@ class ShuffleBlocks(_Computed):
 
 @dataclass(frozen=True)
 class ShuffleVideos(_Computed):
-    """Videos in random order, the clips of a video together, so that they share decoding, caches and open files.
+    """Videos in random order, with the clips of a video together, so that they share decoding, caches and open files.
 
-    Successive rows of the data set that are parts of the same file are one video here. For a million videos an epoch's
-    order takes 16 MB and a tenth of a second; finding once which rows are one file takes a second.
+    Successive rows that are parts of the same file count as one video. For a million videos the order of an epoch takes
+    16 MB and a tenth of a second, and finding the rows of each file takes a second once.
 
     Args:
-        together: int, default 1. The number of videos whose clips are shuffled together, so that a batch shows several.
-            With 1, a video's clips come in order.
+        together: int, default 1. The number of videos whose clips are shuffled together, so that a batch has clips of
+            several. With 1, a video's clips come in order.
 
     Raises:
         ConfigurationError: ``together`` is not positive.
@@ -175,32 +177,32 @@ class ShuffleVideos(_Computed):
 
 @runtime_checkable
 class Sampler(Protocol):
-    """Clip numbers in the order of an epoch: a ``torch.utils.data.Sampler``, or anything that looks like one."""
+    """The clip numbers of an epoch in order: a ``torch.utils.data.Sampler``, or any object with these methods."""
 
     def __len__(self) -> int:
-        """Clips in an epoch."""
+        """The number of clips in an epoch."""
         ...
 
     def __iter__(self) -> Iterator[int]:
-        """The clip numbers of an epoch."""
+        """Iterate over the clip numbers of an epoch."""
         ...
 
 
 class SampledClips:
-    """The order that a sampler gives, which is then dealt to the ranks like any other.
+    """The order of a PyTorch sampler, which is dealt to the ranks like any other order.
 
-    The sampler is asked once an epoch, in every process. All processes must get the same numbers, and a resumed epoch
-    must get them again: so ``set_epoch`` is called where the sampler has it, and the source of PyTorch's own samplers
-    (its global generator, or the sampler's ``generator``) is seeded with (seed, epoch) meanwhile. An epoch resumed with
-    other numbers is refused.
+    The sampler is iterated once an epoch, in every process. All processes must get the same numbers, and a resumed
+    epoch must get them again. So ``set_epoch`` is called if the sampler has it, and the generator of PyTorch's own
+    samplers (the global one, or the sampler's ``generator``) is temporarily seeded with (seed, epoch). An epoch resumed
+    with other numbers is refused.
 
     Args:
-        sampler: gives clip numbers, not batches of them; some clips may be missing, others come several times (with
-            the same random frames and transforms, which go by clip and epoch).
+        sampler: yields clip numbers, not batches of them. Some clips may be missing, and others may repeat (with the
+            same random frames and transforms, which depend on clip and epoch).
 
     Raises:
-        ConfigurationError: the sampler deals to ranks by itself (give one for a single process), or it is one of
-            PyTorch's own over another number than that of the clips, such as that of the rows of a data set.
+        ConfigurationError: the sampler deals to ranks itself (pass one for a single process), or it is one of PyTorch's
+            own and does not draw from the number of clips, but for example from the number of rows.
     """
 
     def __init__(self, sampler: Sampler) -> None:
@@ -217,7 +219,7 @@ class SampledClips:
         """See ``Order``.
 
         Raises:
-            ConfigurationError: one of PyTorch's own samplers draws from another number than that of the clips.
+            ConfigurationError: one of PyTorch's own samplers does not draw from the number of clips.
         """
         sampler = self._sampler
         sizes = [len(getattr(sampler, name)) for kind, name in _DRAWS_FROM.items() if isinstance(sampler, kind)]
@@ -235,7 +237,7 @@ class SampledClips:
         """See ``Order``.
 
         Raises:
-            ConfigurationError: the sampler gives something else than ``len(sampler)`` clip numbers.
+            ConfigurationError: the sampler yields anything but ``len(sampler)`` clip numbers.
         """
         numbers = self._numbers(clips, seed, epoch)
         return lambda positions: numbers[positions]
@@ -253,14 +255,14 @@ class SampledClips:
     def _draw(self, clips: int, seed: int, epoch: int) -> Integers:
         if hasattr(self._sampler, "set_epoch"):
             self._sampler.set_epoch(epoch)
-        # PyTorch's seeds are signed.
+        # PyTorch's seeds are signed, so one bit is dropped.
         drawn = int(np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0] >> np.uint64(1))
         generator: Any = getattr(self._sampler, "generator", None)
         if isinstance(generator, torch.Generator):
             generator.manual_seed(drawn)
         state = torch.get_rng_state()
         try:
-            # torch.manual_seed would seed the generators of all CUDA devices, too.
+            # torch.manual_seed would also seed the generators of all CUDA devices.
             torch.default_generator.manual_seed(drawn)
             given = list(self._sampler)
         finally:
@@ -282,14 +284,14 @@ class SampledClips:
 
 
 def order_of(shuffle: bool | Order | Sampler) -> Order:
-    """The order that the loader's argument ``shuffle`` means.
+    """The order that a loader's argument ``shuffle`` means.
 
     Raises:
-        ConfigurationError: ``shuffle`` means no order.
+        ConfigurationError: ``shuffle`` is not an order.
     """
     if isinstance(shuffle, bool):
         return ShuffleClips() if shuffle else InOrder()
-    # A class has the methods of its objects, too, and text those of a sampler.
+    # A class also has the methods of its objects, and text those of a sampler.
     if isinstance(shuffle, Order) and not isinstance(shuffle, type):
         return shuffle
     if isinstance(shuffle, Sampler) and not isinstance(shuffle, type | str):

@@ -1,4 +1,4 @@
-"""A user's question to one video, by frame numbers or times: which values stand for frames, and which do not."""
+"""Turns the frame numbers or times that a user asks of one video into frames, and refuses what names none."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from videoloader.sampling.mode import FrameMode
 from videoloader.sampling.sampled_video import AllFrames
 from videoloader.sampling.screen_time import screen_time, told_span
 
-# Of one clip: more fill any memory with their numbers alone.
+# The most frames of one clip. The numbers of more would fill any memory by themselves.
 _MOST_FRAMES = 1 << 24
 
 
@@ -34,11 +34,11 @@ def asked_frames(asked: Any, count: int, source: str) -> tuple[npt.NDArray[np.in
         source: name of the video, for messages.
 
     Returns:
-        int64[T], and whether an integer asked for one frame.
+        int64[T], and whether ``asked`` was a single integer.
 
     Raises:
         TypeError: ``asked`` is anything else.
-        FrameRangeError: a frame number lies outside the video, or there are not as many bools as frames.
+        FrameRangeError: a frame number lies outside the video, or the number of bools is not the number of frames.
 
     Examples:
         >>> asked_frames([0, -1], 60, "clip.mp4"), asked_frames(7, 60, "clip.mp4")
@@ -63,10 +63,10 @@ def asked_frames(asked: Any, count: int, source: str) -> tuple[npt.NDArray[np.in
 
 
 def frame_on_screen(index: VideoIndex, seconds: Time) -> int:
-    """The last frame whose time is not after this one.
+    """The last frame whose time is not after ``seconds``.
 
     Raises:
-        ConfigurationError: the time is no finite number.
+        ConfigurationError: the time is not a finite number.
         FrameRangeError: no frame is on screen then.
 
     Examples:
@@ -77,10 +77,10 @@ def frame_on_screen(index: VideoIndex, seconds: Time) -> int:
 
 
 def frames_between(index: VideoIndex, start: Time, stop: Time, fps: Time | None = None) -> FrameMode:
-    """The mode that gives the frames whose times lie in ``[start, stop)``, or ``fps`` of them a second.
+    """The mode that chooses the frames whose times lie in ``[start, stop)``, or ``fps`` frames a second from that span.
 
     Raises:
-        ConfigurationError: a time is no finite number, ``stop`` is not after ``start``, or ``fps`` is no rate.
+        ConfigurationError: a time is not a finite number, ``stop`` is not after ``start``, or ``fps`` is not a rate.
         FrameRangeError: the times reach beyond the video, or no frame's time lies between them.
 
     Examples:
@@ -108,9 +108,9 @@ def frames_between(index: VideoIndex, start: Time, stop: Time, fps: Time | None 
 def _units_on_screen(
     index: VideoIndex, name: str, seconds: Time, asked: str, *, earliest: int | None = None, is_end: bool = False
 ) -> Fraction:
-    """A time in units of the clock, which may be ``earliest`` or when a frame is on screen.
+    """Seconds in units of the clock: a time at which a frame is on screen, or one from ``earliest`` on.
 
-    Units of a time; an end may also be the very end of the video, or what a float makes of that.
+    An end may also be the very end of the video, or that end rounded to a float.
     """
     units = on_clock(index, as_times(name, [seconds])[0])
     first, stop = screen_time(AllFrames(index))

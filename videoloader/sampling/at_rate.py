@@ -26,43 +26,43 @@ from videoloader.sampling.screen_time import screen_time
 class AtRate(SavedRepr, CheckedFields):
     """Clips of ``length`` frames at a constant rate: each output time shows the frame that is on screen then.
 
-    Output time k is the clip's start plus k / fps seconds. A slower source shows frames several times, a faster one
-    loses some, and clips of all videos span the same time. Times are compared as fractions. A time that is at most half
-    a millisecond from a whole unit of the file's time base means that unit, since containers round the times of frames
-    to their units: Matroska and WebM to milliseconds. So each frame comes once at a source's own rate.
+    Output time k is the clip's start plus k / fps seconds. Frames of a slower source repeat, some frames of a faster
+    source are skipped, and clips of all videos span the same time. Times are compared as fractions. Containers round
+    the times of frames to units of their time base, Matroska and WebM to milliseconds. So a time at most half a
+    millisecond from a whole unit means that unit, and at a source's own rate each frame comes exactly once.
 
     A frame is on screen from its time (``VideoIndex.clock``) to that of the next; the video's last one stays as long as
-    its frames do on average. Output times beyond the end are padded, as if frames went on at the average rate of the
+    its frames do on average. Output times beyond the end are padded, as if frames continued at the average rate of the
     range.
 
     Args:
-        fps: int, float or ``Fraction``. The output frames a second. A float is the decimal that it prints as, but
-            NTSC's rates, rounded to two decimals or more, mean the exact rates: 29.97 is 30000/1001, and 23.976, 59.94
-            and their like are read the same way.
+        fps: int, float or ``Fraction``. The output frames a second. A float means the decimal that it prints as, except
+            that NTSC rates rounded to two decimals or more mean the exact rates: 29.97 is 30000/1001, and likewise
+            23.976, 59.94 and so on.
         length: int. The number of frames in a clip.
         start: str or seconds, default ``"random"``. ``"random"`` draws each clip's start uniformly, in units of the
-            video's timestamps, from those with which the clip fits. ``"even"`` spreads the clips evenly, as
-            ``EvenWindows`` does: the first begins with the range, the last ends with it, and a single one lies in the
-            middle. Seconds are a distance from the range's first frame (not a time of the video). A video that is too
-            short is padded at its end; with ``pad="none"`` it gives no clip.
+            video's timestamps, from the starts at which the clip fits. ``"even"`` spreads the clips evenly, as
+            ``EvenWindows`` does: the first begins with the range, the last ends with it, and a single clip is centred.
+            Seconds count from the range's first frame (not from the start of the video). A video that is too short is
+            padded at its end; with ``pad="none"`` it has no clips.
         pad: str or ``PadColumn``, default ``"edge"``. The padding mode.
-        clips: int, default one clip. The number of clips of each video, with ``start="random"`` (independent draws) or
-            ``"even"``.
-        step: seconds, default one clip. The distance between the starts of neighbouring clips, from a ``start`` in
-            seconds to the end of the range. With padding, clips at the end may reach beyond it; without, only those
-            that fit count.
+        clips: int, default one clip. The number of clips from each video, with ``start="random"`` (independent draws)
+            or ``"even"``.
+        step: seconds, default one clip. The distance between the starts of neighbouring clips, which follow one another
+            from a ``start`` in seconds to the end of the range. With padding, clips at the end may reach beyond it;
+            without padding, only clips that fit are made.
 
     Raises:
         ConfigurationError: an argument has a value that is not listed here.
 
     Examples:
-        A source with a hole, ``AtRate(10, 6, start=0)``; frame 2 is on screen from 0.20 to 0.45 s:
+        A source with a gap, ``AtRate(10, 6, start=0)``; frame 2 is on screen from 0.20 to 0.45 s:
 
             seconds  0.0   0.1   0.2   0.3   0.4   0.5
             frames   0     1     2              3     4
             clip 0   0     1     2     2     2  3
 
-        Ten views of 2 s for a test: ``AtRate(8, 16, start="even", clips=10)``. Every 2 s of a video without a rest:
+        Ten test views of 2 s: ``AtRate(8, 16, start="even", clips=10)``. Consecutive clips of 2 s that cover the video:
         ``AtRate(8, 16, start=0, step=2)``.
     """
 
@@ -96,12 +96,12 @@ class AtRate(SavedRepr, CheckedFields):
                 raise ConfigurationError(f"step needs a start of 0 s or more, got start={start!r}: write start=0")
 
     def num_clips(self, video: SampledVideo) -> int:
-        """The number of clips asked for; none where nothing fits and nothing may be padded."""
+        """The number of clips; 0 where none fits and padding is ``"none"``."""
         if video.stop == video.first:
             return 0
         padded = pad_of(self.pad, video) != "none"
         start, stop = screen_time(video)
-        # The first clip lies before this: its own start with padding, its last output time without.
+        # The first clip must come before this: its start with padding, its last output time without padding.
         room = stop - start - self._offset(video, 0) - (0 if padded else self._span(video))
         if self.step is not None:
             return max(ceil(room / in_units(self.step, video.index.stream.time_base)), 0)
@@ -109,15 +109,15 @@ class AtRate(SavedRepr, CheckedFields):
         return (self.clips or 1) if fits else 0
 
     def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
-        """int64[V]: ``num_clips`` of videos with these numbers of frames; None where timestamps decide."""
+        """int64[V]: ``num_clips`` of videos with these numbers of frames; None where it depends on timestamps."""
         padded = not isinstance(self.pad, PadColumn) and check_mode(self.pad) != "none"
         return np.int64(self.clips or 1) * (frames > 0) if padded and self.step is None else None
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-        """int64[length]: from a start that is fixed, or drawn with ``rng``."""
+        """int64[length], from a start that is fixed or drawn with ``rng``."""
         start, stop = screen_time(video)
         if isinstance(self.start, str):
-            # The last of the starts with which the clip fits, from the range's own.
+            # The last start at which the clip fits, counted from the start of the range.
             last = max(ceil(stop - self._span(video)) - start - 1, 0)
             if self.start == "random":
                 offset = int(rng.integers(last + 1)) if last else 0
@@ -128,10 +128,11 @@ class AtRate(SavedRepr, CheckedFields):
             begin = start + self._offset(video, clip)
         base = video.index.stream.time_base
         step = 1 / exact_rate(self.fps) / base
-        # Times as integers over one denominator: fractions would take ten times as long.
+        # Times are integers over one denominator: fractions would take ten times as long.
         whole = lcm(begin.denominator, step.denominator)
         zero, distance = int(begin * whole), int(step * whole)
-        # Each takes some hundred bytes below. The system refuses at once what it has not; of integers, only in the end.
+        # Each time takes about a hundred bytes below. One large allocation fails at once where memory is short; a list
+        # of integers would fail only after filling it.
         np.empty((self.length, 16), np.int64)
         times = [zero + number * distance for number in range(self.length)]
         units = (time // whole if (unit := whole_unit(time, whole, base)) is None else unit for time in times)
@@ -142,7 +143,7 @@ class AtRate(SavedRepr, CheckedFields):
         return frames
 
     def _offset(self, video: SampledVideo, clip: int) -> Fraction:
-        """Units from the range's start to a clip's that is fixed in seconds; of others 0, the least."""
+        """Units from the range's start to a clip start that is fixed in seconds; 0, the least, for other clips."""
         if isinstance(self.start, str):
             return Fraction(0)
         base = video.index.stream.time_base
@@ -154,7 +155,7 @@ class AtRate(SavedRepr, CheckedFields):
 
 
 def _continued(video: SampledVideo, time: Fraction, start: int, stop: int) -> int:
-    """The frame number at a time outside the range, if frames went on at their average rate."""
+    """The frame number at a time outside the range, as if frames continued at their average rate."""
     rate = Fraction(video.stop - video.first, stop - start)
     if time < start:
         return video.first + floor((time - start) * rate)

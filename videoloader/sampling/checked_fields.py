@@ -1,4 +1,4 @@
-"""Checks of what frame modes are given, by the types of their fields."""
+"""Checks the arguments of frame modes by the types of their fields."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from videoloader.errors import check_flag, check_integer, check_positive_or_none
 from videoloader.sampling.columns import check_pad
 
-# More frames fill any memory with their numbers alone.
+# The numbers of more frames would fill any memory by themselves.
 _MOST = 1 << 24
 
 
@@ -26,7 +26,7 @@ _CHECKS: dict[str, Callable[[str, Any], object]] = {
 
 
 class CheckedFields:
-    """A dataclass of the library whose integers are positive, and whose flags and padding modes are such."""
+    """Base of frame modes: checks that integers are positive, and that flags and padding modes are valid."""
 
     def __post_init__(self) -> None:
         for owner in type(self).__mro__:

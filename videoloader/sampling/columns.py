@@ -1,4 +1,4 @@
-"""The columns of a data set's row that frame modes read."""
+"""Reads the columns of a data set's row that frame modes use."""
 
 from __future__ import annotations
 
@@ -24,9 +24,8 @@ class PadColumn:
     """A padding mode for each video, from a column of the data set.
 
     Args:
-        column: str. The column's name. Each row holds one of ``videoloader.padding.MODES`` or an alias, which means the
-            same: ``repeat`` is ``edge``, ``reflect`` is ``reflect_101``, ``symmetric`` is ``reflect_1001``, and
-            ``loop`` is ``wrap``.
+        column: str. The column's name. Each row holds one of ``videoloader.padding.MODES`` or an alias: ``repeat`` is
+            ``edge``, ``reflect`` is ``reflect_101``, ``symmetric`` is ``reflect_1001``, and ``loop`` is ``wrap``.
 
     Examples:
         ``RandomWindow(16, stride=4, pad=PadColumn("padding"))`` with the table:
@@ -53,10 +52,10 @@ def check_pad(pad: str | PadColumn) -> None:
 
 
 def pad_of(pad: str | PadColumn, video: SampledVideo) -> str:
-    """The padding mode of a video, one of ``padding.MODES``.
+    """The padding mode for a video, one of ``padding.MODES``.
 
     Raises:
-        ConfigurationError: its row has no such column, or another word there.
+        ConfigurationError: its row lacks the column, or holds another word there.
     """
     if not isinstance(pad, PadColumn):
         return padding.check_mode(pad)
@@ -81,7 +80,7 @@ def column_of(video: SampledVideo, column: str) -> Any:
 
 
 def integer_tuple(name: str, values: Any) -> tuple[int, ...]:
-    """One or more integers as a tuple of Python's own, so that two equal modes are equal and have one hash.
+    """One or more integers as a tuple of Python ints, so that equal modes compare equal and hash alike.
 
     Raises:
         ConfigurationError: the value is anything else.
@@ -121,7 +120,7 @@ def times_of(video: SampledVideo, column: str) -> tuple[Time, ...]:
     """
     value = column_of(video, column)
     try:
-        # Written decimals are exact; a number that came as a float is taken as ``as_times`` says.
+        # Decimals written as text are exact; ``as_times`` says what a float means.
         cells: Iterable[Any] = (
             [Fraction(Decimal(cell)) for cell in cells_of(value)] if isinstance(value, str) else value
         )
@@ -133,5 +132,5 @@ def times_of(video: SampledVideo, column: str) -> tuple[Time, ...]:
 
 
 def cells_of(text: str) -> list[str]:
-    """The numbers that a text such as ``[0, 4, 8]`` or ``0 4 8`` lists, as text."""
+    """The numbers listed in a text such as ``[0, 4, 8]`` or ``0 4 8``, still as text."""
     return [cell for cell in re.split(r"[\s,;]+", text.strip().strip("[]()")) if cell]

@@ -1,4 +1,4 @@
-"""Counting clips where their number follows from the number of frames: of one video, or of a million at once."""
+"""Counts clips from numbers of frames alone, for one video or a million at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class CountedByLength(CheckedFields, ABC):
     pad: Pad
 
     def num_clips(self, video: SampledVideo) -> int:
-        """The number of clips that the video gives."""
+        """The number of clips in the video."""
         return int(self._clips(np.array(video.stop - video.first), pad_of(self.pad, video)))
 
     def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
@@ -28,7 +28,7 @@ class CountedByLength(CheckedFields, ABC):
 
     @abstractmethod
     def _clips(self, frames: npt.NDArray[np.int64], pad: str) -> npt.NDArray[np.int64]:
-        """int64, the shape of ``frames``: clips of videos with so many frames under a padding mode."""
+        """int64, the shape of ``frames``: the number of clips in videos with so many frames under a padding mode."""
 
 
 class OneClip(CheckedFields):

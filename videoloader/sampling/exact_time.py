@@ -1,4 +1,4 @@
-"""Seconds and timestamps without rounding: what a time given by a user means, and which frames it finds."""
+"""Converts users' times to exact timestamps, and finds the frames at them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from videoloader.indexing.index import VideoIndex
 Time: TypeAlias = int | float | Fraction
 
 _INT64 = np.iinfo(np.int64)
-# Seconds: half of what people and most containers round times to.
+# Seconds: half of the millisecond to which people and most containers round times.
 _ROUNDING = Fraction(1, 2000)
 
 
 def as_times(name: str, values: Any) -> tuple[Time, ...]:
-    """One or more times as Python's own numbers, with floats as floats; see ``in_units`` for what these mean.
+    """One or more times as Python numbers, with floats kept as floats; ``in_units`` says what these mean.
 
     Raises:
         ConfigurationError: the value is anything else.
@@ -46,8 +46,9 @@ def _own_number(name: str, value: Any) -> Time:
 def in_units(time: Time, base: Fraction) -> Fraction:
     """A time in units of a time base, exactly.
 
-    A float is the decimal it prints as. But where a whole number of units is that very float when written as one, it is
-    that number: so ``video.timestamps[n]`` always means frame n, also at 30 frames a second.
+    A float means a whole number of units if that number of units, converted to seconds, is the same float; so
+    ``video.timestamps[n]`` always means frame n, also at 30 frames a second. Otherwise it means the decimal that it
+    prints as.
 
     Examples:
         >>> in_units(0.12, Fraction(1, 25)), in_units(1 / 30, Fraction(1, 30))
@@ -62,11 +63,11 @@ def in_units(time: Time, base: Fraction) -> Fraction:
 
 
 def on_clock(index: VideoIndex, time: Time) -> Fraction:
-    """The value of ``VideoIndex.clock`` at a time that counts as the index counts seconds; see ``in_units``.
+    """The value of ``VideoIndex.clock`` at a time in seconds on the index's scale; see ``in_units``.
 
     Containers round the times of frames to their units, and floats are rounded, too: 2 / 30 s is 66.67 units of a
-    millisecond, and its frame has 67. So a time means the nearest whole unit, if that is half a millisecond away at
-    most. All others stay where they are, exactly.
+    millisecond, and its frame has 67. So a time means the nearest whole unit if that is at most half a millisecond
+    away. All other times stay exact.
     """
     units = in_units(time, index.stream.time_base) + index.zero
     nearest = whole_unit(units.numerator, units.denominator, index.stream.time_base)
@@ -74,10 +75,10 @@ def on_clock(index: VideoIndex, time: Time) -> Fraction:
 
 
 def whole_unit(numerator: int, denominator: int, time_base: Fraction) -> int | None:
-    """The whole unit that a number of units means, by the rule of ``on_clock``; None where it means itself.
+    """The whole unit that a number of units means by the rule of ``on_clock``; None where the number stays exact.
 
     Args:
-        numerator, denominator: the units, as integers, since fractions take ten times as long.
+        numerator, denominator: the number of units as two integers, since fractions take ten times as long.
         time_base: seconds of a unit.
     """
     nearest = (2 * numerator + denominator) // (2 * denominator)
@@ -86,12 +87,12 @@ def whole_unit(numerator: int, denominator: int, time_base: Fraction) -> int | N
 
 
 def last_at_or_before(index: VideoIndex, units: Iterable[int]) -> npt.NDArray[np.int64]:
-    """int64[T]: the last frame whose time on the video's clock is not after each of these; -1 before the first."""
+    """int64[T]: for each time, the last frame whose time on the video's clock is not after it; -1 before the first."""
     return np.searchsorted(index.clock, _clipped(units), "right").astype(np.int64) - 1
 
 
 def first_at_or_after(index: VideoIndex, units: Iterable[int]) -> npt.NDArray[np.int64]:
-    """int64[T]: the first frame whose time on the clock is not before each of these; ``len(index)`` after the last."""
+    """int64[T]: for each time, the first frame that is not before it on the clock; ``len(index)`` after the last."""
     return np.searchsorted(index.clock, _clipped(units), "left").astype(np.int64)
 
 

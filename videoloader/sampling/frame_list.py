@@ -1,4 +1,4 @@
-"""The frame mode that lists its frames."""
+"""The frame mode whose frames are listed by number."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class FrameList(CheckedFields):
     """One clip with exactly these frames, in any order, repeats allowed.
 
     Args:
-        frames: sequence of int or str. Frame numbers from the start of the video's range; negative ones count from its
-            end. Or the name of a column of the data set where each row lists its own, as a list or as text: ``0 4 8``
+        frames: sequence of int, or str. Frame numbers counted from the start of the video's range (negative ones from
+            its end), or the name of a data set column in which each row lists its own, as a list or as text: ``0 4 8``
             or ``[0, 4, 8]``.
         pad: str or ``PadColumn``, default ``"none"``. The padding mode for numbers outside the range.
 
@@ -28,7 +28,7 @@ class FrameList(CheckedFields):
         ConfigurationError: there are no frames, one is not an integer, or the padding mode is unknown.
 
     Examples:
-        A video of 10 frames, ``FrameList([0, 5, -1])``; with ``FrameList("frames")`` the row's column says which:
+        A video of 10 frames, ``FrameList([0, 5, -1])``; ``FrameList("frames")`` reads them from the row's column:
 
             frame   0 1 2 3 4 5 6 7 8 9
             clip 0  ■         ■       ■

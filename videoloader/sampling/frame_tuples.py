@@ -1,4 +1,4 @@
-"""Frame modes of frame interpolation: a network sees some frames and makes others."""
+"""Frame modes for frame interpolation: a network sees some frames and predicts others."""
 
 from __future__ import annotations
 
@@ -16,26 +16,28 @@ from videoloader.sampling.roles import Roles
 
 @dataclass(frozen=True, repr=False)
 class Triplets(Placed):
-    """Three frames at equal distances, in the order of the video: before, between, after.
+    """Three equally spaced frames in video order: before, between, after.
 
     The inputs are the first and the last, the target the middle one: ``batch.inputs`` and ``batch.targets``.
-    ``batch.target_times`` is 0.5 where the frames come evenly. ``Reverse`` gives them backwards. A video gives all its
-    triplets, or with ``clips`` random ones.
+    ``batch.target_times`` is 0.5 where the frames are evenly spaced in time. ``Reverse`` plays triplets backwards. A
+    video yields all its triplets, or with ``clips`` a number of random ones.
 
     Args:
-        gap: int or (int, int), default 1. The distance between neighbours, frames; with ``clips`` also (least,
-            largest), from which each clip draws its own with which a triplet fits that is not left out.
-        step: int, default 1. The distance between the first frames of neighbouring triplets, frames. Random ones, too,
-            begin at a multiple of it.
-        even: bool, default False. Whether to leave out triplets whose middle frame is not in the middle: times from
-            frame to frame, those between included, differ by more than rounding explains. That is a millisecond or a
-            unit of the timestamps, whichever is more, but at most a quarter of the shortest.
-        cuts: str, default None. The column of the data set that lists the first frame of each new scene, as numbers in
+        gap: int or (int, int), default 1. The distance between neighbours, in frames. With ``clips`` it may be (least,
+            largest): each clip draws its own gap from those with which some allowed triplet fits.
+        step: int, default 1. The distance between the first frames of neighbouring triplets, in frames. Random triplets
+            also begin at a multiple of it.
+        even: bool, default False. Whether to leave out triplets whose middle frame is not in the middle in time: the
+            intervals between consecutive frames, skipped frames included, differ by more than rounding explains.
+            Rounding explains a millisecond or a unit of the timestamps, whichever is more, but at most a quarter of the
+            shortest interval.
+        cuts: str, default None. The data set column that lists the first frame of each new scene, as frame numbers of
             the whole video, in a list or as text ``240 381``. It may be empty. Triplets across a cut are left out.
-        pad: str or ``PadColumn``, default ``"none"``. The padding mode. With padding, triplets at the end that begin in
-            the range count, too; of random ones only the first, in a video that is too short for one.
+        pad: str or ``PadColumn``, default ``"none"``. The padding mode. With padding, triplets that begin in the range
+            and reach beyond its end are made, too. Random triplets are padded only in a video that is too short for
+            one, and then start at its first frame.
         clips: int, default all triplets, one clip each. The number of triplets drawn from each video, independently,
-            each start drawn uniformly from those that are not left out. A video without one gives no clip.
+            each start drawn uniformly from those that are not left out. A video with no such start has no clips.
 
     Raises:
         ConfigurationError: an argument has a value that is not listed here.
@@ -49,7 +51,7 @@ class Triplets(Placed):
             clip 2         ╎■ ■ ■
             clip 3         ╎  ■ ■ ■
 
-        Four random ones a video and epoch, their frames 1 to 3 apart: ``Triplets((1, 3), clips=4, cuts="cuts")``.
+        Four random triplets per video and epoch, with frames 1 to 3 apart: ``Triplets((1, 3), clips=4, cuts="cuts")``.
     """
 
     gap: int | tuple[int, int] = 1
@@ -62,7 +64,7 @@ class Triplets(Placed):
 
     @property
     def roles(self) -> Roles:
-        """The first and the last frame are inputs."""
+        """The first and the last frame are inputs, the middle one is the target."""
         return Roles((0, 2), (1,))
 
     @property
@@ -72,31 +74,31 @@ class Triplets(Placed):
 
 @dataclass(frozen=True, repr=False)
 class FrameTuples(Placed):
-    """A pattern of input and target frames, at every place of the video or at random ones: first inputs, then targets.
+    """A pattern of input and target frames, placed everywhere in the video or at random; inputs come first in the clip.
 
-    ``batch.inputs`` and ``batch.targets`` are these frames; ``batch.target_times`` says when targets come between the
-    inputs. ``Reverse`` mirrors the pattern.
+    ``batch.inputs`` and ``batch.targets`` hold these frames; ``batch.target_times`` says where between the inputs each
+    target lies in time. ``Reverse`` mirrors the pattern.
 
     Args:
-        inputs: sequence of int. The places of the input frames, in units of ``gap``.
-        targets: int or sequence of int. The places of the frames to make, or one place. None of them is an input's.
-        gap: int or (int, int), default 1. The number of frames in a unit. With ``clips`` it may be the least and the
-            largest number; see ``Triplets``.
-        step: int, default 1. The distance between neighbouring placements, frames. Random ones, too, begin at a
+        inputs: sequence of int. The positions of the input frames, in units of ``gap``.
+        targets: int or sequence of int. The positions of the frames to predict, all different from those of the inputs.
+        gap: int or (int, int), default 1. The number of frames in a unit. With ``clips`` it may be (least, largest);
+            see ``Triplets``.
+        step: int, default 1. The distance between neighbouring placements, in frames. Random placements also begin at a
             multiple of it.
-        even, cuts: default False and None. The placements that are left out; see ``Triplets``.
-        pad: str or ``PadColumn``, default ``"none"``. The padding mode. With padding, placements at the end that begin
-            in the range count, too; of random ones only the first, in a video that is too short for one.
+        even, cuts: default False and None. The placements to leave out; see ``Triplets``.
+        pad: str or ``PadColumn``, default ``"none"``. The padding mode, which applies as in ``Triplets``.
         clips: int, default all placements, one clip each. The number of placements drawn from each video; see
             ``Triplets``.
-        random_targets: int, default all. The number of targets drawn for each clip, all different, in the order given.
+        random_targets: int, default all. The number of targets drawn for each clip, without repeats and in the order
+            given.
 
     Raises:
         ConfigurationError: an argument has a value that is not listed here.
 
     Examples:
-        Vimeo-90K's septuplets are ``FrameTuples((0, 2, 4, 6), (1, 3, 5), step=7)``. A frame at any time between the
-        first and the last of seven, as networks for arbitrary times are trained, is ``FrameTuples((0, 6), range(1, 6),
+        Vimeo-90K's septuplets are ``FrameTuples((0, 2, 4, 6), (1, 3, 5), step=7)``. To train networks for arbitrary
+        times, draw one target between the first and the last of seven frames: ``FrameTuples((0, 6), range(1, 6),
         random_targets=1, clips=4)``. A video of 5 frames, ``FrameTuples((0, 2), 1)``, i for inputs and t for targets:
 
             frame   0 1 2 3 4

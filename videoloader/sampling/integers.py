@@ -1,4 +1,4 @@
-"""Integers as users give them: Python's own, and those of lists, arrays and tensors of any library."""
+"""Reads integers as users give them: Python ints, and lists, arrays and tensors of any library."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 
 def one_integer(value: Any) -> int | None:
-    """The integer that a value is; None for all else, and for True and False."""
+    """A value as an integer; None if it is not one, as True and False are not."""
     plain = _plain(value)
     try:
         return None if isinstance(plain, bool) else operator.index(plain)
@@ -57,7 +57,7 @@ def positions_in(asked: Any, count: int, one: str, whole: str) -> tuple[npt.NDAr
         one, whole: name of an element and of the sequence, for messages.
 
     Returns:
-        int64[K], and whether one was asked for by an integer; None where ``asked`` is anything else.
+        int64[K], and whether ``asked`` was a single integer; None where ``asked`` is anything else.
 
     Raises:
         IndexError: there is no such position, or a mask has another length.
@@ -69,7 +69,7 @@ def positions_in(asked: Any, count: int, one: str, whole: str) -> tuple[npt.NDAr
     if isinstance(asked, slice):
         return np.arange(*asked.indices(count), dtype=np.int64), False
     number = one_integer(asked)
-    # A tuple is the index of several dimensions.
+    # A tuple would index several dimensions.
     numbers = None if isinstance(asked, tuple) else several_integers(asked if number is None else [number])
     if numbers is None:
         return None
@@ -85,7 +85,7 @@ def positions_in(asked: Any, count: int, one: str, whole: str) -> tuple[npt.NDAr
 
 
 def shortened(value: Any) -> str:
-    """A value for a message: arrays by type and shape, the rest in a few words."""
+    """A value shortened for a message: arrays by type and shape, other values as a short ``repr``."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if getattr(value, "ndim", 0):
@@ -94,6 +94,6 @@ def shortened(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """An array or tensor, on any device, as Python's own numbers and lists; anything else as it is."""
+    """An array or tensor, on any device, as Python numbers and lists; anything else unchanged."""
     is_array = hasattr(value, "tolist") and hasattr(value, "ndim") and not isinstance(value, type)
     return value.tolist() if is_array else value

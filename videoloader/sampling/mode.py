@@ -1,4 +1,4 @@
-"""The protocol of frame modes, and the clip that a mode makes of a video."""
+"""The protocol of frame modes, and the frames that a mode chooses from a video."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from videoloader.sampling.sampled_video import SampledVideo
 if TYPE_CHECKING:
     import torch
 
-# What stands for several frames of a video wherever they are asked for.
+# The forms in which users may list several frames of a video.
 FrameNumbers: TypeAlias = "Sequence[int] | npt.NDArray[np.integer[Any]] | torch.Tensor"
 # The note on errors of a frame mode.
 IN_MODE = "in the frame mode {}"
@@ -36,9 +36,9 @@ IN_MODE = "in the frame mode {}"
 
 @runtime_checkable
 class FrameMode(Protocol):
-    """A way to choose frames. Any object with these three members is one; nothing needs to be derived or registered.
+    """A way to choose frames. Any object with these three members is one; no base class or registration is needed.
 
-    A frozen dataclass is best: loaders name a mode by its ``repr`` when they save their state.
+    Write it as a frozen dataclass: loaders identify a mode by its ``repr`` when they save their state.
 
     Attributes:
         pad: str or ``PadColumn``. The frames shown where a clip reaches outside its video: one of
@@ -47,7 +47,7 @@ class FrameMode(Protocol):
     A mode may also have ``roles``, the ``Roles`` of the frames in its clips.
 
     Examples:
-        A mode of one's own, in full: a frame and what is shown an eighth of a second before and after it:
+        A complete custom mode: each frame with those shown an eighth of a second before and after it:
 
             @dataclass(frozen=True)
             class Around:
@@ -65,7 +65,7 @@ class FrameMode(Protocol):
     def pad(self) -> str | PadColumn: ...
 
     def num_clips(self, video: SampledVideo) -> int:
-        """The number of clips that the video gives, from its range, its index and its columns alone."""
+        """The number of clips in the video, computed from its range, its index and its columns alone."""
         raise no_method(self, "num_clips(self, video), which gives an integer")
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
@@ -77,7 +77,7 @@ class FrameMode(Protocol):
 
 
 def mode_of(given: Any) -> FrameMode:
-    """A frame mode as it is, or the ``FrameList`` of a list, range, array or tensor of frame numbers.
+    """A frame mode unchanged, or a ``FrameList`` of a list, range, array or tensor of frame numbers.
 
     Raises:
         ArgumentError: the value is anything else.
@@ -102,23 +102,23 @@ def mode_of(given: Any) -> FrameMode:
 class CountsByLength(Protocol):
     """A frame mode whose number of clips may follow from the number of frames alone.
 
-    This member counts the clips of a million videos at once, without looking at their indexes. A mode may lack it: then
-    ``num_clips`` is asked for each video.
+    This method counts the clips of a million videos at once, without looking at their indexes. It is optional: without
+    it ``num_clips`` is called for each video.
     """
 
     def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
-        """int64[V]: clips of videos with these numbers of frames; None where they depend on more than that."""
+        """int64[V]: the number of clips in videos of these lengths; None where it depends on more than the length."""
 
 
 @dataclass(frozen=True, eq=False)
 class KnownFrames:
-    """The facts about the frames of many rows that are known without their indexes.
+    """Facts about the frames of many rows that are known without their indexes.
 
     Attributes:
         first, stop: int64[V], the range of frames of each row.
-        is_even: bool[V], whether all frames of its video come evenly, in the sense of ``Triplets``.
-        first_key_frame: int64[V], the first keyframe of its video; the number of its frames where there is none, -1
-            where that is not known.
+        is_even: bool[V], whether all frames of its video are evenly spaced in time, in the sense of ``Triplets``.
+        first_key_frame: int64[V], the first keyframe of its video; the number of its frames where it has no keyframe,
+            -1 where that is not known.
         frames_without_key: int64[V], the longest run of frames of its video without a keyframe.
     """
 
@@ -131,14 +131,14 @@ class KnownFrames:
 
 @runtime_checkable
 class CountsByFrames(Protocol):
-    """A frame mode whose number of clips may follow from what a store knows of a video's frames."""
+    """A frame mode whose number of clips may follow from what an index store knows of a video's frames."""
 
     def clips_by_frames(self, known: KnownFrames) -> npt.NDArray[np.int64] | None:
-        """int64[V]: clips of each row, -1 where ``num_clips`` must be asked; None where it must be for all."""
+        """int64[V]: the clips in each row, -1 where ``num_clips`` must be called; None to call it for all rows."""
 
 
 def count_clips(mode: FrameMode, video: SampledVideo) -> int:
-    """``mode.num_clips(video)``, whose errors name the mode."""
+    """``mode.num_clips(video)``, with errors that name the mode."""
     with note(IN_MODE, mode):
         clips = mode.num_clips(video)
         check_integer(f"{type(mode).__name__}.num_clips", clips, 0)
@@ -148,7 +148,7 @@ def count_clips(mode: FrameMode, video: SampledVideo) -> int:
 def clip_frames(
     mode: FrameMode, video: SampledVideo, clip: int, rng: np.random.Generator
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """The frames of one clip: what the mode chooses, padded.
+    """The frames of one clip: those that the mode chooses, after padding.
 
     Args:
         mode: the frame mode.
@@ -161,7 +161,7 @@ def clip_frames(
 
     Raises:
         FrameRangeError: the video has no such clip.
-        ConfigurationError: the mode wants a column that the data set lacks, or that holds something else.
+        ConfigurationError: the mode needs a column that the data set lacks, or that holds something else.
 
     Examples:
         >>> clip_frames(RandomWindow(4, pad="wrap"), three_frames, 0, clip_rng(0, 0, 0))
@@ -185,27 +185,27 @@ def chosen_frames(mode: FrameMode, video: SampledVideo, clip: int, rng: np.rando
 def padded(
     mode: FrameMode, video: SampledVideo, chosen: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Frame numbers and mask of ``clip_frames``, of the frames that were chosen."""
+    """The frame numbers and mask of ``clip_frames`` for the frames that the mode chose."""
     if mode.pad is None:
         raise ConfigurationError(f'{type(mode).__name__} lacks a way to pad: write pad = "edge" in the class')
     with note(IN_MODE, mode):
         numbers, mask = padding.pad(chosen, video.first, video.stop, pad_of(mode.pad, video))
-        if not len(numbers) or len(numbers) < len(chosen):  # padding by "none" drops what lies outside
+        if not len(numbers) or len(numbers) < len(chosen):  # padding "none" drops frames outside the range
             wanted = f"frames in [{video.first}, {video.stop}) with pad={mode.pad!r}"
             raise wrong_result(mode, "frame_numbers", wanted, chosen)
         return numbers, mask
 
 
 def clip_rng(seed: int, epoch: int, clip: int, use: int = 0) -> np.random.Generator:
-    """The generator of all randomness of one clip: the same wherever and whenever the clip is made.
+    """The random generator of one clip: the same wherever and whenever the clip is made.
 
-    Philox is a counter-based generator (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC
-    2011): any key and counter may be used at once. Seed and epoch are the key, the clip number is the
-    counter's highest word, so no two clips share a stream and making one costs microseconds.
+    Philox is a counter-based generator (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): it can
+    start at any key and counter. Seed and epoch are the key and the clip number is the counter's highest word, so no
+    two clips share a stream, and making a generator takes microseconds.
 
     Args:
         seed, epoch, clip: integers in ``[0, 2**64)``; ``clip`` counts over the whole data set.
-        use: an integer in ``[0, 2**64)``: other ones give independent generators for the same clip.
+        use: an integer in ``[0, 2**64)``. Each value gives an independent generator for the same clip.
 
     Raises:
         ConfigurationError: a number is outside that range.

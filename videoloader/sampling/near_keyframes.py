@@ -1,4 +1,4 @@
-"""A frame mode around another one: random clips at places that are cheap to decode."""
+"""A frame mode that wraps another one and draws random clips that are cheap to decode."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _DRAWS = 64
 
 
 class DecodeCost(NamedTuple):
-    """Packets decoded for each frame of a clip, on average.
+    """The average number of packets decoded for each frame of a clip.
 
     Attributes:
-        plain: float. The number with the frame mode itself.
-        near: float. The number with the same mode near keyframes.
+        plain: float. The number for the frame mode itself.
+        near: float. The number for the same mode in ``NearKeyframes``.
     """
 
     plain: float
@@ -45,22 +45,23 @@ class DecodeCost(NamedTuple):
 
 @dataclass(frozen=True)
 class NearKeyframes:
-    """Clips of a random mode, redrawn until one begins soon after a keyframe.
+    """Clips of a random mode, redrawn until they begin soon after a keyframe.
 
-    A clip in the middle of a GOP costs all packets from the keyframe before it. So a clip is drawn, up to 64 times,
-    until at most ``within`` packets are decoded before its first frame; if none is, the cheapest draw counts.
+    A clip in the middle of a GOP costs all packets from the keyframe before it. So a clip is redrawn, up to 64 times,
+    until at most ``within`` packets must be decoded before its first frame. If no draw is that cheap, the cheapest is
+    used.
 
-    The bias: frames early in a GOP are seen more often, and those late in a long one hardly ever as the first of a clip
-    (they are seen as later frames of clips that reach so far). Videos with long GOPs are sampled near their few
-    keyframes, so their clips vary less from epoch to epoch. Each video is sampled as often as before, and videos with
-    GOPs of at most ``within`` packets are sampled the same. ``decode_cost`` tells the saving.
+    This biases sampling: frames early in a GOP are seen more often, and frames late in a long GOP are rarely the first
+    of a clip (they are seen only in clips that reach that far). Videos with long GOPs are sampled near their few
+    keyframes, so their clips vary less from epoch to epoch. Each video is sampled as often as before, and videos whose
+    GOPs have at most ``within`` packets are sampled as without this mode. ``decode_cost`` measures the saving.
 
     Args:
-        mode: frame mode. A mode whose draws differ; without randomness all draws are the same.
+        mode: frame mode. The mode that draws the clips. It should be random: otherwise all draws are the same.
         within: int. The most packets that may precede the clip's first frame.
 
     Raises:
-        ConfigurationError: ``within`` is negative or ``mode`` is no frame mode.
+        ConfigurationError: ``within`` is negative, or ``mode`` is not a frame mode.
 
     Examples:
         GOPs of 8 frames, ``NearKeyframes(RandomWindow(3), within=2)``; ^ marks where clips begin:
@@ -89,19 +90,19 @@ class NearKeyframes:
         return roles_of(self.mode)
 
     def num_clips(self, video: SampledVideo) -> int:
-        """The number of clips that the mode gives."""
+        """The number of clips that ``mode`` makes."""
         return self.mode.num_clips(video)
 
     def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
-        """int64[V]: ``num_clips`` of videos with these numbers of frames; None where the mode does not tell."""
+        """int64[V]: ``num_clips`` of videos with these numbers of frames; None where ``mode`` cannot tell."""
         return self.mode.clips_by_length(frames) if isinstance(self.mode, CountsByLength) else None
 
     def clips_by_frames(self, known: KnownFrames) -> npt.NDArray[np.int64] | None:
-        """int64[V]: ``num_clips`` of rows from these facts about them, as the mode tells."""
+        """int64[V]: ``num_clips`` of rows from these facts about them, as ``mode`` counts them."""
         return self.mode.clips_by_frames(known) if isinstance(self.mode, CountsByFrames) else None
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-        """int64[T]: the draw that counts."""
+        """int64[T]: the first draw that is cheap enough, or the cheapest."""
         best = self.mode.frame_numbers(video, clip, rng)
         least = _packets_before(video, best)
         for _ in range(_DRAWS - 1):
@@ -114,12 +115,12 @@ class NearKeyframes:
         return best
 
     def decode_cost(self, index: VideoIndex, *, draws: int = 100, seed: int = 0) -> DecodeCost:
-        """Tell what clips of a video cost with and without this mode, from the video's index alone.
+        """Measure what clips of a video cost with and without this mode, from the video's index alone.
 
         Args:
             index: VideoIndex. The index of the video.
-            draws: int, default 100. The number of clips in the average.
-            seed: int, default 0. The seed of these clips.
+            draws: int, default 100. The number of clips to average over.
+            seed: int, default 0. The seed for drawing them.
 
         Raises:
             FrameRangeError: the mode makes no clip of the video.

@@ -1,4 +1,4 @@
-"""Placing one pattern of frames in a video: everywhere it fits, or at random."""
+"""Places one pattern of frames in a video: everywhere it fits, or at random."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from videoloader.sampling.mode import KnownFrames
 from videoloader.sampling.sampled_video import SampledVideo
 from videoloader.sampling.saved_repr import SavedRepr
 
-# Starts drawn at once. Only where none of them is allowed all that are allowed are looked for.
+# Starts drawn at once. All starts are checked only if none of these is allowed.
 _DRAWS = 16
-# Starts looked at together for one that is allowed.
+# Starts checked together in the search for an allowed one.
 _CHUNK = 64
 
 
@@ -45,14 +45,14 @@ class Placed(SavedRepr, CountedByLength):
     @property
     @abstractmethod
     def _places(self) -> npt.NDArray[np.int64]:
-        """int64[P]: the frames of the whole pattern in units of the gap, counted from the first of them."""
+        """int64[P]: the frames of the whole pattern in units of the gap, counted from its first frame."""
 
     def _draw_places(self, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-        """int64[T]: those of one clip."""
+        """int64[T]: the frames of one clip, in the same units."""
         return self._places
 
     def num_clips(self, video: SampledVideo) -> int:
-        """Number of placements; with ``clips`` that many if there is any."""
+        """The number of placements; with ``clips``, that many if the video has any."""
         if not self._leaves_some_out:
             return super().num_clips(video)
         least = self._gaps[0]
@@ -65,14 +65,14 @@ class Placed(SavedRepr, CountedByLength):
         return None if self._leaves_some_out else super().clips_by_length(frames)
 
     def clips_by_frames(self, known: KnownFrames) -> npt.NDArray[np.int64] | None:
-        """int64[V]: ``num_clips`` of rows of videos whose frames all come evenly, -1 of others."""
+        """int64[V]: ``num_clips`` of rows whose video has evenly spaced frames, -1 of other rows."""
         if self.cuts is not None:
             return None
         clips = super().clips_by_length(known.stop - known.first)
         return None if clips is None else np.where(known.is_even, clips, -1)
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-        """int64[T]: 3 of a triplet, else inputs and targets. Random placements and targets are drawn with ``rng``."""
+        """int64[T]: the frames of a triplet, or inputs and then targets; random choices are drawn with ``rng``."""
         gap = self._gaps[0]
         if self.clips is not None:
             start, gap = self._draw_placement(video, rng)
@@ -97,21 +97,21 @@ class Placed(SavedRepr, CountedByLength):
         return np.int64(self.clips) * (frames >= reach)
 
     def _reach(self, gap: int) -> int:
-        """Frames from the first to the last of the pattern."""
+        """The number of frames from the first to the last of the pattern, both included."""
         return gap * int(self._places.max()) + 1
 
     def _starts(self, video: SampledVideo, gap: int) -> range:
-        """The first frames of the placements, those included that are left out."""
+        """The first frames of all placements, including those that are left out."""
         frames, reach = video.stop - video.first, self._reach(gap)
         padded = pad_of(self.pad, video) != "none"
         if self.clips is None:
             places = (frames - (1 if padded else reach)) // self.step + 1
-        else:  # of a video that is too short, the one that begins with it
+        else:  # a video that is too short has one placement, at its start
             places = max((frames - reach) // self.step + 1, int(padded and frames > 0))
         return range(video.first, video.first + max(places, 0) * self.step, self.step)
 
     def _draw_placement(self, video: SampledVideo, rng: np.random.Generator) -> tuple[int, int]:
-        """(start, gap): one of the gaps with which there is a placement, and one of its placements."""
+        """(start, gap): a gap with which some placement is allowed, and one of those placements."""
         least, largest = self._gaps
         extent, frames = int(self._places.max()), video.stop - video.first
         while True:
@@ -134,7 +134,7 @@ class Placed(SavedRepr, CountedByLength):
         return int(allowed[rng.integers(len(allowed))]) if len(allowed) else None
 
     def _has_any(self, video: SampledVideo, gap: int) -> bool:
-        """Whether a placement is not left out."""
+        """Whether any placement is allowed."""
         starts, conditions = self._starts(video, gap), self._conditions(video, gap)
         chunks = (np.array(starts[first : first + _CHUNK]) for first in range(0, len(starts), _CHUNK))
         return any(len(_allowed(chunk, conditions)) for chunk in chunks)
@@ -148,26 +148,26 @@ class Placed(SavedRepr, CountedByLength):
 
 
 def draw_gap(least: int, largest: int, extent: int, frames: int, rng: np.random.Generator) -> int:
-    """One of the gaps with which a pattern of ``extent`` gaps fits into so many frames; the least where none does."""
+    """Draw a gap with which a pattern of ``extent`` gaps fits into ``frames`` frames; the least gap where none fits."""
     fitting = min(largest, (frames - 1) // extent) if extent else largest
     return int(rng.integers(least, fitting, endpoint=True)) if least < fitting else least
 
 
 def even_start(clip: int, clips: int, last: int) -> int:
-    """A clip's start if clips spread evenly over 0 … ``last``, rounded halves up; a single one is in the middle."""
+    """The start of one of ``clips`` clips spread evenly over 0 … ``last``, halves rounded up; one clip is centred."""
     gaps = clips - 1
     return (2 * clip * last + gaps) // (2 * gaps) if gaps else last // 2
 
 
 @dataclass(frozen=True)
 class _Conditions:
-    """The rules by which placements are left out.
+    """The rules that leave placements out.
 
     Attributes:
         index: index of the video.
         stop: end of the range.
-        extent: frames from the first of the pattern to the last.
-        even: whether all frames between must come at equal distances in time.
+        extent: distance from the first to the last frame of the pattern, in frames.
+        even: whether all frames in that span must be evenly spaced in time.
         cuts: the first frames of scenes.
     """
 
@@ -179,8 +179,8 @@ class _Conditions:
 
 
 def _allowed(first: npt.NDArray[np.int64], conditions: _Conditions) -> npt.NDArray[np.int64]:
-    """int64[S]: those of some starts from which no cut is crossed and, if so wanted, frames come evenly."""
-    # What is made up comes evenly and has no cuts.
+    """int64[S]: the starts whose placement crosses no cut and, if ``even``, has evenly spaced frames."""
+    # Padding counts as evenly spaced and has no cuts.
     last = np.minimum(first + conditions.extent, conditions.stop - 1)
     places = np.unique(np.array(conditions.cuts, np.int64))
     kept = np.searchsorted(places, first, "right") == np.searchsorted(places, last, "right")
@@ -190,18 +190,18 @@ def _allowed(first: npt.NDArray[np.int64], conditions: _Conditions) -> npt.NDArr
     return allowed
 
 
-# A long video with many clips in a batch: what takes its frames one by one is done once.
+# A batch may hold many clips of one long video: checking all of its frames is done once.
 @lru_cache(8)
 def _all_allowed(starts: range, conditions: _Conditions) -> npt.NDArray[np.int64]:
     return _allowed(np.array(starts, np.int64), conditions)
 
 
 def _uneven(index: VideoIndex, first: npt.NDArray[np.int64], last: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """bool[S]: whether frames ``first … last`` come at distances in time that rounding does not explain."""
+    """bool[S]: whether the times of frames ``first … last`` are spaced more unevenly than rounding explains."""
     if not len(first):
         return np.zeros(0, np.bool_)
     extent = int((last - first).max())
-    # Windows at the end reach less far: what is not there repeats the last distance they have.
+    # Windows at the end are shorter: their missing intervals repeat their last one.
     column = np.minimum(first[:, None] + np.arange(max(extent, 1)), np.maximum(last - 1, first)[:, None])
     window = index.clock[np.minimum(column + 1, last[:, None])] - index.clock[column]
     longest, shortest = window.max(1), window.min(1)

@@ -1,4 +1,4 @@
-"""The purpose of a clip's frames: some are inputs of a network, others the targets that it makes."""
+"""The roles of a clip's frames: inputs of a network, or targets that it predicts."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from videoloader.padding import CONSTANT_FRAME
 
 
 class Roles(NamedTuple):
-    """The places of a clip that hold inputs, and those that hold targets.
+    """The positions in a clip that hold inputs, and those that hold targets.
 
-    A frame mode with these in its attribute ``roles`` gives its batches ``inputs``, ``targets`` and ``target_times``.
-    Transforms of time keep the roles, or are refused.
+    Batches of a frame mode that has an attribute ``roles`` have ``inputs``, ``targets`` and ``target_times``. Temporal
+    transforms that would not keep the roles are refused.
 
     Attributes:
-        inputs: tuple of int. The places in the clip, 0 … T − 1, of the network's input frames.
-        targets: tuple of int. The places of the frames that it makes.
+        inputs: tuple of int. The positions in the clip, 0 … T − 1, of the network's input frames.
+        targets: tuple of int. The positions of the frames that it predicts.
 
     Examples:
         >>> FrameTuples((0, 4), (1, 2, 3)).roles
@@ -32,10 +32,10 @@ class Roles(NamedTuple):
 
 
 def roles_of(mode: object) -> Roles | None:
-    """The roles that a frame mode names; None where it names none.
+    """The roles of a frame mode; None if it has none.
 
     Raises:
-        ConfigurationError: its attribute ``roles`` is something else.
+        ConfigurationError: its attribute ``roles`` is not a ``Roles``.
     """
     roles = getattr(mode, "roles", None)
     if roles is None or isinstance(roles, Roles):
@@ -49,14 +49,14 @@ def target_times(index: VideoIndex, frame_numbers: npt.NDArray[np.int64], roles:
     Args:
         index: index of the video.
         frame_numbers: int64[T], frames of the clip.
-        roles: roles of its places.
+        roles: roles of the clip's positions.
 
     Returns:
-        float32[targets], ``(t - first) / (last - first)`` by ``index.clock``; NaN for a frame of constant padding and
-        where the inputs have one time.
+        float32[targets], ``(t - first) / (last - first)`` by ``index.clock``; NaN for a frame of constant padding, and
+        where all inputs have the same time.
 
     Raises:
-        ConfigurationError: the clip has no such place.
+        ConfigurationError: the clip has no such position.
     """
     places = [*roles.inputs[:1], *roles.inputs[-1:], *roles.targets]
     if len(places) < 2 + len(roles.targets) or not 0 <= min(places) <= max(places) < len(frame_numbers):

@@ -1,4 +1,4 @@
-"""The video as a frame mode sees it."""
+"""The view of a video that frame modes get."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class SampledVideo(Protocol):
     Attributes:
         first, stop: int. The frame numbers; 0 and ``len(index)`` for a whole video.
         index: VideoIndex. The index of the whole video.
-        columns: mapping. The other columns of the data set's row, by name; empty for a video without one.
+        columns: mapping. The other columns of the data set's row, by name; empty for a video that is in no data set.
     """
 
     @property
@@ -30,7 +30,7 @@ class SampledVideo(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class VideoPart:
-    """A ``SampledVideo`` in plain values."""
+    """A ``SampledVideo`` made of plain values."""
 
     first: int
     stop: int

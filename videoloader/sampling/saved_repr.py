@@ -1,4 +1,4 @@
-"""The names of modes in saved loader states."""
+"""A stable ``repr`` for frame modes, by which saved loader states identify them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dataclasses import fields
 
 
 class SavedRepr:
-    """A frozen dataclass whose ``repr`` shows fields that were added later only when they are set.
+    """A frozen dataclass whose ``repr`` shows fields that were added in later versions only when they are set.
 
-    Loader states hold the ``repr`` of their modes, so those saved before a field existed still match. Such fields are
-    declared with ``field(repr=False)``, and the class with ``dataclass(repr=False)``.
+    Loader states hold the ``repr`` of their modes, so states saved before a field existed still match. Declare such
+    fields with ``field(repr=False)``, and the class with ``dataclass(repr=False)``.
     """
 
     def __repr__(self) -> str:

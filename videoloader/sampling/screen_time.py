@@ -9,7 +9,7 @@ from videoloader.sampling.sampled_video import SampledVideo
 
 
 def screen_time(video: SampledVideo) -> tuple[int, int]:
-    """The times at which the range's first frame appears and its last one disappears, on the clock, in units."""
+    """The times at which the range's first frame appears and its last one disappears, in units of the clock."""
     index = video.index
     pts = index.clock
     start = int(pts[video.first])
@@ -24,15 +24,15 @@ def screen_time(video: SampledVideo) -> tuple[int, int]:
 
 
 def told_span(video: SampledVideo) -> str:
-    """The range's time on screen, for messages: ``0–2.4 s (pts 1.4–3.8)``, with pts where they differ."""
+    """The range's time on screen, for messages: ``0–2.4 s (pts 1.4–3.8)``, with pts added where they differ."""
     index = video.index
     begin, end = screen_time(video)
     zeros = [index.with_times(times).zero for times in ("start", "pts")]
-    start, pts = [f"{_told(index, begin - zero)}–{_told(index, end - zero)}" for zero in zeros]
+    start, pts = [f"{_in_seconds(index, begin - zero)}–{_in_seconds(index, end - zero)}" for zero in zeros]
     if start == pts:
         return f"{start} s"
     return f"{start} s (pts {pts})" if index.times == "start" else f"{pts} s of pts ({start} s from the file's start)"
 
 
-def _told(index: VideoIndex, units: int) -> str:
+def _in_seconds(index: VideoIndex, units: int) -> str:
     return f"{float(units * index.stream.time_base):.3f}".rstrip("0").rstrip(".")

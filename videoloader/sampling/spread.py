@@ -14,20 +14,19 @@ from videoloader.sampling.sampled_video import SampledVideo
 
 @dataclass(frozen=True)
 class Segments(CountedByLength):
-    """One clip of ``segments * frames_per_segment`` frames: some consecutive ones from each equal part of the video.
+    """One clip of ``segments * frames_per_segment`` frames: consecutive frames from each equal part of the video.
 
-    This is the sampling of temporal segment networks (Wang et al., "Temporal Segment Networks", ECCV 2016). The N
-    frames are cut into equal parts, not rounded: part k is the time from ``k * N / segments`` to
-    ``(k + 1) * N / segments``, frame n that from n to n + 1. Without jitter the frames of a part lie around its centre:
-    a single one is the frame at the centre. With jitter they lie anywhere in the part, all places equally likely. Where
-    parts are too short for their frames, these lie around the centre in both cases and reach over the border, but not
-    over that of the video. Only a video with fewer than ``frames_per_segment`` frames is padded, or gives no clip with
-    ``pad="none"``.
+    This is the sampling of temporal segment networks (Wang et al., "Temporal Segment Networks", ECCV 2016). N frames
+    are cut into equal parts without rounding: part k spans ``k * N / segments`` to ``(k + 1) * N / segments``, where
+    frame n spans n to n + 1. Without jitter the frames of a part lie around its centre; a single frame is the one at
+    the centre. With jitter they lie anywhere in the part, all positions equally likely. Where a part is too short for
+    its frames, they lie around its centre in both cases and reach into neighbouring parts, but not beyond the video.
+    Only a video with fewer than ``frames_per_segment`` frames is padded, or has no clips with ``pad="none"``.
 
     Args:
         segments: int. The number of parts.
         frames_per_segment: int, default 1. The number of consecutive frames from each part.
-        jitter: bool, default False. Whether to draw places at random, for training.
+        jitter: bool, default False. Whether to draw positions at random, for training.
         pad: str or ``PadColumn``, default ``"edge"``. The padding mode.
 
     Raises:
@@ -47,9 +46,9 @@ class Segments(CountedByLength):
     pad: Pad = "edge"
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-        """int64[segments * frames_per_segment], in the order of the video; drawn with ``rng`` where there is jitter."""
+        """int64[segments * frames_per_segment], in video order; drawn with ``rng`` if ``jitter`` is set."""
         frames, parts, each = video.stop - video.first, self.segments, self.frames_per_segment
-        # All in units of 1 / (2 * parts) of a frame, so that nothing is rounded before its time.
+        # All values are in units of 1 / (2 * parts) of a frame, so that only the result is rounded.
         room = 2 * (frames - (each - 1) * parts)
         centred = not self.jitter or room <= 0
         place = room // 2 if centred else 2 * rng.integers(room // 2, size=parts)
@@ -65,12 +64,12 @@ class Segments(CountedByLength):
 class UniformFrames(OneClip):
     """One clip of ``count`` frames from the first to the last, evenly spread: ``linspace(first, last, count)``.
 
-    Positions are rounded to the nearest frame, halves up. A video with fewer frames shows some several times; nothing
-    is padded. With ``count=1`` the clip is the first frame.
+    Positions are rounded to the nearest frame, halves up. In a video with fewer frames some repeat; nothing is padded.
+    With ``count=1`` the clip is the first frame.
 
     Args:
         count: int. The number of frames in the clip.
-        pad: str or ``PadColumn``, default ``"none"``. Without effect; every frame mode has it.
+        pad: str or ``PadColumn``, default ``"none"``. It has no effect, but every frame mode has it.
 
     Raises:
         ConfigurationError: the count is not positive, or the padding mode is unknown.

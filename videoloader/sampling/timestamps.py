@@ -1,4 +1,4 @@
-"""The frame mode that lists its times."""
+"""The frame mode whose frames are listed by time."""
 
 from __future__ import annotations
 
@@ -25,26 +25,27 @@ At = Literal["nearest", "before", "after"]
 class Timestamps(OneClip):
     """One clip with the frames at these presentation times, in any order, repeats allowed.
 
-    Times count from the file's start, as in ``Video.timestamps``, also where a data set's row means a part of the
-    video. (With ``times="pts"`` they are its raw timestamps; where a stream starts anew these go on from the frame
-    before, as ``VideoIndex.clock`` has them.) They are compared in the video's own units, to which containers round the
-    times of frames: a time means the nearest whole unit, if that is half a millisecond away at most, so ``n / fps``
-    finds frame n also where times are milliseconds. All other times are compared exactly, a float as the decimal that
-    it prints as (0.12 is 3/25).
+    Times count from the file's start, as in ``Video.timestamps``, even where a data set's row covers only a part of the
+    video. (With ``times="pts"`` they are raw timestamps; where a stream restarts its timestamps, they continue from the
+    frame before, as in ``VideoIndex.clock``.) They are compared in the video's own units, to which containers round the
+    times of frames: a time means the nearest whole unit if that is at most half a millisecond away, so ``n / fps``
+    finds frame n even where the file counts milliseconds. All other times are compared exactly, a float as the decimal
+    that it prints as (0.12 is 3/25).
 
     Args:
-        seconds: sequence of numbers or str. The times, as floats, integers or fractions. Or the name of a column of the
-            data set where each row lists its own, as a list or as text: ``0.5 1.25`` or ``[0.5, 1.25]``.
-        at: str, default ``"nearest"``. ``"nearest"`` takes the frame whose timestamp is nearest, the earlier one of
-            two; ``"before"`` the last that is not after the time, the one on screen then; ``"after"`` the first that is
-            not before it. A time finds no frame if it is further from all frames of the range than one frame is shown.
+        seconds: sequence of numbers, or str. The times, as floats, integers or fractions, or the name of a data set
+            column in which each row lists its own, as a list or as text: ``0.5 1.25`` or ``[0.5, 1.25]``.
+        at: str, default ``"nearest"``. ``"nearest"`` takes the frame whose timestamp is nearest, the earlier of two
+            equally near ones; ``"before"`` takes the last frame that is not after the time, the one on screen then;
+            ``"after"`` takes the first that is not before it. A time finds no frame if it is further from every frame
+            of the range than the duration of one frame.
         pad: str or ``PadColumn``, default ``"none"``. The padding mode where a time finds no frame.
 
     Raises:
-        ConfigurationError: there are no times, one is no finite number, or another argument is unknown.
+        ConfigurationError: there are no times, one is not a finite number, or another argument is unknown.
 
     Examples:
-        25 frames a second, ``Timestamps([0.05, 0.12])``; 0.05 s lies nearer to 0.04 s than 0.08 s:
+        25 frames a second, ``Timestamps([0.05, 0.12])``; 0.05 s is nearer to 0.04 s than to 0.08 s:
 
             frame     0     1     2     3     4
             seconds   0   0.04  0.08  0.12  0.16

@@ -1,4 +1,4 @@
-"""Frame modes that take all frames of a video, or all its keyframes. Their clips differ in length."""
+"""Frame modes that take all frames of a video, or all its keyframes; their clips differ in length."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from videoloader.sampling.sampled_video import SampledVideo
 
 @dataclass(frozen=True)
 class WholeVideo(OneClip):
-    """One clip with every ``stride``-th frame of the video, from the first on.
+    """One clip with every ``stride``-th frame of the video, starting with the first.
 
     Args:
-        stride: int, default 1. The distance between neighbouring frames of the clip, frames.
-        max_frames: int, default None. The most frames of a clip; later ones are left out.
-        pad: str or ``PadColumn``, default ``"none"``. The padding mode. Where a mode and ``max_frames`` are given, all
-            clips have that many frames: shorter videos are padded. With ``"none"`` lengths differ.
+        stride: int, default 1. The distance between neighbouring frames of the clip, in frames.
+        max_frames: int, default None. The most frames in a clip; later ones are left out.
+        pad: str or ``PadColumn``, default ``"none"``. The padding mode. With padding and ``max_frames``, all clips have
+            that many frames: shorter videos are padded. With ``"none"`` lengths differ.
 
     Raises:
         ConfigurationError: an argument is not positive, or the padding mode is unknown.
@@ -51,13 +51,13 @@ class WholeVideo(OneClip):
 class Keyframes(CheckedFields):
     """One clip with the keyframes of the video: those that decode without any other frame, and so at the least cost.
 
-    An encoder chooses which frames they are: mostly one every 1 to 10 seconds, often at the start of a scene.
+    The encoder chooses them: usually one every 1 to 10 seconds, often at the start of a scene.
 
     Args:
-        limit: int, default None. The most frames of a clip; keyframes after these are left out.
-        pad: str or ``PadColumn``, default ``"none"``. The padding mode. Where a mode and ``limit`` are given, all clips
-            have that many frames: missing ones are padded as if they came after the video's last frame. With ``"none"``
-            lengths differ.
+        limit: int, default None. The most frames in a clip; later keyframes are left out.
+        pad: str or ``PadColumn``, default ``"none"``. The padding mode. With padding and ``limit``, all clips have that
+            many frames: missing ones are padded as if they came after the video's last frame. With ``"none"`` lengths
+            differ.
 
     Raises:
         ConfigurationError: the limit is not positive, or the padding mode is unknown.

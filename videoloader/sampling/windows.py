@@ -18,8 +18,8 @@ from videoloader.sampling.sampled_video import SampledVideo
 class EveryWindow(CountedByLength):
     """All windows of ``length`` frames, ``stride`` apart, that start every ``step`` frames.
 
-    With padding, windows at the end of the video count if they hold at least one real frame; without it, only those
-    that fit.
+    With padding, windows at the end of the video are made if they hold at least one real frame; without padding, only
+    windows that fit are made.
 
     Args:
         length: int. The number of frames in a clip.
@@ -65,12 +65,12 @@ class RandomWindow(CountedByLength):
     """Windows of ``length`` frames, ``stride`` apart, each at a start drawn uniformly from those that fit.
 
     In a video that is too short for one window, windows start with its first frame and are padded; with ``pad="none"``
-    it gives no clip.
+    it has no clips.
 
     Args:
         length: int. The number of frames in a clip.
         stride: int or (int, int), default 1. The distance between neighbouring frames of a clip, frames. With (least,
-            largest) each clip draws its own from those with which a window fits (the least where none does).
+            largest), each clip draws its own stride from those with which a window fits (the least where none fits).
         clips: int, default 1. The number of windows drawn from each video, independently of each other.
         reverse: float, default 0.0. The probability that a clip runs backwards.
         pad: str or ``PadColumn``, which lists the aliases, default ``"edge"``. The padding mode.
@@ -119,11 +119,11 @@ class RandomWindow(CountedByLength):
 
 @dataclass(frozen=True)
 class EvenWindows(CountedByLength):
-    """``clips`` windows of ``length`` frames, ``stride`` apart, spread evenly: the views of a test.
+    """``clips`` windows of ``length`` frames, ``stride`` apart, spread evenly: the usual test views.
 
-    The first begins with the first frame, the last ends with the last one; starts between are rounded to the nearest
-    frame, halves up. A single one lies in the middle. In a video that is too short for one, all begin with its first
-    frame and are padded; with ``pad="none"`` it gives no clip.
+    The first window begins with the first frame and the last ends with the last one; starts in between are rounded to
+    the nearest frame, halves up. A single window is centred. In a video that is too short for one window, all begin
+    with its first frame and are padded; with ``pad="none"`` it has no clips.
 
     Args:
         length: int. The number of frames in a clip.

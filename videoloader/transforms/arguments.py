@@ -1,4 +1,4 @@
-"""Checks of what transforms are given, when they are made."""
+"""Checks arguments of transforms when they are made."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from videoloader.errors import ConfigurationError
 
 
 def check_border_mode(name: str, mode: str) -> None:
-    """Raise ConfigurationError, which names the argument, if no border can be made in this mode."""
+    """Raise ConfigurationError, which names the argument, unless borders can be made in this mode."""
     try:
         known = padding.check_mode(mode)
     except ConfigurationError as error:

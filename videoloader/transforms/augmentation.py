@@ -1,4 +1,4 @@
-"""Operations of the user's own, for the automatic policies and by themselves."""
+"""Custom operations, for automatic policies or as transforms by themselves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from videoloader.transforms.policies import Strength
 
 @dataclass(frozen=True)
 class Augmentation:
-    """An operation of the user's own on all clips of a batch that draw it; ``augmentation`` makes it of a function.
+    """A custom operation on all clips of a batch that draw it; ``augmentation`` makes it from a function.
 
     Attributes:
         function: function. The decorated function.
@@ -40,7 +40,7 @@ class Augmentation:
         return self.function.__name__
 
     def __call__(self, frames: torch.Tensor, params: Params) -> torch.Tensor:
-        """Carry out the operation; ``augmentation`` says what the function takes and gives.
+        """Apply the operation; ``augmentation`` describes the function's arguments and result.
 
         Raises:
             ConfigurationError: the function's result has another shape or type than the frames.
@@ -53,11 +53,11 @@ class Augmentation:
         return changed
 
     def at(self, magnitude: float | None = None) -> AugmentationAt:
-        """A transform that carries out the operation at one magnitude.
+        """A transform that applies the operation at one magnitude.
 
         Args:
             magnitude: float or None, default None. One of the operation's magnitudes; it is negated for half of the
-                clips if the operation is signed. None stands for an operation without magnitudes.
+                clips if the operation is signed. None is for an operation without magnitudes.
 
         Raises:
             ConfigurationError: the magnitude is outside the operation's range.
@@ -79,7 +79,7 @@ class Augmentation:
         return BatchFunction(self, params, self.geometric)
 
     def __reduce__(self) -> tuple[Callable[[str], Any], tuple[str]]:
-        # The function's name stands for this object now, so pickling the function itself would be refused.
+        # The function's name now refers to this object, so pickle would refuse the function itself.
         return resolve_name, (f"{self.function.__module__}:{self.function.__qualname__}",)
 
 
@@ -122,27 +122,28 @@ def augmentation(
     """Make an operation for automatic policies from a function on batches.
 
     The function gets ``frames`` and ``params``. ``frames`` is uint8[n, T, 3, H, W] on the batch's device: the n clips
-    of a batch that draw the operation. ``params`` is a mapping of numpy arrays: ``"param"``, [n, ...], is what
-    ``to_param`` made of each clip's magnitude, and ``"random"`` is float64[n, draws]. The function returns frames of
-    the same shape and type, and may change its input. It must not draw random numbers itself, or clips could not be
-    repeated.
+    of a batch that draw the operation. ``params`` is a mapping of numpy arrays: ``"param"``, [n, ...], holds the result
+    of ``to_param`` for each clip's magnitude, and ``"random"`` is float64[n, draws]. The function returns frames of the
+    same shape and type, and may change its input. It must not draw random numbers itself, since clips could then not be
+    reproduced.
 
     Args:
         magnitudes: (float, float) or None, default None. The magnitudes of the first and the last bin; None if the
             operation has no strength.
         signed: bool, default False. Whether magnitudes are negated for half of the clips.
         to_param: function, default None: the magnitude itself. It turns a magnitude into the function's parameter, a
-            number or an array of one shape.
+            number or an array of fixed shape.
         draws: int, default 0. The number of random numbers in [0, 1) that the function needs for each clip.
-        geometric: function, default None: pixels stay where they are. It replaces the function for masks, and only
-            moves pixels.
+        geometric: function, default None: pixels stay where they are. It replaces the function for masks, and must only
+            move pixels.
 
     Raises:
-        ConfigurationError: ``magnitudes`` are not two finite numbers, ``signed`` comes without magnitudes, or ``draws``
-            is no integer of at least 0.
+        ConfigurationError: ``magnitudes`` are not two finite numbers, ``signed`` is given without magnitudes, or
+            ``draws`` is not an integer of at least 0.
 
     Examples:
-        Cutout (DeVries and Taylor, arXiv 1708.04552): a gray square somewhere, its side a share of the shorter edge:
+        Cutout (DeVries and Taylor, arXiv 1708.04552): a gray square at a random place, its side a share of the shorter
+        edge:
 
             >>> @augmentation(magnitudes=(0, 0.5), draws=2)
             ... def cutout(frames, params):

@@ -1,8 +1,8 @@
-"""Automatic augmentation: policies that choose operations and their strengths, one choice for all frames of a clip.
+"""Automatic augmentation: policies that draw operations and their strengths, the same for all frames of a clip.
 
 The operations are auto_contrast, brightness, color, contrast, equalize, identity, invert, posterize, rotate, sharpness,
-shear_x, shear_y, solarize, solarize_add, translate_x and translate_y, and whatever is made with ``augmentation``.
-Statistics are those of the whole clip. ``policies`` has the tables of magnitudes.
+shear_x, shear_y, solarize, solarize_add, translate_x and translate_y, and any made with ``augmentation``. Statistics
+are computed over the whole clip. ``policies`` has the tables of magnitudes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Named: TypeAlias = str | Augmentation
 Span: TypeAlias = tuple[float, float]
 Operations: TypeAlias = "Sequence[Named | tuple[Named, Span]] | Mapping[str, Span | None] | Mapping[Named, Span | None]"
 Chosen: TypeAlias = "tuple[Named, Strength | None]"
-# An operation with its magnitudes, the bin, and a number in [0, 1) that says the sign; see ``Strength.at``.
+# An operation with its magnitudes, the bin, and a number in [0, 1) that decides the sign; see ``Strength.at``.
 DrawnStep: TypeAlias = tuple[Chosen, int, float]
 PolicyName: TypeAlias = Literal["image_net", "reduced_image_net", "reduced_cifar10", "svhn"]
 OwnPolicy: TypeAlias = Sequence[Sequence[tuple[Named, float, "int | None"]]]
@@ -46,7 +46,7 @@ OwnPolicy: TypeAlias = Sequence[Sequence[tuple[Named, float, "int | None"]]]
 
 @dataclass(frozen=True)
 class _Automatic(PixelTransform):
-    """A policy; ``RandAugment`` explains the fields."""
+    """Base of the policies; ``RandAugment`` explains the fields."""
 
     _: KW_ONLY
     operations: Operations | None = None
@@ -62,7 +62,7 @@ class _Automatic(PixelTransform):
         given = self.operations.items() if isinstance(self.operations, Mapping) else self.operations
         if isinstance(given, str) or not isinstance(given, Iterable) or not given:
             raise ConfigurationError(f"{kind}'s operations must be a list of at least one, got {self.operations!r}")
-        # By a name alone an operation has the magnitudes of the policy.
+        # An operation given by name alone has the policy's magnitudes.
         pairs = [each if isinstance(each, tuple) and len(each) == 2 else (each, None) for each in given]
         for name, span in pairs:
             _check_operation(name, f"one of {kind}'s operations")
@@ -93,7 +93,7 @@ class _Automatic(PixelTransform):
         self, steps: Iterable[DrawnStep], bins: int, rng: np.random.Generator, clip: ClipInfo
     ) -> list[Operation]:
         """The steps' operations, each at the magnitude of its bin."""
-        # By __post_init__.
+        # __post_init__ has converted it.
         fill = cast(tuple[float, float, float], self.fill)
         size = clip.height, clip.width
         operations: list[Operation] = []
@@ -110,29 +110,29 @@ class _Automatic(PixelTransform):
 
 @dataclass(frozen=True)
 class RandAugment(_Automatic):
-    """Carry out ``n`` operations at magnitude ``m``, each drawn evenly from all operations.
+    """Apply ``n`` operations at magnitude ``m``, each drawn uniformly from all operations.
 
     Cubuk et al., "RandAugment: Practical automated data augmentation with a reduced search space", arXiv 1909.13719.
-    Signs of magnitudes are drawn evenly. In the last bin shears are ±0.3, rotations ±30°, translations ±100/224 of the
-    size, enhancements 1 ± 0.9, posterize leaves 4 bits, solarize inverts from 0 on, and solarize_add adds 110.
+    Signs of magnitudes are equally likely. In the last bin shears are ±0.3, rotations ±30°, translations ±100/224 of
+    the size, enhancements 1 ± 0.9, posterize keeps 4 bits, solarize inverts from 0 on, and solarize_add adds 110.
 
     Args:
         n: int, default 2. The number of operations that each clip gets, at least 0.
         m: int, default 9. The bin of their magnitudes, 0 to ``bins`` − 1.
         bins: int, default 31. The number of magnitudes, at least 1; they are evenly spaced.
-        monotonic: bool, default True. Whether a larger bin is a stronger operation. If False, brightness, color,
-            contrast and sharpness have factors from 0.1 in the first bin to 1.9 in the last, without a sign, posterize
-            leaves 0 to 4 bits (but at least 1), and solarize inverts from 0 to 256 on, as in the authors' code.
+        monotonic: bool, default True. Whether a larger bin is a stronger operation. If False, as in the authors' code,
+            brightness, color, contrast and sharpness have factors from 0.1 in the first bin to 1.9 in the last, without
+            a sign, posterize keeps 0 to 4 bits (but at least 1), and solarize inverts from 0 to 256 on.
         operations: sequence or mapping, default None: the 14 operations of the paper, which are all but invert and
-            solarize_add. The operations to draw from, by name or made with ``augmentation``. A mapping, or pairs, give
-            an operation its own magnitudes in the first and the last bin; None keeps the policy's. Magnitudes are
-            tangents of shears, degrees, shares of width or height (pixels in ``TrivialAugmentWide``), differences from
-            the factor 1, bits, thresholds or addends. Signs are drawn as before unless the magnitudes reach below zero:
-            (-10, 10) degrees are 0 to 10 of either sign, (-10, 20) are taken as they are.
+            solarize_add. The operations to draw from, by name or made with ``augmentation``. A mapping, or pairs, set
+            an operation's magnitudes in the first and the last bin; None keeps the policy's. Magnitudes are tangents of
+            shears, degrees, shares of width or height (pixels in ``TrivialAugmentWide``), differences from the factor
+            1, bits, thresholds or addends. Signs are drawn as before unless the magnitudes reach below zero: (-10, 10)
+            degrees are 0 to 10 of either sign, (-10, 20) are taken as they are.
         interpolation: str, default ``"bilinear"``. The interpolation of rotations, shears and translations; see
             ``Warp``.
         fill: number or three of them, default 128. The red, green and blue of the area that they leave empty, or one
-            number for all, 0 … 255.
+            number for all three, 0 … 255.
 
     Raises:
         ConfigurationError: a number is outside its range, or there is no such operation, interpolation or colour.
@@ -169,11 +169,11 @@ class RandAugment(_Automatic):
 
 @dataclass(frozen=True)
 class TrivialAugmentWide(_Automatic):
-    """Carry out one operation drawn evenly, at a magnitude drawn evenly.
+    """Apply one operation drawn uniformly, at a magnitude drawn uniformly.
 
     Müller and Hutter, "TrivialAugment: Tuning-free yet state-of-the-art data augmentation", arXiv 2103.10158, with its
-    wide space of magnitudes. Signs are drawn evenly. In the last bin shears are ±0.99, rotations ±135°, translations
-    ±32 pixels, enhancements 1 ± 0.99, posterize leaves 2 bits, solarize inverts from 0 on, and solarize_add adds 110.
+    wide space of magnitudes. Signs are equally likely. In the last bin shears are ±0.99, rotations ±135°, translations
+    ±32 pixels, enhancements 1 ± 0.99, posterize keeps 2 bits, solarize inverts from 0 on, and solarize_add adds 110.
 
     Args:
         bins: int, default 31. The number of magnitudes, at least 1; they are evenly spaced.
@@ -203,20 +203,20 @@ class TrivialAugmentWide(_Automatic):
 
 @dataclass(frozen=True)
 class AutoAugment(_Automatic):
-    """Carry out one sub-policy, drawn evenly: operations with a probability and a magnitude each.
+    """Apply one sub-policy, drawn uniformly: operations, each with a probability and a magnitude.
 
     Cubuk et al., "AutoAugment: Learning augmentation policies from data", arXiv 1805.09501. The 11 magnitudes, 0 to 10,
-    span the ranges that the policies were searched with: those of ``RandAugment(monotonic=False)``. Signs are drawn
-    evenly.
+    span the ranges with which the policies were searched: those of ``RandAugment(monotonic=False)``. Signs are equally
+    likely.
 
     Args:
         policy: str or sequence, default ``"image_net"``. A published policy: ``"image_net"``, ``"reduced_image_net"``
             (torchvision's IMAGENET), ``"reduced_cifar10"`` or ``"svhn"``; or your own sub-policies, each a sequence of
             (operation, probability, bin). The bin is 0 to 10, or None for an operation without magnitudes.
-        monotonic: bool, default False. Whether to take the ranges of ``RandAugment(monotonic=True)`` instead, as
+        monotonic: bool, default False. Whether to use the ranges of ``RandAugment(monotonic=True)`` instead, as
             torchvision does.
-        operations: sequence or mapping, default None: all. The operations that may be carried out, by name or made with
-            ``augmentation``; others are left out of their sub-policies. They may have magnitudes of their own; see
+        operations: sequence or mapping, default None: all. The operations that may be applied, by name or made with
+            ``augmentation``; others are left out of their sub-policies. They may have their own magnitudes; see
             ``RandAugment``.
         interpolation, fill: default ``"bilinear"`` and 128. See ``RandAugment``.
 
@@ -245,7 +245,7 @@ class AutoAugment(_Automatic):
         return RAND_AUGMENT if self.monotonic else NOT_MONOTONIC
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-        """The operations of one sub-policy, or some of them."""
+        """All or some of the operations of one sub-policy."""
         allowed = None if self.operations is None else dict(self._choices)
         policy: OwnPolicy = POLICIES[self.policy] if isinstance(self.policy, str) else self.policy
         sub_policy = policy[int(rng.random() * len(policy))]

@@ -1,7 +1,7 @@
-"""Steps that add rows and columns around the frames, so that videos of any size fit into one batch.
+"""Steps that add borders to frames, so that videos of any size fit into one batch.
 
-They are the last steps that conversion carries out: only flips and ``Normalize`` may follow. ``Batch.boxes`` tells
-where the picture lies in the output, and ``Batch.to_source`` where its points lie in the video.
+They are the last steps that conversion carries out: only flips and ``Normalize`` may follow. ``Batch.boxes`` has the
+position of the picture in the output, and ``Batch.to_source`` maps its points to the video.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _POSITION = checked(check_choice, get_args(Position))
 
 @dataclass(frozen=True)
 class _Surrounding(GeometryStep):
-    """A step that fills frames up to a size; ``Letterbox`` explains the fields."""
+    """A step that pads frames to a size; ``Letterbox`` explains the fields."""
 
     _: KW_ONLY
     mode: Filling = field(default="constant", metadata=checked(check_border_mode))
@@ -50,24 +50,24 @@ class _Surrounding(GeometryStep):
 
 @dataclass(frozen=True)
 class Letterbox(Sized, _Surrounding):
-    """Resize frames to the largest size that fits, keeping their aspect ratio, and fill the rest.
+    """Resize frames to the largest size that fits, keeping their aspect ratio, and pad the rest.
 
     Args:
         size: int or (int, int). The size of the output: an int for a square, or (height, width).
-        mode: str, default ``"constant"``. The content of the rest: ``"constant"`` is a colour; ``"edge"``,
+        mode: str, default ``"constant"``. The content of the border: ``"constant"`` is a colour; ``"edge"``,
             ``"reflect_101"``, ``"reflect_1001"``, ``"wrap"`` and their aliases repeat the picture's own pixels as
             ``padding.pad`` does.
-        fill: number or three of them, default 0. The red, green and blue of mode ``"constant"``, or one number for all,
-            0 … 255 whatever the output's dtype and normalisation are.
-        position: str, default ``"center"``. The place of the picture: ``"center"`` puts the larger half of an odd rest
-            below and to the right; ``"top_left"`` puts all of it there.
+        fill: number or three of them, default 0. The red, green and blue of mode ``"constant"``, or one number for all
+            three, 0 … 255 whatever the output's dtype and normalisation.
+        position: str, default ``"center"``. The position of the picture: with ``"center"``, an odd border is larger
+            below and to the right; with ``"top_left"``, all of the border is there.
         interpolation, antialias: default ``"bilinear"`` and True. See ``Resize``.
 
     Raises:
         ConfigurationError: a size is below one, or there is no such mode, colour, position or interpolation.
 
     Examples:
-        Frames of 360×640 in a square of 320, 70 rows above and below are filled:
+        Frames of 360×640 in a square of 320, with borders of 70 rows above and below:
 
             >>> loader = VideoLoader(data, mode, batch_size=8, transforms=[Letterbox(320)])
             >>> batch = next(iter(loader))
@@ -84,7 +84,7 @@ class Letterbox(Sized, _Surrounding):
         """The geometry with this step added."""
         height, width = self._sides
         rows, columns = geometry.output_size
-        # The side that fills the output is exact, the other one rounded, halves up.
+        # The side that fills the output is exact; the other one is rounded, halves up.
         if height * columns <= width * rows:
             inner = height, max((2 * columns * height + rows) // (2 * rows), 1)
         else:
@@ -95,20 +95,20 @@ class Letterbox(Sized, _Surrounding):
 
 @dataclass(frozen=True)
 class Pad(Sized, _Surrounding):
-    """Fill frames up to a size.
+    """Pad frames to a size.
 
     Args:
         size: int or (int, int). The size of the output: an int for a square, or (height, width).
         mode, fill: default ``"constant"`` and 0. See ``Letterbox``.
-        position: str, default ``"top_left"``. The place of the picture: ``"top_left"`` or ``"center"``; see
+        position: str, default ``"top_left"``. The position of the picture: ``"top_left"`` or ``"center"``; see
             ``Letterbox``.
 
     Raises:
-        ConfigurationError: a size is below one, or there is no such mode, colour or position; when used, frames are
-            larger than the size.
+        ConfigurationError: a size is below one, or there is no such mode, colour or position; in use, frames are larger
+            than the size.
 
     Examples:
-        Frames whose longer edge is at most 640, as they are:
+        Frames whose longer edge is at most 640, without resizing:
 
             >>> transforms = [Pad(640, mode="edge")]
     """
@@ -120,12 +120,12 @@ class Pad(Sized, _Surrounding):
 
 @dataclass(frozen=True)
 class PadToMultiple(_Surrounding):
-    """Fill frames up to the next height and width that are multiples of a number, as networks with strides need.
+    """Pad frames to the next height and width that are multiples of a number, as networks with strides need.
 
     Args:
         multiple: int or (int, int). The number: an int for both sides, or one for the height and one for the width.
         mode, fill: default ``"constant"`` and 0. See ``Letterbox``.
-        position: str, default ``"top_left"``. The place of the picture: ``"top_left"`` or ``"center"``; see
+        position: str, default ``"top_left"``. The position of the picture: ``"top_left"`` or ``"center"``; see
             ``Letterbox``.
 
     Raises:

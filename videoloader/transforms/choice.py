@@ -1,7 +1,7 @@
-"""Transforms that contain others: they give them to some clips only, or in another order.
+"""Transforms that apply others only to some clips, or in another order.
 
 All frames of a clip are treated alike. Clips that draw different operations still run together, so choosing costs
-nothing. Crops, flips and other geometric steps may be among them; next to each other they resample once.
+nothing. Crops, flips and other geometric steps may be among them; adjacent ones resample once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Steps: TypeAlias = Step | Sequence[Step]
 
 
 def draw_all(transforms: Iterable[Step], rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-    """Draw the operations of successive transforms; each is told the size that the one before leaves behind."""
+    """Draw the operations of successive transforms, each for the frame size that the one before it leaves."""
     operations: list[Operation] = []
     for transform in group_geometric(transforms):
         drawn = operations_of(transform, rng, clip)
@@ -41,14 +41,14 @@ class _Drawn(Choice):
 
 @dataclass(frozen=True)
 class RandomApply(_Drawn):
-    """Carry out transforms with probability ``p``: all of them, or none.
+    """Apply transforms with probability ``p``: all of them, or none.
 
     Args:
-        transforms: transform or list of them. The transforms, in their order.
+        transforms: transform or list of them. The transforms, in order.
         p: float, default 0.5. The probability that a clip gets them.
 
     Raises:
-        ConfigurationError: ``p`` is outside [0, 1], or a step is no transform of pixels.
+        ConfigurationError: ``p`` is outside [0, 1], or a step is not a transform of pixels.
 
     Examples:
         >>> transforms = [RandomApply([Brightness((0.6, 1.4)), Saturation((0.6, 1.4))], p=0.8)]
@@ -68,26 +68,26 @@ class RandomApply(_Drawn):
         return [_steps(self.transforms, "RandomApply"), ()]
 
     def choose(self, rng: np.random.Generator, clip: ClipInfo) -> tuple[Step, ...]:
-        """The transforms, or nothing."""
+        """All transforms, or none."""
         return _steps(self.transforms, "RandomApply") if rng.random() < self.p else ()
 
 
 @dataclass(frozen=True)
 class RandomChoice(_Drawn):
-    """Carry out one of several transforms.
+    """Apply one of several transforms.
 
     Args:
-        transforms: sequence of transforms. The choices; one of them may be a list, which is carried out in its order,
-            or empty.
+        transforms: sequence of transforms. The choices. A choice may be a list, which is applied in order, or an empty
+            one.
         p: sequence of float or None, default None: all are equally likely. The weight of each choice, relative to the
             others.
 
     Raises:
         ConfigurationError: there is nothing to choose from, ``p`` is not one finite number of at least 0 for each
-            choice or is 0 for all, or a step is no transform of pixels.
+            choice or is 0 for all, or a step is not a transform of pixels.
 
     Examples:
-        A quarter of the clips is inverted, another one gray, the others are left alone:
+        A quarter of the clips is inverted, a quarter is gray, and half are left alone:
 
             >>> transforms = [RandomChoice([Invert(), Grayscale(), []], p=[1, 1, 2])]
     """
@@ -126,14 +126,13 @@ class RandomChoice(_Drawn):
 
 @dataclass(frozen=True)
 class RandomOrder(_Drawn):
-    """Carry out all of several transforms, in an order drawn for each clip.
+    """Apply all of several transforms, in an order drawn for each clip.
 
     Args:
-        transforms: sequence of transforms. The transforms to order; one of them may be a list, which stays together in
-            its order.
+        transforms: sequence of transforms. The transforms to order. A list among them stays together, in order.
 
     Raises:
-        ConfigurationError: there are no transforms, or a step is no transform of pixels.
+        ConfigurationError: there are no transforms, or a step is not a transform of pixels.
 
     Examples:
         >>> transforms = [RandomOrder([Posterize((4, 8)), Solarize((128, 256)), Invert()])]
@@ -148,7 +147,7 @@ class RandomOrder(_Drawn):
 
     @property
     def alternatives(self) -> list[tuple[Step, ...]]:
-        """Two of all orders: between them any two transforms stand both ways. There may be millions."""
+        """Two of perhaps millions of orders: between them, any two transforms come in either order."""
         order = range(len(self.transforms))
         return [self._ordered(order), self._ordered(reversed(order))]
 
@@ -162,19 +161,19 @@ class RandomOrder(_Drawn):
 
 @dataclass(frozen=True)
 class When(_Drawn):
-    """Carry out transforms for the clips that meet a condition.
+    """Apply transforms to the clips that meet a condition.
 
     Args:
         predicate: function. It takes the clip's ``ClipInfo``: length, height, width, label, and columns, the other
-            columns of the data set (text, if they come from CSV). The label is None in ``Video.read`` and in a
-            ``Compose`` that is given none, so it equals nothing there. The function should depend on nothing else, so
-            that clips can be drawn again. A function that is defined in a module can be pickled.
-        transforms: transform or list of them. The transforms where the condition is true, in their order.
+            columns of the data set (text, if they come from CSV). In ``Video.read``, and in a ``Compose`` without
+            labels, the label is None. The function should depend on nothing else, so that clips can be reproduced.
+            Define it at module level if it must be pickled.
+        transforms: transform or list of them. The transforms where the condition is true, in order.
         otherwise: transform or list of them, default none. The transforms where it is false.
 
     Raises:
-        ConfigurationError: the predicate cannot be called, or a step is no transform of pixels; later, the predicate
-            gives a text that says no (``"0"``), which Python takes for True.
+        ConfigurationError: the predicate cannot be called, or a step is not a transform of pixels; in use, the
+            predicate returns a text that says no (``"0"``), which Python takes for True.
 
     Examples:
         >>> dark = lambda clip: clip.columns["night"] == "1"
@@ -198,7 +197,7 @@ class When(_Drawn):
         return [_steps(self.transforms, "When"), _steps(self.otherwise, "When")]
 
     def choose(self, rng: np.random.Generator, clip: ClipInfo) -> tuple[Step, ...]:
-        """The transforms of the clip's case."""
+        """The transforms for the clip's case."""
         chosen = is_true("When's predicate", self.predicate(clip))
         return _steps(self.transforms if chosen else self.otherwise, "When")
 

@@ -1,11 +1,11 @@
 """Transforms of colours.
 
-A parameter that is a ``Range`` is a number, which is always taken as it is; ``(low, high)``, from which one value is
-drawn evenly for each clip; or a curve over the clip's frames (``videoloader.transforms.curves``). To change only some
-of the clips, put the transform into ``RandomApply``.
+A parameter of type ``Range`` is a fixed number; ``(low, high)``, from which one value is drawn uniformly for each clip;
+or a curve over the clip's frames (``videoloader.transforms.curves``). To change only some clips, put the transform into
+``RandomApply``.
 
-Contrast takes the mean of the whole clip, so that nothing flickers; ``per_frame=True`` treats each frame as a picture
-of its own.
+Contrast uses the mean of the whole clip, so that nothing flickers; ``per_frame=True`` treats each frame as a separate
+picture.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from videoloader.transforms.operations import ClipInfo, Operation, PixelTransfor
 
 @dataclass(frozen=True)
 class ByFactor(PixelTransform):
-    """A change by a factor of at least 0; 1 changes nothing."""
+    """Base of changes by a factor of at least 0; 1 changes nothing."""
 
     factor: Range = field(metadata=checked(check_factor))
 
@@ -34,14 +34,14 @@ class Brightness(ByFactor):
     """Multiply all values (Pillow's ``ImageEnhance.Brightness``).
 
     Args:
-        factor: number, (low, high) or curve. At least 0: 0 is black, 1 changes nothing. A number is every clip's
-            factor; each clip draws its own from (low, high). See ``ColorJitter`` for what torchvision means by 0.4.
+        factor: number, (low, high) or curve. At least 0: 0 is black, 1 changes nothing. A number is the factor of every
+            clip; from (low, high) each clip draws its own. torchvision's ``brightness=0.4`` is that of ``ColorJitter``.
 
     Raises:
         ConfigurationError: the factor is below 0.
 
     Examples:
-        Clips by up to a fifth darker or brighter, and clips that get darker or brighter as they go on:
+        Clips that are up to a fifth darker or brighter, and clips that get darker or brighter over time:
 
             >>> from videoloader.transforms import Linear
             >>> transforms = [Brightness((0.8, 1.2))]
@@ -55,7 +55,7 @@ class Brightness(ByFactor):
 
 @dataclass(frozen=True)
 class Contrast(ByFactor):
-    """Move all values away from the mean gray, or towards it (Pillow's ``ImageEnhance.Contrast``).
+    """Move all values away from or towards the mean gray (Pillow's ``ImageEnhance.Contrast``).
 
     Args:
         factor: number, (low, high) or curve. At least 0: 0 is the mean gray alone, 1 changes nothing.
@@ -78,7 +78,7 @@ class Contrast(ByFactor):
 
 @dataclass(frozen=True)
 class Saturation(ByFactor):
-    """Move colours away from gray, or towards it (Pillow's ``ImageEnhance.Color``).
+    """Move colours away from or towards gray (Pillow's ``ImageEnhance.Color``).
 
     Args:
         factor: number, (low, high) or curve. At least 0: 0 is gray, 1 changes nothing.
@@ -97,11 +97,11 @@ class Saturation(ByFactor):
 
 @dataclass(frozen=True)
 class Hue(PixelTransform):
-    """Turn the hue of HSV, as torchvision's ``adjust_hue`` does.
+    """Rotate the hue of HSV, as torchvision's ``adjust_hue`` does.
 
     Args:
-        turns: number, (low, high) or curve. The part of a full turn, in [−0.5, 0.5]: 1/3 turns red into green, 1/2 into
-            the complementary colour, 0 changes nothing.
+        turns: number, (low, high) or curve. The fraction of a full turn, in [−0.5, 0.5]: 1/3 turns red into green, 1/2
+            gives the complementary colour, 0 changes nothing.
 
     Raises:
         ConfigurationError: the turns are outside [−0.5, 0.5].
@@ -121,20 +121,20 @@ class Hue(PixelTransform):
 class ColorJitter(PixelTransform):
     """Change brightness, contrast, saturation and hue in random order, as torchvision's ``ColorJitter`` does.
 
-    Here a number is not the value itself: it is the largest distance from the value that changes nothing.
+    Here a number is not the factor itself but the largest distance from the factor that changes nothing.
 
     Args:
         brightness, contrast, saturation: number, (low, high) or curve, default 0. A number b draws factors from [max(0,
-            1 − b), 1 + b]; (low, high) and a curve give factors of at least 0 themselves.
+            1 − b), 1 + b]; (low, high) and curves are factors of at least 0.
         hue: number, (low, high) or curve, default 0. A number h, at most 0.5, draws turns from [−h, h]; (low, high) and
-            a curve give turns in [−0.5, 0.5] themselves.
+            curves are turns in [−0.5, 0.5].
         per_frame: bool, default False. See ``Contrast``.
 
     Raises:
         ConfigurationError: a number, a range or a curve is outside these bounds.
 
     Examples:
-        The colours of SimCLR, for four clips of five (Chen et al., arXiv 2002.05709):
+        The colour augmentation of SimCLR, with its probability of 0.8 (Chen et al., arXiv 2002.05709):
 
             >>> transforms = [RandomApply(ColorJitter(0.8, 0.8, 0.8, 0.2), p=0.8), RandomGrayscale(0.2)]
     """
@@ -152,7 +152,7 @@ class ColorJitter(PixelTransform):
         check_range("ColorJitter's hue", self.hue, least, 0.5)
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-        """One operation for each of the four that is not 0."""
+        """One operation for each of the four parameters that is not 0."""
         changes: list[tuple[Range, Callable[[to.Values], Operation]]] = [
             (self.brightness, to.brightness),
             (self.contrast, partial(to.contrast, per_frame=self.per_frame)),
@@ -172,7 +172,7 @@ class ColorJitter(PixelTransform):
 
 @dataclass(frozen=True)
 class Grayscale(PixelTransform):
-    """Show the gray of ITU-R BT.601 in all three channels.
+    """Replace all three channels by the gray of ITU-R BT.601.
 
     Examples:
         >>> transforms = [Grayscale()]

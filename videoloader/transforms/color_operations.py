@@ -1,7 +1,7 @@
-"""The operations that changes of colour consist of.
+"""Makes the operations of colour transforms.
 
-Functions take float64[F], one value for the clip or one for each frame.
-Formulas are Pillow's ``ImageEnhance`` and ``ImageOps``: a factor of 1 changes nothing, 0 leaves what is blended in.
+Functions take float64[F], one value for the clip or one for each frame. Formulas are those of Pillow's ``ImageEnhance``
+and ``ImageOps``: with a factor of 1 nothing changes, with 0 only what is blended in is left.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from videoloader.transforms.operations import ColorMatrix, HueShift, Sharpen, St
 
 Values: TypeAlias = npt.NDArray[np.float64]
 
-# Shares of red, green and blue in gray: ITU-R BT.601 in 65536ths, as Pillow has them.
+# The weights of red, green and blue in gray: ITU-R BT.601 in 65536ths, as in Pillow.
 GRAY = np.array([19595, 38470, 7471]) / 65536
 
 _LEVELS = np.arange(256.0)
@@ -35,8 +35,8 @@ def saturation(factor: Values) -> ColorMatrix:
     """``gray + factor · (in − gray)``."""
     matrix = np.zeros((len(factor), 3, 4))
     matrix[:, :, :3] = factor[:, None, None] * np.eye(3) + (1 - factor)[:, None, None] * GRAY
-    # Pillow and torchvision cut results down to whole numbers, torchvision the gray as well. Low factors, which show
-    # most of the gray, are cut here too, lest they differ from torchvision by more than 1.
+    # Pillow and torchvision truncate results to whole numbers, and torchvision also truncates the gray. Low factors,
+    # which show most of the gray, are truncated here, too, or they would differ from torchvision by more than 1.
     matrix[:, :, 3] = np.minimum(factor - 0.5, 0)[:, None]
     return ColorMatrix(matrix.astype(np.float32))
 
@@ -49,7 +49,7 @@ def grayscale() -> ColorMatrix:
 
 
 def hue(turns: Values) -> HueShift:
-    """The hue turned; 1 is once round the circle."""
+    """The hue rotated; 1 is a full turn."""
     return HueShift(turns.astype(np.float32))
 
 
@@ -69,7 +69,7 @@ def invert() -> Table:
 
 
 def posterize(bits: npt.NDArray[np.int64]) -> Table:
-    """Only the upper ``bits`` of each value."""
+    """The upper ``bits`` bits of each value."""
     masks = 256 - (1 << (8 - bits))
     return _table((np.arange(256) & masks[:, None]).astype(np.float64))
 

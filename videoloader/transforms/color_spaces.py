@@ -1,4 +1,4 @@
-"""Frames in other colour spaces, still as three channels of 0 … 255."""
+"""Converts frames to other colour spaces, still as three channels of 0 … 255."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from videoloader.transforms.operations import BatchFunction, ClipInfo, ColorMatr
 Space: TypeAlias = Literal["rgb", "bgr", "gray", "ycbcr_601", "ycbcr_709", "hsv"]
 Matrix = npt.NDArray[np.float64]
 
-# Shares of red and blue in luma.
+# The weights of red and blue in luma.
 _LUMA = {"ycbcr_601": (0.299, 0.114), "ycbcr_709": (0.2126, 0.0722)}
 
 
@@ -27,16 +27,16 @@ class ConvertColor(PixelTransform):
     ==============  ==================================================================================================
     space           channels
     ==============  ==================================================================================================
-    ``rgb``         R, G, B: what the loader decodes to.
-    ``bgr``         B, G, R, as OpenCV and models trained with it have them.
-    ``gray``        luma of ITU-R BT.601, 0.299 R + 0.587 G + 0.114 B, three times. As a source it is taken for RGB.
-    ``ycbcr_601``   Y', Cb, Cr of ITU-R BT.601 in the full range 0 … 255, the middle of chroma at 128, as in JPEG.
+    ``rgb``         R, G, B: the output of decoding.
+    ``bgr``         B, G, R, as in OpenCV and models trained with it.
+    ``gray``        luma of ITU-R BT.601, 0.299 R + 0.587 G + 0.114 B, in all channels. As a source it is read as RGB.
+    ``ycbcr_601``   Y', Cb, Cr of ITU-R BT.601 in the full range 0 … 255, with chroma centred at 128, as in JPEG.
     ``ycbcr_709``   the same with the factors of ITU-R BT.709.
-    ``hsv``         hue in 256 steps once round the circle, saturation and value 0 … 255 (hexcone model, Smith 1978).
+    ``hsv``         hue in 256 steps for a full turn, saturation and value 0 … 255 (hexcone model, Smith 1978).
                     Grays have hue 0. OpenCV calls it ``HSV_FULL``.
     ==============  ==================================================================================================
 
-    Later colour transforms, and the means of ``Normalize``, take the channels for R, G and B.
+    Later colour transforms and ``Normalize`` treat the channels as R, G and B.
 
     Args:
         source, target: str. Two names of the table.
@@ -54,7 +54,7 @@ class ConvertColor(PixelTransform):
     target: Space = field(metadata=checked(check_choice, get_args(Space)))
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[ColorMatrix | BatchFunction]:
-        """At most one matrix, and a function where hue is needed."""
+        """At most one matrix, and a function for HSV."""
         if self.source == self.target:
             return []
         operations: list[ColorMatrix | BatchFunction] = []
@@ -69,7 +69,7 @@ class ConvertColor(PixelTransform):
 
 
 def _from_rgb(space: Space) -> Matrix:
-    """The space's channels from (R, G, B, 1), float64[4, 4]; for HSV those of the RGB that it is made from."""
+    """float64[4, 4]: the matrix from (R, G, B, 1) to the space's channels; for HSV, to the RGB that it is made from."""
     matrix = np.eye(4)
     if space == "bgr":
         matrix[:3, :3] = np.eye(3)[::-1]
@@ -92,7 +92,7 @@ def rgb_to_hsv(frames: torch.Tensor, params: Params) -> torch.Tensor:
         red, green, blue = part.to(torch.int32).unbind(1)
         value = torch.maximum(torch.maximum(red, green), blue)
         spread = value - torch.minimum(torch.minimum(red, green), blue)
-        # In sixths of the circle, times spread. Where several channels are the largest, all give the same hue.
+        # The hue in sixths of a turn, times spread. Where several channels are the largest, all give the same hue.
         sixths = torch.where(
             value == red, green - blue, torch.where(value == green, blue - red + 2 * spread, red - green + 4 * spread)
         )
@@ -109,7 +109,7 @@ def hsv_to_rgb(frames: torch.Tensor, params: Params) -> torch.Tensor:
         hue, saturation, value = part.to(torch.int32).unbind(1)
         channels = []
         for third in (5, 3, 1):
-            # How far the hue is from where the channel is largest, 0 … 1 of a sixth, times 256.
+            # The distance of the hue from where the channel is largest, 0 … 1 sixths of a turn, times 256.
             place = (third * 256 + 6 * hue) % (6 * 256)
             away = torch.minimum(place, 4 * 256 - place).clamp_(0, 256)
             channels.append(_divide(value * (255 * 256 - saturation * away), torch.full_like(value, 255 * 256)))
@@ -119,5 +119,5 @@ def hsv_to_rgb(frames: torch.Tensor, params: Params) -> torch.Tensor:
 
 
 def _divide(numbers: torch.Tensor, by: torch.Tensor) -> torch.Tensor:
-    """Quotients of whole numbers, rounded to nearest, halves up; 0 where the divisor is 0."""
+    """Quotients of whole numbers, rounded to the nearest, halves up; 0 where the divisor is 0."""
     return torch.where(by == 0, 0, (2 * numbers + by) // (2 * by).clamp(min=1))

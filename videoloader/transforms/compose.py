@@ -1,4 +1,4 @@
-"""Transforms of tensors that do not come from a loader."""
+"""``Compose``: applies transforms to tensors that do not come from a loader."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from videoloader.transforms.replay import Coordinates, Kind, Picture, replay
 
 
 class Compose:
-    """The transforms of a ``VideoLoader``, for clips that already exist. Loaders take it in place of the list.
+    """Apply the transforms of a ``VideoLoader`` to existing clips. Loaders accept it in place of the list.
 
     Args:
-        transforms: list, single transform or function. See ``arrange_transforms``; none that makes several views of a
-            clip, or mixes clips.
-        dtype: str or torch.dtype, default float32 with ``Normalize``, that of ``ToFloat`` with it, else that of the
-            given frames (float32 for float64; uint8 in a loader). The type of the result: ``"uint8"`` (0 … 255) or a
-            float type (0 … 1, or normalised).
+        transforms: list, single transform or function. See ``arrange_transforms``. Transforms that make several views
+            of a clip or mix clips are not allowed.
+        dtype: str or torch.dtype, default float32 with ``Normalize``, the ``dtype`` of ``ToFloat`` if that is used,
+            else the dtype of the input (float32 for float64; uint8 in a loader). The type of the result: ``"uint8"`` (0
+            … 255) or a float type (0 … 1, or normalised).
         layout: str, default ``"TCHW"``. The order of the result's axes.
 
     Attributes:
         transforms, dtype, layout: as given.
 
     Raises:
-        ConfigurationError: the transforms cannot go together.
+        ConfigurationError: the transforms are incompatible.
 
     Examples:
         >>> augment = Compose([RandomResizedCrop(112), RandAugment(), Normalize()], dtype=torch.float16)
@@ -92,25 +92,25 @@ class Compose:
         """Transform a clip, or several clips with separate draws.
 
         Args:
-            frames: uint8, or floats in [0, 1], which are rounded to 8 bits as a loader's are: [T, 3, H, W] for one clip
-                or [B, T, 3, H, W], on any device. They are not changed.
-            seed: int of at least 0 or None, default None. The seed of the draws: clip b is drawn with
-                ``clip_rng(seed, 0, b)``, as clip b of a loader's first epoch is. None draws a seed from PyTorch's
-                generator: ``torch.manual_seed`` repeats it, and each worker of a DataLoader has its own.
+            frames: uint8, or floats in [0, 1], which are rounded to 8 bits as in a loader: [T, 3, H, W] for one clip or
+                [B, T, 3, H, W], on any device. They are not changed.
+            seed: int of at least 0 or None, default None. The seed of the draws: clip b is drawn with ``clip_rng(seed,
+                0, b)``, as clip b of a loader's first epoch is. None draws a seed from PyTorch's generator, which
+                ``torch.manual_seed`` controls and which differs between the workers of a DataLoader.
             labels: int or sequence of int, default None. The label of each clip, for ``When``; -1 and None mean no
-                label, which it sees as None.
+                label, for which its predicate sees None.
             columns: mapping or sequence of them, default None. The other columns of each clip's row in a data set, for
                 ``CropToBox``.
-            apply_to: mapping, default None. The tensors to move along: for each kind of ``Batch.replay`` those of all
-                clips, [B, ...], or of the one clip.
+            apply_to: mapping, default None. Tensors to transform along with the frames: for each kind of
+                ``Batch.replay``, those of all clips, [B, ...], or of the single clip.
 
         Returns:
-            The frames in this layout and dtype, with the dimension B if they came with it. With ``apply_to`` a pair:
-            the frames, and the moved tensors; points and boxes are (moved, shown).
+            The frames in ``layout`` and ``dtype``, with the dimension B if the input has it. With ``apply_to``, a pair
+            of the frames and the transformed tensors; points and boxes are (transformed, visible).
 
         Raises:
-            ConfigurationError: frames or tensors have another shape or type, floats lie outside [0, 1], the clips come
-                out in several sizes, or labels or columns are not one for each clip.
+            ConfigurationError: frames or tensors have another shape or type, floats lie outside [0, 1], the output
+                sizes of clips differ, or there is not one label or columns mapping for each clip.
         """
         if not isinstance(apply_to, Mapping | None):
             told = 'apply_to must be a dict of tensors, such as {"mask": masks}'
@@ -168,7 +168,7 @@ class Compose:
         return result, others
 
     def _checked(self, frames: torch.Tensor) -> tuple[torch.Tensor, OutputSpec]:
-        """The frames as uint8[B, T, 3, H, W], and what is given out."""
+        """The frames as uint8[B, T, 3, H, W], and the output format."""
         if not isinstance(frames, torch.Tensor):
             instead = "torch.from_numpy takes an array, and video.read has transforms="
             if isinstance(frames, list | tuple):
@@ -201,7 +201,7 @@ class Compose:
 
 
 def _one_each(name: str, given: Any, clips: int, single: bool) -> Sequence[Any]:
-    """One for each clip, of which a single one comes by itself."""
+    """One value for each clip; for a single clip it is given by itself."""
     if given is None:
         return [None] * clips
     if single and not isinstance(given, Sequence | torch.Tensor):

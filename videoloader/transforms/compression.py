@@ -1,4 +1,4 @@
-"""The effect of JPEG on pictures, without the file: a lossy round trip in whole numbers, the same on every device."""
+"""``JpegCompression``: JPEG's lossy round trip in integer arithmetic, the same on every device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, P
 
 Chroma: TypeAlias = Literal["4:2:0", "4:4:4"]
 
-# ITU-T T.81 (1992), tables K.1 and K.2: quantisation of luminance and chrominance, in rows.
+# ITU-T T.81 (1992), tables K.1 and K.2: quantisation of luminance and chrominance, row by row.
 _LUMINANCE = np.array([
     16, 11, 10, 16, 24, 40, 51, 61,
     12, 12, 14, 19, 26, 58, 60, 55,
@@ -39,8 +39,8 @@ _CHROMINANCE = np.array([
     99, 99, 99, 99, 99, 99, 99, 99,
 ])  # fmt: skip
 
-# The transform of an 8×8 block (T.81 A.3.3) with whole factors: √8 · 2^13 times the orthonormal one in each direction.
-# Products and sums of these stay below 2^53: float64 holds them exactly, whatever the order of a matrix product.
+# The DCT of an 8×8 block (T.81 A.3.3) with integer factors: √8 · 2^13 times the orthonormal one in each direction.
+# Products and sums stay below 2^53, so float64 holds them exactly, whatever the order of a matrix product.
 _BITS = 13
 
 
@@ -58,13 +58,13 @@ _SCALE = 8.0 * 4**_BITS
 
 @dataclass(frozen=True)
 class JpegCompression(PixelTransform):
-    """Give frames the traces of JPEG: blocks, ringing and washed out colours.
+    """Add JPEG artefacts to frames: blocks, ringing and blurred colours.
 
     It follows JFIF and ITU-T T.81, with the tables of its Annex K scaled by the quality as libjpeg does, and libjpeg's
-    smooth upsampling of chroma. The pixels are nearly those that Pillow reads from a file of the same quality.
+    smooth upsampling of chroma. The pixels are nearly equal to those of a file that Pillow wrote with the same quality.
 
     Args:
-        quality: number, (low, high) or curve, default (30, 95). The quality 1 … 100, rounded to whole numbers.
+        quality: number, (low, high) or curve, default (30, 95). The quality, 1 … 100, rounded to whole numbers.
         chroma: str, default ``"4:2:0"``. ``"4:2:0"`` halves chroma in both directions, ``"4:4:4"`` keeps it.
 
     Raises:
@@ -78,14 +78,14 @@ class JpegCompression(PixelTransform):
     chroma: Chroma = field(default="4:2:0", kw_only=True, metadata=checked(check_choice, get_args(Chroma)))
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
-        """One round trip, with a quality of the whole clip or of each frame."""
+        """One round trip, with one quality for the clip or one for each frame."""
         quality = np.floor(draw_range_by_frame(self.quality, rng, clip.length) + 0.5).astype(np.int64)
         function = compress_420 if self.chroma == "4:2:0" else compress_444
         return [BatchFunction(function, {"quality": quality})]
 
 
 def compress_420(frames: torch.Tensor, params: Params) -> torch.Tensor:
-    """Carry out ``JpegCompression`` with chroma of half the size.
+    """Apply ``JpegCompression`` with chroma at half resolution.
 
     Args:
         frames: uint8[N, T, 3, H, W].
@@ -95,7 +95,7 @@ def compress_420(frames: torch.Tensor, params: Params) -> torch.Tensor:
 
 
 def compress_444(frames: torch.Tensor, params: Params) -> torch.Tensor:
-    """Carry out ``JpegCompression`` with chroma of full size; see ``compress_420``."""
+    """Apply ``JpegCompression`` with chroma at full resolution; see ``compress_420``."""
     return _compress(frames, params["quality"], lambda plane: plane, lambda plane, height, width: plane)
 
 
@@ -112,7 +112,7 @@ def _compress(
     shrink: Callable[[torch.Tensor], torch.Tensor],
     grow: Callable[[torch.Tensor, int, int], torch.Tensor],
 ) -> torch.Tensor:
-    # They go to the GPU as bytes: copies of more than 64 KiB that is not pinned may wait for it.
+    # The tables go to the GPU as bytes: copying more than 64 KiB of unpinned memory may wait for the GPU.
     tables = [torch.from_numpy(table.astype(np.uint8)) for table in quantisation(quality.reshape(-1))]
     luminance, chrominance = (table.to(frames.device, non_blocking=True).to(torch.float64) for table in tables)
     dct = torch.from_numpy(_DCT).to(frames.device, non_blocking=True)
@@ -128,12 +128,12 @@ def _compress(
 
 
 def _quantise(plane: torch.Tensor, table: torch.Tensor, dct: torch.Tensor) -> torch.Tensor:
-    """int32[n, h, w] with each block transformed, its coefficients rounded to multiples of the table's, and back."""
+    """int32[n, h, w]: each block transformed, with coefficients rounded to multiples of the table's, and back."""
     height, width = plane.shape[1:]
     plane = _extend(_extend(plane, 1, 8), 2, 8)
     blocks = plane.sub(128).view(-1, plane.shape[1] // 8, 8, plane.shape[2] // 8, 8).permute(0, 1, 3, 2, 4)
     steps = table[:, None, None]
-    # Halves go away from zero, as in libjpeg.
+    # Halves are rounded away from zero, as in libjpeg.
     found = blocks.to(torch.float64).flatten(3) @ dct.T / (steps * _SCALE)
     kept: torch.Tensor = found.abs().add_(0.5).floor_().copysign_(found) * steps
     pixels: torch.Tensor = (kept @ dct / _SCALE).add_(128.5).floor_().clamp_(0, 255).to(torch.int32)
@@ -142,28 +142,28 @@ def _quantise(plane: torch.Tensor, table: torch.Tensor, dct: torch.Tensor) -> to
 
 
 def _extend(plane: torch.Tensor, axis: int, multiple: int) -> torch.Tensor:
-    """The last row or column again, up to a multiple of a number."""
+    """Repeat the last row or column up to a multiple of a number."""
     size = plane.shape[axis]
     missing = -size % multiple
     return _taken(plane, axis, range(size + missing)) if missing else plane
 
 
 def _taken(plane: torch.Tensor, axis: int, places: range) -> torch.Tensor:
-    """The rows or columns at these places; outside there are the first and the last."""
+    """The rows or columns at these positions; outside, the first and the last repeat."""
     inside = torch.arange(places.start, places.stop, device=plane.device).clamp_(0, plane.shape[axis] - 1)
     return plane.index_select(axis, inside)
 
 
 def _halve(plane: torch.Tensor) -> torch.Tensor:
-    """Means of 2×2 pixels; halves go down and up in turn, so that nothing gets brighter on the whole."""
-    # What fills the last blocks is the picture's last column and the last row of means, as in libjpeg.
+    """Means of 2×2 pixels; halves are rounded down and up in turn, so that the overall brightness stays the same."""
+    # The last blocks are filled with the picture's last column and the last row of means, as in libjpeg.
     plane = _extend(_extend(plane, 1, 2), 2, 16)
     total = plane[:, 0::2, 0::2] + plane[:, 0::2, 1::2] + plane[:, 1::2, 0::2] + plane[:, 1::2, 1::2]
     return (total + 1 + torch.arange(total.shape[2], dtype=torch.int32, device=plane.device) % 2) >> 2
 
 
 def _double(plane: torch.Tensor, height: int, width: int) -> torch.Tensor:
-    """Twice the size in both directions, cut to [height, width]: 3/4 of the nearest pixel and 1/4 of the next."""
+    """Double the size in both directions, cropped to [height, width]: 3/4 of the nearest pixel and 1/4 of the next."""
     plane = plane[:, : (height + 1) // 2, : (width + 1) // 2]
     above, below = (_taken(plane, 1, range(by, plane.shape[1] + by)) for by in (-1, 1))
     rows = torch.stack([3 * plane + above, 3 * plane + below], 2).flatten(1, 2)
@@ -172,15 +172,15 @@ def _double(plane: torch.Tensor, height: int, width: int) -> torch.Tensor:
     return doubled[:, :height, :width]
 
 
-# JFIF's factors (ITU-T T.871, section 7: 0.299, 0.587, 0.114 and so on), times 2^16: of red, green and blue in Y, Cb
-# and Cr, and the other way round.
+# JFIF's factors (ITU-T T.871, section 7: 0.299, 0.587, 0.114 and so on), times 2^16: for red, green and blue in Y, Cb
+# and Cr, and for the way back.
 _TO_YCBCR = ((19595, 38470, 7471), (-11058, -21710, 32768), (32768, -27439, -5329))
 _RED_OF_CR, _GREEN_OF_CR, _GREEN_OF_CB, _BLUE_OF_CB = 91881, 46802, 22553, 116130
 _HALF = 1 << 15
 
 
 def _to_ycbcr(frames: torch.Tensor) -> list[torch.Tensor]:
-    """Three int32[n, H, W] of uint8[n, 3, H, W], rounded; halves of chroma go down."""
+    """Three int32[n, H, W] from uint8[n, 3, H, W], rounded; halves of chroma are rounded down."""
     red, green, blue = frames.to(torch.int32).unbind(1)
     middle = (128 << 16) + _HALF - 1
     return [
@@ -190,7 +190,7 @@ def _to_ycbcr(frames: torch.Tensor) -> list[torch.Tensor]:
 
 
 def _to_rgb(y: torch.Tensor, cb: torch.Tensor, cr: torch.Tensor) -> torch.Tensor:
-    """uint8[n, 3, H, W] of three int32[n, H, W]."""
+    """uint8[n, 3, H, W] from three int32[n, H, W]."""
     cb, cr = cb - 128, cr - 128
     red = y + ((_RED_OF_CR * cr + _HALF) >> 16)
     green = y + ((_HALF - _GREEN_OF_CR * cr - _GREEN_OF_CB * cb) >> 16)

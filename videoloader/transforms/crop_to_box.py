@@ -1,4 +1,4 @@
-"""The crop that a clip's row of the data set gives: a person, a face, a screen."""
+"""``CropToBox``: crops each clip to a box from its row of the data set, such as a person, a face or a screen."""
 
 from __future__ import annotations
 
@@ -28,25 +28,26 @@ def _check_column(name: str, column: Any) -> None:
 
 @dataclass(frozen=True)
 class CropToBox(GeometryStep):
-    """Keep the box of the frames that the clip's row of the data set gives, the same for the whole clip.
+    """Crop a clip to a box from its row of the data set, the same for all frames.
 
-    It must be the first transform, because boxes count in the pixels of the video's frames: turned, if the file says
-    so, but not stretched where pixels are not square. x runs to the right and y down, from the corner of the top left
-    pixel; the box ends at x1 and y1. Edges are rounded to whole pixels, and parts outside the picture are cut off.
-    Crops have many sizes, so a ``Resize`` or a ``Letterbox`` follows.
+    It must be the first transform, because boxes are in pixels of the video's frames, after the file's rotation but not
+    stretched where pixels are not square. x runs to the right and y down, from the corner of the top left pixel; the
+    box ends at x1 and y1. Edges are rounded to whole pixels, and parts outside the picture are cut off. Crops differ in
+    size, so a ``Resize`` or ``Letterbox`` should follow.
 
     Args:
-        column: str or list of four, default ``"box"``. The column of (x0, y0, x1, y1), a list or text such as
-            ``10 20 300 400``; or the names of four columns.
-        margin: float, default 0.0. The share of the box's width and height that is added to it on every side.
-        square: bool, default False. Whether to extend the shorter side to the longer one. A square that reaches out of
-            the picture is moved inside, and is smaller only where the picture is.
-        relative: bool, default False. Whether boxes are shares of the picture's width and height, 0 … 1, not pixels.
+        column: str or list of four, default ``"box"``. The column that holds (x0, y0, x1, y1) as a list or as text such
+            as ``10 20 300 400``; or the names of four columns.
+        margin: float, default 0.0. The share of the box's width and height to add on every side.
+        square: bool, default False. Whether to extend the shorter side to the longer one. A square that reaches outside
+            the picture is moved inside, and shrinks only if the picture is smaller.
+        relative: bool, default False. Whether boxes are shares of the picture's width and height, 0 … 1, instead of
+            pixels.
 
     Raises:
-        ConfigurationError: an argument is of another kind; when planned, it is not the first transform; when used, a
-            row has no box, an empty one, one wholly outside the picture, or one of shares without ``relative``. The
-            message names row and file.
+        ConfigurationError: an argument has the wrong type; when planned, it is not the first transform; in use, a row
+            has no box, an empty one, one wholly outside the picture, or one of shares without ``relative``. The message
+            names row and file.
 
     Examples:
         >>> entry = VideoEntry("a.mp4", columns={"box": [40, 10, 200, 160]})
@@ -63,7 +64,7 @@ class CropToBox(GeometryStep):
     relative: bool = False
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
-        """No geometry follows from these alone: see ``plan_clip``."""
+        """Not supported, since the box depends on the clip: see ``plan_clip``."""
         raise ConfigurationError(
             "CropToBox takes a different box for each clip: a choice cannot have it beside steps of other sizes"
         )
@@ -115,11 +116,11 @@ class CropToBox(GeometryStep):
 
 
 def check_boxes_first(transforms: Sequence[Step | ViewStep], first: bool = True) -> None:
-    """Raise ConfigurationError where a ``CropToBox`` gets anything but the whole picture.
+    """Raise ConfigurationError if a ``CropToBox`` gets anything but the whole picture.
 
     Args:
-        transforms: their order of application, also inside of choices.
-        first: whether nothing comes before them.
+        transforms: transforms in order of application, perhaps choices.
+        first: whether no transform comes before them.
     """
     for number, transform in enumerate(transforms):
         if isinstance(transform, CropToBox) and not (first and number == 0):
@@ -138,6 +139,6 @@ def _rounded(value: float) -> int:
 
 
 def _whole_pixels(start: float, stop: float, length: int) -> tuple[int, int]:
-    """(first, how many) pixels of an axis of this length, at least one."""
+    """(first pixel, number of pixels) along an axis of this length, at least one pixel."""
     first = min(max(_rounded(start), 0), length - 1)
     return first, max(min(_rounded(stop), length) - first, 1)

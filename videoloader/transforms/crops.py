@@ -1,4 +1,4 @@
-"""Crops: a fixed place, the middle, a random place, a random box made to a size."""
+"""Crops: at a fixed place, at the centre, at a random place, or a random box that is resized."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _POSITIVE = checked(check_numbers, 2, "(low, high) with 0 < low <= high", lambda
 
 @dataclass(frozen=True)
 class Crop(Sized, GeometryStep):
-    """Keep the box of this size at a fixed place of the frames, as torchvision's ``functional.crop`` does.
+    """Crop frames to a box of this size at a fixed place, as torchvision's ``functional.crop`` does.
 
     Args:
         size: int or (int, int). The size of the output: an int for a square, or (height, width).
-        top, left: int, default 0. The first row and column that are kept.
+        top, left: int, default 0. The first row and column to keep.
 
     Raises:
-        ConfigurationError: a size is below one, or a place below zero; when used, the box reaches out of the frames.
+        ConfigurationError: a size is below one, or a position below zero; in use, the box reaches outside the frames.
 
     Examples:
         >>> transforms = [Crop((700, 1280), top=20), Resize((112, 224))]  # without the rows of a logo
@@ -46,13 +46,13 @@ class Crop(Sized, GeometryStep):
 
 @dataclass(frozen=True)
 class CenterCrop(Sized, GeometryStep):
-    """Keep the middle of the frames.
+    """Crop frames to their centre.
 
     Args:
         size: int or (int, int). The size of the output: an int for a square, or (height, width).
 
     Raises:
-        ConfigurationError: a size is below one; when used, frames are smaller than it.
+        ConfigurationError: a size is below one; in use, frames are smaller than that.
     """
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
@@ -64,20 +64,20 @@ class CenterCrop(Sized, GeometryStep):
 
 @dataclass(frozen=True)
 class RandomCrop(Sized, GeometryStep):
-    """Cut a random box of this size out of the frames, the same for the whole clip, as torchvision does.
+    """Crop frames to a random box of this size, the same for the whole clip, as torchvision does.
 
     Args:
         size: int or (int, int). The size of the output: an int for a square, or (height, width).
-        padding: int, default 0. The rows and columns that are added on every side first; fewer than the size.
-        pad_if_needed: bool, default False. Whether frames smaller than the size are filled up to it. The picture then
-            lies at a random place.
-        mode: str, default ``"constant"``. The content of these rows and columns; see ``Letterbox``. ``padding`` takes
-            ``"constant"`` and ``"edge"`` only.
+        padding: int, default 0. The rows and columns to add on every side first; fewer than the size.
+        pad_if_needed: bool, default False. Whether frames smaller than the size are padded to it. The picture then lies
+            at a random place.
+        mode: str, default ``"constant"``. The content of these rows and columns; see ``Letterbox``. ``padding`` allows
+            only ``"constant"`` and ``"edge"``.
         fill: number or three of them, default 0. The red, green and blue of mode ``"constant"``; see ``Letterbox``.
 
     Raises:
         ConfigurationError: a size is below one, ``padding`` is below zero or not below the size, or there is no such
-            mode or colour; when used without ``pad_if_needed``, frames are smaller than the size.
+            mode or colour; in use without ``pad_if_needed``, frames are smaller than the size.
 
     Examples:
         >>> transforms = [Resize(36), RandomCrop(32, padding=4)]
@@ -111,7 +111,7 @@ class RandomCrop(Sized, GeometryStep):
         return replace(geometry, border=border)
 
     def _span(self, length: int, size: int, rng: np.random.Generator) -> tuple[int, int, int, int]:
-        """(first pixel kept, how many, rows or columns before them, after them) along one axis."""
+        """(first pixel kept, number kept, padding before, padding after) along one axis."""
         added = self.padding
         if self.pad_if_needed:
             added += max(size - length - 2 * added, 0)
@@ -127,11 +127,11 @@ class RandomCrop(Sized, GeometryStep):
 
 @dataclass(frozen=True)
 class RandomResizedCrop(Sized, GeometryStep):
-    """Cut a random box out of the frames, the same for the whole clip, and resize it.
+    """Crop frames to a random box, the same for the whole clip, and resize it.
 
-    The box covers a share of the area drawn from ``scale`` and has an aspect ratio whose logarithm is drawn
-    evenly from ``ratio`` (Szegedy et al., "Going Deeper with Convolutions", 2015). After ten boxes that do
-    not fit, the largest central one of an allowed ratio is taken.
+    The box covers a share of the area drawn from ``scale`` and has an aspect ratio drawn log-uniformly from ``ratio``
+    (Szegedy et al., "Going Deeper with Convolutions", 2015). If ten boxes in a row do not fit, the largest central one
+    of an allowed ratio is used.
 
     Args:
         size: int or (int, int). The size of the output: an int for a square, or (height, width).
@@ -172,13 +172,13 @@ class RandomResizedCrop(Sized, GeometryStep):
 def draw_sides(
     area: int, scale: tuple[float, float], ratio: tuple[float, float], rng: np.random.Generator
 ) -> Iterator[tuple[int, int]]:
-    """The two sides of a random box, for ten tries.
+    """Draw the two sides of a random box, for up to ten tries.
 
     Args:
         area: area of the frames, pixels.
-        scale: smallest and largest share of it, drawn evenly.
-        ratio: smallest and largest first side over second side, drawn evenly in the logarithm.
-        rng: draws each try when it is asked for.
+        scale: smallest and largest share of it, drawn uniformly.
+        ratio: smallest and largest ratio of first to second side, drawn log-uniformly.
+        rng: generator, from which each try is drawn on demand.
     """
     low, high = (math.log(bound) for bound in ratio)
     for _ in range(10):

@@ -1,10 +1,10 @@
-"""Curves: a parameter of a transform over the frames of a clip.
+"""Curves: values of a transform's parameter over the frames of a clip.
 
 A ``Range`` of a transform is one of:
 
-- a number: always that;
-- ``(low, high)``: one number for the whole clip, drawn evenly from between them, as ``Uniform(low, high)`` says;
-- a curve: ``Uniform``, ``Linear``, ``RandomWalk``, or an object of your own that has ``low``, ``high`` and ``values``.
+- a number: a fixed value;
+- ``(low, high)``: one number for the whole clip, drawn uniformly, the same as ``Uniform(low, high)``;
+- a curve: ``Uniform``, ``Linear``, ``RandomWalk``, or any object with ``low``, ``high`` and ``values``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Curve(Protocol):
     def high(self) -> float: ...
 
     def values(self, rng: np.random.Generator, frames: int) -> Values:
-        """float64[1], one for the whole clip, or float64[frames], one for each frame."""
+        """float64[1], one value for the whole clip, or float64[frames], one for each frame."""
 
 
 Range: TypeAlias = float | Sequence[float] | Curve
@@ -45,7 +45,7 @@ Range: TypeAlias = float | Sequence[float] | Curve
 
 @dataclass(frozen=True)
 class _Between:
-    """A curve in [low, high]."""
+    """Base of curves in [low, high]."""
 
     low: float
     high: float
@@ -59,7 +59,7 @@ class _Between:
 
 @dataclass(frozen=True)
 class Uniform(_Between):
-    """One value for the whole clip, drawn evenly from [low, high].
+    """One value for the whole clip, drawn uniformly from [low, high].
 
     Raises:
         ConfigurationError: ``low`` is above ``high``, or one of them is not finite.
@@ -72,13 +72,13 @@ class Uniform(_Between):
 
 @dataclass(frozen=True)
 class Linear(_Between):
-    """A straight line from the first frame to the last; its ends are drawn evenly from [low, high], each by itself.
+    """A straight line from the first frame to the last, with both ends drawn uniformly from [low, high].
 
     Raises:
         ConfigurationError: ``low`` is above ``high``, or one of them is not finite.
 
     Examples:
-        A clip that gets brighter or darker as it goes on:
+        A clip that gets brighter or darker over time:
 
             >>> transforms = [Brightness(Linear(0.6, 1.4))]
     """
@@ -91,15 +91,15 @@ class Linear(_Between):
 
 @dataclass(frozen=True)
 class RandomWalk(_Between):
-    """A walk whose steps are drawn evenly from [−step, step], and which turns back at ``low`` and ``high``.
+    """A random walk with steps drawn uniformly from [−step, step], reflected at ``low`` and ``high``.
 
-    The first frame's value is drawn evenly from [low, high].
+    The first frame's value is drawn uniformly from [low, high].
 
     Raises:
         ConfigurationError: ``low`` is above ``high``, ``step`` is negative, or a number is not finite.
 
     Examples:
-        A camera that shakes by up to three degrees, one at most from frame to frame:
+        A camera that shakes by up to three degrees, and by at most one degree from frame to frame:
 
             >>> transforms = [Rotate(RandomWalk(-3, 3, step=1))]
     """
@@ -119,17 +119,17 @@ class RandomWalk(_Between):
             return np.full(frames, float(self.low))
         walk[0] *= width
         walk[1:] = (2 * walk[1:] - 1) * self.step
-        # A walk folded into the range at both ends is one that is turned back there.
+        # Folding a walk into the range reflects it at both ends.
         values: Values = np.maximum(self.high - np.abs(np.cumsum(walk) % (2 * width) - width), self.low)
         return values
 
 
-# A picture multiplied by more is hardly one.
+# A larger factor is almost certainly a mistake.
 _LARGEST_FACTOR = 10
 
 
 def check_range(name: str, value: Range, low: float = -math.inf, high: float = math.inf) -> None:
-    """Refuse a parameter from which no value can be drawn, or that leaves its bounds.
+    """Raise ConfigurationError for a parameter from which no value can be drawn, or that exceeds its bounds.
 
     Args:
         name: transform and parameter for the message: ``"Brightness's factor"``.
@@ -155,7 +155,7 @@ def check_range(name: str, value: Range, low: float = -math.inf, high: float = m
 
 
 def check_pixel_range(name: str, value: Range, low: float = -math.inf, high: float = math.inf) -> None:
-    """``check_range`` of a parameter in pixel values of 0 … 255, with a warning where it looks like a share of 1."""
+    """``check_range`` for pixel values of 0 … 255, with a warning if the parameter looks like a share of 1."""
     check_range(name, value, low, high)
     ends = _bounds(value)
     if max(map(abs, ends)) <= 1 and any(end % 1 for end in ends):
@@ -163,18 +163,18 @@ def check_pixel_range(name: str, value: Range, low: float = -math.inf, high: flo
 
 
 def check_factor(name: str, value: Range) -> None:
-    """``check_range`` of a factor of at least 0, with a warning where it looks like a difference of pixel values."""
+    """``check_range`` for a factor of at least 0, with a warning if it looks like a difference of pixel values."""
     check_range(name, value, 0)
     if max(_bounds(value)) > _LARGEST_FACTOR:
         warn_user(f"{name} is a factor, not a difference of pixel values: 1.2 is a fifth more, got {value!r}")
 
 
 def draw_range(value: Range, rng: np.random.Generator, frames: int) -> Values:
-    """The values that a parameter takes in one clip.
+    """Draw the values of a parameter for one clip.
 
     Args:
         value: a range that has passed ``check_range``.
-        rng: the clip's own generator. A plain number takes nothing from it.
+        rng: the clip's own generator. A plain number draws nothing.
         frames: T, the frames of the clip.
 
     Returns:
@@ -187,7 +187,7 @@ def draw_range(value: Range, rng: np.random.Generator, frames: int) -> Values:
 
 
 def draw_range_by_frame(value: Range, rng: np.random.Generator, frames: int) -> Values:
-    """``draw_range``, one value for each frame: float64[frames], not to be written to."""
+    """``draw_range`` with one value for each frame: float64[frames], read-only."""
     return np.broadcast_to(draw_range(value, rng, frames), frames)
 
 
@@ -203,5 +203,5 @@ def _bounds(value: Range) -> tuple[float, float]:
 
 
 def _between(low: float, high: float, share: float) -> float:
-    # Rounding must not lead past the end.
+    # Rounding must not exceed ``high``.
     return min(low + (high - low) * share, high)

@@ -1,4 +1,4 @@
-"""Parts of the frames taken away: by default the same place in all frames of a clip, so that no frame gives it away."""
+"""Transforms that erase parts of frames, by default the same place in all frames, so that no frame reveals it."""
 
 from __future__ import annotations
 
@@ -23,23 +23,22 @@ from videoloader.transforms.planning.steps import Sized
 class RandomErasing(PixelTransform):
     """Fill one random box, as torchvision does (Zhong et al., "Random Erasing Data Augmentation", arXiv 1708.04896).
 
-    The box covers a share of the area drawn from ``scale``; its height over its width is drawn evenly in the logarithm
-    from ``ratio``. After ten boxes that do not fit, nothing is erased.
+    The box covers a share of the area drawn from ``scale``; its ratio of height to width is drawn log-uniformly from
+    ``ratio``. If ten boxes in a row do not fit, nothing is erased.
 
     Args:
-        p: float, default 0.5. The probability that a clip loses a box.
+        p: float, default 0.5. The probability that a box is erased from a clip.
         scale: (float, float), default (0.02, 0.33). The smallest and the largest share of the frame's area, in [0, 1].
         ratio: (float, float), default (0.3, 3.3). The smallest and the largest height over width, above 0.
         value: float, three of them or ``"random"``, default 0. Red, green and blue, or one number for all, 0 … 255.
-            ``"random"`` draws each channel of each pixel by itself, evenly, the same in all frames unless
-            ``per_frame``.
-        per_frame: bool, default False. Whether each frame loses another box.
+            ``"random"`` draws each channel of each pixel uniformly, the same in all frames unless ``per_frame`` is set.
+        per_frame: bool, default False. Whether each frame has its own box.
 
     Raises:
         ConfigurationError: an argument is out of its range.
 
     Examples:
-        As video transformers are fine-tuned (it stands before Normalize here):
+        The setting for fine-tuning video transformers (here it comes before Normalize):
 
             >>> transforms = [RandomErasing(p=0.25, scale=(0.02, 1 / 3), value="random")]
     """
@@ -61,7 +60,7 @@ class RandomErasing(PixelTransform):
             fill_color(self.value, "RandomErasing's value")
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Erase | BatchFunction]:
-        """The box, or nothing."""
+        """The box, or none."""
         if rng.random() >= self.p:
             return []
         frames = clip.length if self.per_frame else 1
@@ -79,7 +78,7 @@ class RandomErasing(PixelTransform):
 
 
 def fill_with_noise(frames: torch.Tensor, params: Params) -> torch.Tensor:
-    """Carry out ``RandomErasing`` with random values.
+    """Apply ``RandomErasing`` with random values.
 
     Args:
         frames: uint8[N, T, 3, H, W].
@@ -103,13 +102,13 @@ def fill_with_noise(frames: torch.Tensor, params: Params) -> torch.Tensor:
 class Cutout(Sized, PixelTransform):
     """Fill boxes of one size around random pixels (DeVries and Taylor, "Improved Regularization … with Cutout", 2017).
 
-    The middle of a box may be any pixel, so that near the border less than the whole box is lost; see arXiv 1708.04552.
+    A box may be centred on any pixel, so near the border only part of it is erased; see arXiv 1708.04552.
 
     Args:
         size: int or (int, int). The size of the boxes in pixels: an int for squares, or (height, width).
         holes: int, default 1. The number of boxes.
         fill: number or three of them, default 0. Red, green and blue, or one number for all, 0 … 255.
-        per_frame: bool, default False. Whether each frame loses other boxes.
+        per_frame: bool, default False. Whether each frame has its own boxes.
 
     Raises:
         ConfigurationError: a size or the number of holes is below one, or a colour is outside [0, 255].
@@ -132,13 +131,14 @@ class Cutout(Sized, PixelTransform):
 class GridMask(PixelTransform):
     """Fill squares in a regular grid (Chen et al., "GridMask Data Augmentation", arXiv 2001.04086).
 
-    The grid's cells are ``d`` pixels wide. In each cell, a square of ``(1 − ratio) · d`` is lost. The place where the
-    grid begins is drawn evenly; the grid may be turned about the frame's middle.
+    The grid's cells are ``d`` pixels wide. In each cell, a square of ``(1 − ratio) · d`` is erased. The offset of the
+    grid is drawn uniformly; the grid may be rotated about the frame's centre.
 
     Args:
         d: number, (low, high) or curve, default (96, 224). The width of a cell in pixels, at least 2.
-        ratio: number, (low, high) or curve, default 0.6. The share of a cell's side that stays, 0 … 1: the paper's r.
-        angle: number, (low, high) or curve, default 0. The degrees by which the grid is turned, anticlockwise.
+        ratio: number, (low, high) or curve, default 0.6. The share of a cell's side that is kept, 0 … 1: r in the
+            paper.
+        angle: number, (low, high) or curve, default 0. The rotation of the grid in degrees, counter-clockwise.
         fill: number or three of them, default 0. Red, green and blue, or one number for all, 0 … 255.
 
     Raises:
@@ -168,11 +168,11 @@ class GridMask(PixelTransform):
 
 
 def erase_grid(frames: torch.Tensor, params: Params) -> torch.Tensor:
-    """Carry out ``GridMask``.
+    """Apply ``GridMask``.
 
     Args:
         frames: uint8[N, T, 3, H, W].
-        params: ``grid`` float64[N, T, 6]: the cell, side of the lost square, shift of x and y, cosine and sine of the
+        params: ``grid`` float64[N, T, 6]: the cell, side of the erased square, shift of x and y, cosine and sine of the
             angle in each frame. ``fill`` float64[N, 3], 0 … 255.
     """
     grids = torch.from_numpy(params["grid"].reshape(-1, 6)).to(frames.device, non_blocking=True)
@@ -182,7 +182,7 @@ def erase_grid(frames: torch.Tensor, params: Params) -> torch.Tensor:
     def erase(part: torch.Tensor, which: slice) -> torch.Tensor:
         cell, side, shift_x, shift_y, cosine, sine = grids[which].view(-1, 6, 1, 1, 1).unbind(1)
         rows, columns = part.shape[2:]
-        # In float64, multiplied and added one by one, so that every device finds the same squares.
+        # In float64, with products added one by one, so that every device finds the same squares.
         y = torch.arange(rows, dtype=torch.float64, device=part.device)[:, None] - (rows - 1) / 2
         x = torch.arange(columns, dtype=torch.float64, device=part.device) - (columns - 1) / 2
         across = (x * cosine - y * sine + shift_x).remainder(cell) < side

@@ -1,4 +1,4 @@
-"""Filters: weighted sums over each pixel's neighbours, channels by themselves, borders mirrored about their pixels."""
+"""Filters: weighted sums over each pixel's neighbours in each channel, with borders mirrored (``reflect_101``)."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class GaussianBlur(PixelTransform):
     """Blur with a Gaussian, as torchvision does: weights ``exp(−x² / 2σ²)`` that add up to 1, in rows and columns.
 
     Args:
-        kernel_size: int or (int, int). The odd numbers of pixels that are averaged, 1 … 255: an int for both, or one
-            for rows and one for columns.
+        kernel_size: int or (int, int). The number of pixels to average, odd, 1 … 255: an int for both directions, or
+            one for rows and one for columns.
         sigma: number, (low, high) or curve, default (0.1, 2.0). The standard deviation σ in pixels, at least 0.01.
 
     Raises:
         ConfigurationError: the kernel size or sigma is out of its range.
 
     Examples:
-        As SimCLR does it for 224×224, with probability a half:
+        SimCLR's blur for 224×224, with probability 0.5:
 
             >>> transforms = [RandomApply([GaussianBlur(23, sigma=(0.1, 2.0))], p=0.5)]
     """
@@ -50,7 +50,7 @@ class GaussianBlur(PixelTransform):
             )
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
-        """One blur, of the whole clip or of each frame."""
+        """One blur, with one sigma for the clip or one for each frame."""
         sigma = draw_range_by_frame(self.sigma, rng, clip.length)
         return [BatchFunction(blur, {"kernel_size": np.array(self._sizes), "sigma": sigma})]
 
@@ -60,16 +60,16 @@ class GaussianBlur(PixelTransform):
 
 
 def blur(frames: torch.Tensor, params: Params) -> torch.Tensor:
-    """Carry out ``GaussianBlur``.
+    """Apply ``GaussianBlur``.
 
     Args:
         frames: uint8[N, T, 3, H, W].
-        params: ``kernel_size`` int[N, 2], of rows and of columns; ``sigma`` float64[N, T].
+        params: ``kernel_size`` int[N, 2], for rows and for columns; ``sigma`` float64[N, T].
     """
     sigma = params["sigma"].reshape(-1, 1)
     kernels = []
     for sizes in params["kernel_size"].T:
-        # Clips with smaller kernels run with the others: the taps they lack have a weight of zero.
+        # Clips with smaller kernels run with the others: their missing taps have a weight of zero.
         reach = int(sizes.max()) // 2
         taps = np.arange(-reach, reach + 1)
         inside = np.abs(taps) <= np.repeat(sizes // 2, frames.shape[1])[:, None]
@@ -84,11 +84,11 @@ class Laplacian(PixelTransform):
     """Show edges: the strength of the second derivative, ``|scale · (∂²/∂x² + ∂²/∂y²)|``, clamped to 255.
 
     Derivatives are (1, −2, 1) between neighbours. Wider windows smooth them with binomial weights in both directions,
-    as OpenCV's ``Laplacian`` and DALI's ``laplacian`` with normalised kernels do: a second derivative of 1 gives 1 in
-    all.
+    like OpenCV's ``Laplacian`` and DALI's ``laplacian`` with normalised kernels: with any window, a second derivative
+    of 1 gives 1.
 
     Args:
-        window_size: int, default 1. The odd width of the filter, 1 … 23; 1 is the filter 0 1 0 / 1 −4 1 / 0 1 0.
+        window_size: int, default 1. The width of the filter, odd, 1 … 23; 1 is the filter 0 1 0 / 1 −4 1 / 0 1 0.
         scale: number, (low, high) or curve, default 1. The factor of the result.
 
     Raises:
@@ -106,13 +106,13 @@ class Laplacian(PixelTransform):
             )
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
-        """One filter, with a scale of the whole clip or of each frame."""
+        """One filter, with one scale for the clip or one for each frame."""
         scale = draw_range_by_frame(self.scale, rng, clip.length)
         return [BatchFunction(show_edges, {"window_size": np.array(self.window_size), "scale": scale})]
 
 
 def show_edges(frames: torch.Tensor, params: Params) -> torch.Tensor:
-    """Carry out ``Laplacian``.
+    """Apply ``Laplacian``.
 
     Args:
         frames: uint8[N, T, 3, H, W].
@@ -135,7 +135,7 @@ def show_edges(frames: torch.Tensor, params: Params) -> torch.Tensor:
 
 
 def _laplacian_rows(window: int, width: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Weights of the second derivative and of the smoothing across it, in the middle of ``width`` taps."""
+    """Weights of the second derivative and of the smoothing across it, centred in ``width`` taps."""
     if window == 1:
         second, smooth = np.array([1.0, -2.0, 1.0]), np.array([1.0])
     else:
@@ -157,7 +157,7 @@ def _separable(frames: torch.Tensor, down: npt.NDArray[np.float64], across: npt.
 
     Args:
         frames: float32[n, 3, H, W].
-        down, across: [n, taps], an odd number of weights of each frame.
+        down, across: [n, taps], an odd number of weights for each frame.
 
     Returns:
         float32[n, 3, H, W].
@@ -173,8 +173,8 @@ def _separable(frames: torch.Tensor, down: npt.NDArray[np.float64], across: npt.
         kernels = torch.from_numpy(weights.astype(np.float32)).to(frames.device, non_blocking=True)
         shape = (-1, 1, 2 * reach + 1, 1) if axis == 2 else (-1, 1, 1, 2 * reach + 1)
         kernels = kernels[:, None].expand(-1, 3, -1).reshape(shape)
-        # All planes are channels of one picture, each a group of its own. PyTorch has a kernel for that, which computes
-        # in float32 whatever is set for TF32.
+        # All planes are channels of one picture, each in its own group. PyTorch has a kernel for that, which computes
+        # in float32 whatever the TF32 settings.
         filtered = torch.nn.functional.conv2d(frames.flatten(0, 1)[None], kernels, groups=len(kernels))
         frames = filtered.view(-1, 3, *filtered.shape[2:])
     return frames

@@ -1,4 +1,4 @@
-"""Frames turned left to right or upside down, always or now and then."""
+"""Flips frames horizontally or vertically, always or at random."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from videoloader.transforms.planning.steps import GeometryStep
 
 @dataclass(frozen=True)
 class HorizontalFlip(GeometryStep):
-    """Turn all frames left to right."""
+    """Flip all frames horizontally."""
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""
@@ -24,7 +24,7 @@ class HorizontalFlip(GeometryStep):
 
 @dataclass(frozen=True)
 class VerticalFlip(GeometryStep):
-    """Turn all frames upside down."""
+    """Flip all frames vertically."""
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""
@@ -34,7 +34,7 @@ class VerticalFlip(GeometryStep):
 
 @dataclass(frozen=True)
 class RandomHorizontalFlip(GeometryStep):
-    """Turn all frames of a clip left to right with probability ``p``.
+    """Flip all frames of a clip horizontally with probability ``p``.
 
     Raises:
         ConfigurationError: ``p`` is outside [0, 1].
@@ -49,7 +49,7 @@ class RandomHorizontalFlip(GeometryStep):
 
 @dataclass(frozen=True)
 class RandomVerticalFlip(GeometryStep):
-    """Turn all frames of a clip upside down with probability ``p``.
+    """Flip all frames of a clip vertically with probability ``p``.
 
     Raises:
         ConfigurationError: ``p`` is outside [0, 1].

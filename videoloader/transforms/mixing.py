@@ -1,8 +1,8 @@
-"""Clips of a batch mixed with one another, and their labels likewise, once the batch is finished.
+"""Mixes the clips of a finished batch, and their labels, with one another.
 
-Each clip is mixed with the one before it, and the first with the last, as torchvision does. No clip meets itself where
-there is more than one, and because the loader has shuffled them, any two clips are as likely to meet. All clips of a
-batch are mixed in the same shares, as in the papers.
+Each clip is mixed with the one before it, and the first with the last, as in torchvision. So no clip is mixed with
+itself unless it is alone, and since the loader shuffles clips, any two are equally likely to be mixed. All clips of a
+batch are mixed in the same proportions, as in the papers.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ _PART = 1 << 24
 
 
 class Mixing(Transform):
-    """A way to mix the clips of a batch.
+    """Base of all ways to mix the clips of a batch.
 
     Attributes:
         num_classes: int. K, the number of classes that labels may name.
 
     Examples:
-        One of one's own, in full:
+        A complete custom mixing:
 
             class Half(vl.Mixing):
                 num_classes = 400
@@ -70,7 +70,7 @@ class Mixing(Transform):
             rng: generator. The batch's own generator.
 
         Returns:
-            frames, and labels as float32[B, K] on their device: the share of each class, 1 in all.
+            The frames, and the labels as float32[B, K] on the frames' device: the share of each class, 1 in total.
 
         Raises:
             ConfigurationError: a clip has no label, or one that is not below ``num_classes``.
@@ -81,10 +81,10 @@ class Mixing(Transform):
 def mixed(
     mixing: Mixing, frames: torch.Tensor, labels: npt.ArrayLike, layout: Layout, rng: np.random.Generator
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """``mixing.mix(frames, labels, layout, rng)``, whose errors name the transform.
+    """``mixing.mix(frames, labels, layout, rng)``, with errors that name the transform.
 
     Raises:
-        ConfigurationError: it gives something else than the frames of as many clips and their labels.
+        ConfigurationError: it returns anything but the frames of as many clips and their labels.
     """
     with note(IN_TRANSFORM, mixing):
         result = mixing.mix(frames, labels, layout, rng)
@@ -96,7 +96,7 @@ def mixed(
 
 @dataclass(frozen=True)
 class _WithNext(Mixing):
-    """Clips that are mixed with the next one of the batch, the last with the first; ``MixUp`` explains the fields."""
+    """Base of mixings of each clip with its neighbour in the batch; ``MixUp`` explains the fields."""
 
     alpha: float = field(metadata=checked(check_numbers, None, "a number above 0", lambda alpha: alpha > 0))
     num_classes: int = field(metadata=checked(check_integer))
@@ -119,20 +119,20 @@ class _WithNext(Mixing):
 
     @abstractmethod
     def _blend(self, frames: torch.Tensor, layout: Layout, rng: np.random.Generator, share: float) -> float:
-        """Mix the frames such that about so large a share of each clip stays; how much did."""
+        """Mix the frames so that about ``share`` of each clip remains; return the share that does."""
 
 
 @dataclass(frozen=True)
 class MixUp(_WithNext):
     """Blend each clip with another one (Zhang et al., "mixup: Beyond Empirical Risk Minimization", arXiv 1710.09412).
 
-    ``λ · clip + (1 − λ) · other``, for the labels too. λ is drawn from Beta(alpha, alpha) for the batch.
+    Frames and labels become ``λ · clip + (1 − λ) · other``. λ is drawn from Beta(alpha, alpha) for the batch.
 
     Args:
-        alpha: float. Above 0: small values leave most clips nearly as they are, 1 draws λ evenly.
+        alpha: float. Above 0: small values leave most clips almost unchanged, 1 draws λ uniformly.
         num_classes: int. K, the number of classes, at least 1; labels are 0 … K − 1.
         p: float, default 1. The probability that a batch is mixed.
-        label_smoothing: float, default 0. The share of each label that all classes get evenly, in [0, 1).
+        label_smoothing: float, default 0. The share of each label that is spread evenly over all classes, in [0, 1).
 
     Raises:
         ConfigurationError: an argument is out of its range.
@@ -160,9 +160,9 @@ class MixUp(_WithNext):
 class CutMix(_WithNext):
     """Show another clip in a random box of each clip (Yun et al., "CutMix", ICCV 2019, arXiv 1905.04899).
 
-    The box is the same in all frames and clips of a batch. It has 1 − λ of the frame's area and its aspect ratio, lies
-    around a point drawn evenly, and is cut off at the borders. λ is drawn from Beta(alpha, alpha). Labels are mixed by
-    the area shown.
+    The box is the same in all frames and clips of a batch. It has 1 − λ of the frame's area and its aspect ratio, is
+    centred on a point drawn uniformly, and is clipped at the borders. λ is drawn from Beta(alpha, alpha). Labels are
+    mixed by visible area.
 
     Args:
         alpha, num_classes, p, label_smoothing: default 1 for ``p``, 0 for ``label_smoothing``. See ``MixUp``.
@@ -177,16 +177,18 @@ class CutMix(_WithNext):
 
 @dataclass(frozen=True)
 class VideoMix(_WithNext):
-    """Show another clip in a random part of each (Yun et al., "VideoMix: Rethinking Data Augmentation for Video
+    """Show another clip in a random part of each clip (Yun et al., "VideoMix: Rethinking Data Augmentation for Video
     Classification", arXiv 2012.03457).
 
-    The part has 1 − λ of the clip's volume, each cut side by the same share. It lies around a point drawn evenly, and
-    is cut off at the borders. λ is drawn from Beta(alpha, alpha). Labels are mixed by the volume shown.
+    The part has 1 − λ of the clip's volume, with every cut side shortened by the same factor. It is centred on a point
+    drawn uniformly, and is clipped at the borders. λ is drawn from Beta(alpha, alpha). Labels are mixed by visible
+    volume.
 
     Args:
         alpha, num_classes, p, label_smoothing: default 1 for ``p``, 0 for ``label_smoothing``. See ``MixUp``.
-        cut: str, default ``"spatial"``. ``"spatial"`` is a box in all frames, as ``CutMix`` has it, ``"temporal"`` some
-            consecutive frames, ``"spatio_temporal"`` a box in some frames. The paper found the first to help most.
+        cut: str, default ``"spatial"``. ``"spatial"`` is a box in all frames, as in ``CutMix``, ``"temporal"`` is some
+            consecutive frames, and ``"spatio_temporal"`` is a box in some frames. The paper found the first to help
+            most.
 
     Raises:
         ConfigurationError: an argument is out of its range.
@@ -200,11 +202,11 @@ class VideoMix(_WithNext):
 
 @dataclass(frozen=True)
 class MixChoice(Mixing):
-    """One of several mixings, drawn for each batch.
+    """Mix each batch by one of several mixings, drawn at random.
 
     Args:
-        choices: sequence of ``Mixing``. The mixings to choose from.
-        weights: sequence of float, default all equal. The weight of each choice, relative to the others.
+        choices: sequence of ``Mixing``. The mixings to draw from.
+        weights: sequence of float, default all equal. The relative weight of each choice.
 
     Raises:
         ConfigurationError: there is nothing to choose from, the number of weights differs, a weight is negative or all
@@ -243,13 +245,13 @@ class MixChoice(Mixing):
 
 
 def soft_labels(labels: npt.ArrayLike, num_classes: int, label_smoothing: float, device: torch.device) -> torch.Tensor:
-    """Labels as the share of each class: 1 for the clip's own, less what ``label_smoothing`` spreads over all.
+    """Labels as shares of each class: 1 for the clip's own, minus what ``label_smoothing`` spreads over all.
 
     Args:
         labels: int64[B] on the host.
         num_classes: K.
         label_smoothing: share in [0, 1) (Szegedy et al., "Rethinking the Inception Architecture", arXiv 1512.00567).
-        device: place of the result.
+        device: device of the result.
 
     Returns:
         float32[B, K].
@@ -274,7 +276,7 @@ def soft_labels(labels: npt.ArrayLike, num_classes: int, label_smoothing: float,
 
 
 def _cut_in(frames: torch.Tensor, layout: Layout, rng: np.random.Generator, share: float, cut: Cut) -> float:
-    """Show the next clip in a box of each, so that about so large a share of its own stays; how much did."""
+    """Show the neighbouring clip in a box of each, so that about ``share`` remains; return the share that does."""
     axes = [1 + layout.index(axis) for axis in "THW"]
     sizes = [frames.shape[axis] for axis in axes]
     box = _draw_box(rng, sizes, share, cut)
@@ -286,7 +288,7 @@ def _cut_in(frames: torch.Tensor, layout: Layout, rng: np.random.Generator, shar
 
 
 def _draw_box(rng: np.random.Generator, sizes: Sequence[int], share: float, cut: Cut) -> Box:
-    """The shown part of the other clip, of [T, H, W], if ``share`` of the own one is to stay."""
+    """The box, in [T, H, W], in which the other clip is shown if ``share`` of the own one is to remain."""
     side = (1 - share) ** (1 / len(_AXES[cut]))
     spans = []
     for axis, size in zip("THW", sizes, strict=True):

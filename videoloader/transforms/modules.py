@@ -1,4 +1,4 @@
-"""Other people's transforms: modules of PyTorch, torchvision and Kornia, and plain Python functions."""
+"""Third-party transforms: modules of PyTorch, torchvision and Kornia, and plain Python functions."""
 
 from __future__ import annotations
 
@@ -26,42 +26,42 @@ Values: TypeAlias = Literal["uint8", "float"]
 Per: TypeAlias = Literal["clip", "batch"]
 Frames: TypeAlias = npt.NDArray[np.uint8]
 _F = TypeVar("_F")
-# Calls of a module whose floats are looked at: a wrong scale shows in the first ones, and looking waits for a GPU.
+# Calls of a module whose floats are checked: a wrong scale shows in the first ones, and checking waits for a GPU.
 _CHECKED_CALLS = 4
-# How far beyond [0, 1] rounding may lead.
+# The most that rounding may exceed [0, 1].
 _TOLERANCE = 1 / 255
-# Classes of torchvision that make other values of pixels.
+# torchvision's classes that change the scale of pixel values.
 _CHANGE_SCALE = {"ToDtype", "ToTensor", "ConvertImageDtype", "Normalize"}
 
 
 @dataclass(frozen=True, eq=False)
 class Module(PixelTransform):
-    """A ``torch.nn.Module``, or any function on a tensor, that runs on the frames of a batch on their device.
+    """Run a ``torch.nn.Module``, or any function on a tensor, on the frames of a batch on their device.
 
     A module in the list of transforms is the same as ``Module(module)``. Before ``Normalize`` it gets uint8 of 0 … 255,
-    or floats in [0, 1] that are rounded again, and must keep type, scale and size. Floats out of uint8, or floats
-    outside [0, 1] in the first calls, are an error; uint8 of 0 and 1 alone is a warning. After ``Normalize`` or
-    ``ToFloat`` it gets the floats as they are, and may change their scale and the frames' size.
+    or floats in [0, 1] that are rounded afterwards, and must keep dtype, scale and size. Returning floats for uint8, or
+    in the first calls floats outside [0, 1], is an error; returning uint8 of only 0 and 1 gives a warning. After
+    ``Normalize`` or ``ToFloat`` it gets the floats unchanged, and may change their scale and the frames' size.
 
     Its randomness must come from PyTorch's global generators. They are seeded for each call from the clips' own
-    generators, and are put back afterwards, so that the frames depend on the loader's seed alone. That is why modules
-    run when the consumer asks for a batch, in its thread, and not ahead. No gradients are recorded. A module with
-    parameters must lie on the loader's device.
+    generators, and restored afterwards, so that the frames depend on the loader's seed alone. That is why modules run
+    in the consumer's thread when it asks for a batch, and not ahead. No gradients are recorded. A module with
+    parameters must be on the loader's device.
 
     Args:
         module: module or function. It takes a tensor and returns one.
         view: str, default None, see below. The input of one call: ``"clip"`` is [T, 3, H, W] of one clip, ``"batch"``
-            [N, T, 3, H, W], ``"frames"`` [N · T, 3, H, W]. With several clips a call, the random parts depend on which
+            [N, T, 3, H, W], ``"frames"`` [N · T, 3, H, W]. With several clips in a call, random results depend on which
             clips share the batch.
         values: str, default None, see below. The type before ``Normalize``: ``"uint8"`` or ``"float"``.
 
-        The defaults are ``"clip"`` and ``"uint8"`` for transforms of torchvision, so that all frames of a clip get the
-        same; ``"batch"`` and ``"float"`` for those of Kornia, which are put into a ``VideoSequential`` to the same end;
-        ``"frames"`` and ``"uint8"`` for others.
+        The defaults are ``"clip"`` and ``"uint8"`` for torchvision's transforms, so that all frames of a clip are
+        transformed alike; ``"batch"`` and ``"float"`` for Kornia's, which are wrapped in a ``VideoSequential`` for the
+        same reason; and ``"frames"`` and ``"uint8"`` for others.
 
     Raises:
-        ConfigurationError: the module cannot be called, or there is no such view or kind of values; when used, frames
-            come out in another shape, type or scale.
+        ConfigurationError: the module cannot be called, or there is no such view or kind of values; in use, the module
+            changes the shape, dtype or scale of frames.
 
     Examples:
         >>> transforms = [Module(denoiser, values="float"), Normalize()]
@@ -89,7 +89,7 @@ class Module(PixelTransform):
         check_choice("Module's values", self.values, get_args(Values))
 
     def check_keeps_pixels(self) -> None:
-        """Raise ConfigurationError if the module is known to give floats of another scale, so not before Normalize."""
+        """Raise ConfigurationError if the module is known to change the scale, and so cannot come before Normalize."""
         makes_floats = ""
         for step in _nested_steps(self.module):
             name = type(step).__name__
@@ -139,7 +139,7 @@ class Module(PixelTransform):
         return to_pixels(result.float() * 255)
 
     def _warn_of_ones(self, result: torch.Tensor, frames: torch.Tensor) -> None:
-        """Warn where a module that expects floats in [0, 1], and clamps to that, has made pixels of uint8 black."""
+        """Warn if a module that expects floats in [0, 1], and clamps to that, has turned uint8 pixels black."""
         if self._checks_left and result.numel():
             object.__setattr__(self, "_checks_left", self._checks_left - 1)
             if int(result.max()) == 1 < int(frames.max()):
@@ -148,7 +148,7 @@ class Module(PixelTransform):
                 warn_user(f"{self._name} made uint8 of 0 and 1 only out of uint8 {told}")
 
     def _check_scale(self, result: torch.Tensor, given: torch.Tensor) -> None:
-        """Raise ConfigurationError if floats that are to become pixels are of another scale than what was given."""
+        """Raise ConfigurationError if floats that will become pixels have another scale than the input."""
         keeps_type = given.is_floating_point()
         if keeps_type and not self._checks_left:
             return
@@ -169,7 +169,7 @@ class Module(PixelTransform):
         Args:
             frames: tensor, [B, ...]. The clips' dimensions have the order of the layout.
             layout: str. ``"TCHW"``, ``"CTHW"`` or ``"THWC"``.
-            seeds: array, int64[B]. The seeds as drawn.
+            seeds: array, int64[B]. The seeds drawn for the clips.
         """
         result = self(frames.permute(0, *(1 + layout.index(axis) for axis in "TCHW")), {"seed": seeds})
         return result.permute(0, *(1 + "TCHW".index(axis) for axis in layout))
@@ -205,20 +205,20 @@ class Module(PixelTransform):
 
 @dataclass(frozen=True, eq=False)
 class PythonFunction(PixelTransform):
-    """A Python function on frames in the CPU's memory, anywhere in the list before ``Normalize``.
+    """Run a Python function on frames in CPU memory, anywhere in the list before ``Normalize``.
 
-    Frames on a GPU are copied to pinned memory and back; while the function works on one clip, others are being copied.
+    Frames on a GPU are copied to pinned memory and back; while the function works on one clip, others are copied.
 
     Args:
         function: function. ``function(frames, rng)`` gets uint8[T, 3, H, W], which it may change, and a numpy generator
-            seeded by the clip's own one; it returns frames of that shape and type. Its randomness must come from
+            seeded by the clip's own; it returns frames of the same shape and dtype. Its randomness must come from
             ``rng``.
         per: str, default ``"clip"``. The input of one call: ``"clip"``, or ``"batch"`` for uint8[N, T, 3, H, W], which
             waits for all clips.
 
     Raises:
-        ConfigurationError: the function cannot be called so, or there is no such ``per``; when used, it returns another
-            shape or type.
+        ConfigurationError: the function does not take these arguments, or there is no such ``per``; in use, it returns
+            another shape or dtype.
 
     Examples:
         >>> def flip_some_frames(frames, rng):
@@ -238,7 +238,7 @@ class PythonFunction(PixelTransform):
         check_choice("PythonFunction's per", self.per, get_args(Per))
         try:
             takes = inspect.signature(self.function)
-        except (TypeError, ValueError):  # Python does not know of all functions what they take
+        except (TypeError, ValueError):  # some functions have no known signature
             return
         try:
             takes.bind(None, None)
@@ -255,13 +255,13 @@ class PythonFunction(PixelTransform):
         return [BatchFunction(self, {"seed": np.array(rng.integers(1 << 63))})]
 
     def __call__(self, frames: torch.Tensor, params: Params) -> torch.Tensor:
-        """Call the function on uint8[N, T, 3, H, W], in place; ``params`` has ``seed`` int64[N].
+        """Apply the function to uint8[N, T, 3, H, W] in place; ``params`` has ``seed`` int64[N].
 
         Raises:
             ConfigurationError: see above.
         """
         seeds = [int(seed) for seed in params["seed"]] if self.per == "clip" else [_common_seed(params["seed"])]
-        # A view without the first dimension for each clip, or the whole.
+        # One view for each clip, without the first dimension, or the whole batch.
         parts = list(frames.unbind(0)) if self.per == "clip" else [frames]
         if frames.device.type == "cuda":
             self._through_host(frames, parts, seeds)
@@ -271,7 +271,7 @@ class PythonFunction(PixelTransform):
         return frames
 
     def _call(self, frames: Frames, seeds: Sequence[int], part: int) -> None:
-        """Write over the frames of a part what the function makes of them."""
+        """Overwrite the frames of a part with the function's result."""
 
         def call(frames: Frames) -> Frames:
             return self.function(frames, np.random.default_rng(seeds[part]))
@@ -315,7 +315,7 @@ def _are_same(one: object, other: object) -> bool:
 
 
 def _watched(owner: Module | PythonFunction, call: Callable[[_F], _F], frames: _F, copied: Callable[[], _F]) -> _F:
-    """The result of a user's code on frames; its first call is watched for random numbers from elsewhere."""
+    """The result of a user's code on frames, with a check of the first call for global random generators."""
     if not owner._watches_left:
         return call(frames)
     object.__setattr__(owner, "_watches_left", False)
@@ -325,7 +325,7 @@ def _watched(owner: Module | PythonFunction, call: Callable[[_F], _F], frames: _
 
 @contextmanager
 def _seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """PyTorch's generators of the CPU and of a device, seeded for now and put back afterwards."""
+    """Seed PyTorch's generators of the CPU and a device in the block, and restore them afterwards."""
     gpu = device.type == "cuda"
     with torch.random.fork_rng([device.index] if gpu else []):
         torch.default_generator.manual_seed(seed)
@@ -335,7 +335,7 @@ def _seeded(seed: int, device: torch.device) -> Iterator[None]:
 
 
 def _common_seed(seeds: npt.NDArray[np.int64]) -> int:
-    """One seed that depends on those of all clips that are called together."""
+    """One seed that depends on the seeds of all clips in a call."""
     return int(np.random.SeedSequence([int(seed) for seed in seeds]).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
@@ -344,7 +344,7 @@ def _steps(module: Any) -> list[Any]:
 
 
 def _nested_steps(module: Any) -> Iterator[Any]:
-    """The steps of a module, in order, through plain sequences and torchvision's Compose."""
+    """The steps of a module in order, flattening plain sequences and torchvision's Compose."""
     steps = getattr(module, "transforms", None) if type(module).__name__ == "Compose" else _steps(module)
     for step in steps or ():
         if step is module:
@@ -354,7 +354,7 @@ def _nested_steps(module: Any) -> Iterator[Any]:
 
 
 def _comes_from(package: str, module: object) -> bool:
-    """Whether a module, or each of a plain sequence of them, is of a class of this package."""
+    """Whether a module, or each module of a plain sequence, has a class from this package."""
     names = [type(step).__module__ + "." for step in _steps(module)]
     return bool(names) and all(name.startswith(package + ".") for name in names)
 

@@ -1,6 +1,6 @@
-"""Noise for each pixel by itself: a hash of drawn keys and of the pixel's place.
+"""Per-pixel noise, computed as a hash of drawn keys and the pixel's position.
 
-So nothing is random in an engine: the CPU and CUDA make the same noise, and a replay makes it again.
+So nothing is random in an engine: the CPU and CUDA make the same noise, and a replay reproduces it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from videoloader.transforms.curves import Range, check_pixel_range, check_range,
 from videoloader.transforms.engines.parts import for_all_frames, to_pixels
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform, checked
 
-# Uniform numbers are whole ones below this: float32 holds them exactly.
+# Uniform numbers are integers below this, which float32 holds exactly.
 _UNIT = 1 << 24
 
 
@@ -29,7 +29,7 @@ class GaussianNoise(PixelTransform):
         mean, std: number, (low, high) or curve, default 0 and (0.0, 25.0). The mean and the standard deviation of the
             noise, in pixel values of 0 … 255. torchvision's ``GaussianNoise(sigma=0.1)`` is
             ``GaussianNoise(std=25.5)``.
-        per_frame: bool, default True. Whether each frame has noise of its own, as a camera's has, or all frames the
+        per_frame: bool, default True. Whether each frame has its own noise, as from a camera, or all frames have the
             same.
 
     Raises:
@@ -44,14 +44,14 @@ class GaussianNoise(PixelTransform):
     per_frame: bool = field(default=True, kw_only=True)
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
-        """Mean, deviation and keys of each frame."""
+        """The mean, standard deviation and keys for each frame."""
         mean, std = (draw_range_by_frame(value, rng, clip.length) for value in (self.mean, self.std))
         keys = draw_keys(rng, clip.length, per_frame=self.per_frame)
         return [BatchFunction(add_gaussian_noise, {"mean": mean, "std": std, "keys": keys})]
 
 
 def add_gaussian_noise(frames: torch.Tensor, params: Params) -> torch.Tensor:
-    """Carry out ``GaussianNoise``.
+    """Apply ``GaussianNoise``.
 
     Args:
         frames: uint8[N, T, 3, H, W].
@@ -72,10 +72,10 @@ class SaltAndPepper(PixelTransform):
     """Turn random pixels white ("salt") or black ("pepper").
 
     Args:
-        amount: number, (low, high) or curve, default 0.05. The probability that a pixel turns, 0 … 1.
-        salt: number, (low, high) or curve, default 0.5. The share of white among the turned pixels, 0 … 1.
-        per_frame: bool, default True. Whether each frame has noise of its own, or all frames the same.
-        per_channel: bool, default False. Whether each channel turns by itself, which makes coloured dots.
+        amount: number, (low, high) or curve, default 0.05. The probability that a pixel changes, 0 … 1.
+        salt: number, (low, high) or curve, default 0.5. The share of white among the changed pixels, 0 … 1.
+        per_frame: bool, default True. Whether each frame has its own noise, or all frames have the same.
+        per_channel: bool, default False. Whether each channel changes independently, which makes coloured dots.
 
     Raises:
         ConfigurationError: an amount or a share is outside [0, 1].
@@ -90,7 +90,7 @@ class SaltAndPepper(PixelTransform):
     per_channel: bool = field(default=False, kw_only=True)
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
-        """Probabilities and keys of each frame."""
+        """The probabilities and keys for each frame."""
         amount, salt = (draw_range_by_frame(value, rng, clip.length) for value in (self.amount, self.salt))
         keys = draw_keys(rng, clip.length, per_frame=self.per_frame)
         if not self.per_channel:
@@ -99,7 +99,7 @@ class SaltAndPepper(PixelTransform):
 
 
 def sprinkle(frames: torch.Tensor, params: Params) -> torch.Tensor:
-    """Carry out ``SaltAndPepper``.
+    """Apply ``SaltAndPepper``.
 
     Args:
         frames: uint8[N, T, 3, H, W].
@@ -117,16 +117,16 @@ def sprinkle(frames: torch.Tensor, params: Params) -> torch.Tensor:
 
 
 def draw_keys(rng: np.random.Generator, length: int, *, per_frame: bool) -> npt.NDArray[np.uint32]:
-    """uint32[length, 3, 2]: keys of the noise of each frame and channel, or of all frames the same."""
+    """uint32[length, 3, 2]: keys for the noise of each frame and channel, or the same for all frames."""
     keys = rng.integers(1 << 32, size=(length if per_frame else 1, 3, 2), dtype=np.uint32)
     return np.broadcast_to(keys, (length, 3, 2))
 
 
 def uniform(keys: npt.NDArray[np.uint32], count: int, device: torch.device) -> torch.Tensor:
-    """Whole numbers in [0, 2**24), evenly distributed: of each pixel a hash of its number and of its plane's keys.
+    """Uniform integers in [0, 2**24): for each pixel a hash of its number and its plane's keys.
 
     The hash is the 32-bit integer mixing of C. Wellons ("Prospecting for Hash Functions", 2018: constants 7feb352d and
-    846ca68b, shifts 16, 15, 16) with one key added to the number and the other one mixed in half way.
+    846ca68b, shifts 16, 15, 16) with one key added to the number and the other mixed in half way.
 
     Args:
         keys: uint32[n, 3, 2].
@@ -138,7 +138,7 @@ def uniform(keys: npt.NDArray[np.uint32], count: int, device: torch.device) -> t
     """
     first, second = torch.from_numpy(keys.view(np.int32).copy()).to(device, non_blocking=True).unbind(-1)
     x = torch.arange(count, dtype=torch.int32, device=device) + first[..., None]
-    # int32 wraps around, and shifts copies of its sign in, which are masked away.
+    # int32 wraps around, and shifts in copies of its sign, which are masked out.
     x ^= (x >> 16) & 0xFFFF
     x *= 0x7FEB352D
     x ^= (x >> 15) & 0x1FFFF
@@ -151,7 +151,7 @@ def uniform(keys: npt.NDArray[np.uint32], count: int, device: torch.device) -> t
 def normal(keys: npt.NDArray[np.uint32], height: int, width: int, device: torch.device) -> torch.Tensor:
     """Numbers of mean 0 and deviation 1 (Box and Muller, "A note on the generation of random normal deviates", 1958).
 
-    Each two uniform numbers make two normal ones, for a pixel of a plane's first half and one of its second.
+    Every two uniform numbers make two normal ones, for a pixel in a plane's first half and one in its second half.
 
     Args:
         keys: uint32[n, 3, 2].
@@ -163,7 +163,7 @@ def normal(keys: npt.NDArray[np.uint32], height: int, width: int, device: torch.
     """
     half = (height * width + 1) // 2
     pairs = uniform(keys, 2 * half, device).to(torch.float32).mul_(1 / _UNIT)
-    # One step up, so that there is no logarithm of 0.
+    # Add one step to avoid the logarithm of 0.
     radius = pairs[..., :half].add(1 / _UNIT).log_().mul_(-2).sqrt_()
     angle = pairs[..., half:] * (2 * math.pi)
     torch.mul(angle.cos(), radius, out=pairs[..., :half])
@@ -172,5 +172,5 @@ def normal(keys: npt.NDArray[np.uint32], height: int, width: int, device: torch.
 
 
 def _per_frame(frames: torch.Tensor, values: npt.NDArray[Any], dtype: npt.DTypeLike) -> torch.Tensor:
-    """Numbers [N, T] on the frames' device, to be combined with [N · T, 3, H, W]."""
+    """Numbers [N, T] on the frames' device, in a shape that broadcasts with [N · T, 3, H, W]."""
     return torch.from_numpy(values.astype(dtype).reshape(-1, 1, 1, 1)).to(frames.device, non_blocking=True)

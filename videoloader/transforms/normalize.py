@@ -1,4 +1,4 @@
-"""Pixel values as floats, normalised or not."""
+"""Converts pixel values to floats, normalised or not."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ IMAGENET_STD = (0.229, 0.224, 0.225)
 
 @dataclass(frozen=True)
 class Normalize(Transform):
-    """Subtract a mean and divide by a standard deviation, for each channel of values in [0, 1].
+    """Normalise each channel of values in [0, 1]: subtract a mean and divide by a standard deviation.
 
     Args:
-        mean, std: (float, float, float), default those of ImageNet, in general use since torchvision's models. The
-            numbers for R, G and B.
+        mean, std: (float, float, float), default those of ImageNet, as in torchvision's models. The numbers for R, G
+            and B.
 
     Raises:
         ConfigurationError: there are not three numbers, a mean or standard deviation is above 1, or a standard
@@ -36,7 +36,7 @@ class Normalize(Transform):
     mean: tuple[float, float, float] = IMAGENET_MEAN
     std: tuple[float, float, float] = IMAGENET_STD
 
-    if TYPE_CHECKING:  # which may be given is more than what is kept
+    if TYPE_CHECKING:  # arguments may have more types than the fields
 
         def __init__(self, mean: Three = IMAGENET_MEAN, std: Three = IMAGENET_STD) -> None: ...
 
@@ -45,7 +45,7 @@ class Normalize(Transform):
         for name, three in (("mean", self.mean), ("std", self.std)):
             if not isinstance(three, tuple) or len(three) != 3 or not all(isinstance(each, Real) for each in three):
                 raise ConfigurationError(f"Normalize's {name} must be three numbers, for R, G and B, got {three!r}")
-            # Written such that NaN is refused, too.
+            # Written so that NaN is refused, too.
             if not max(three) <= 1 or not all(each == each for each in three):
                 wanted = f"Normalize's {name} is of values in [0, 1]"
                 raise ConfigurationError(f"{wanted}, got {three}: divide both by 255")
@@ -55,7 +55,7 @@ class Normalize(Transform):
 
 @dataclass(frozen=True)
 class ToFloat(Transform):
-    """Give values in [0, 1] instead of 0 … 255.
+    """Convert values to floats in [0, 1] instead of 0 … 255.
 
     Args:
         dtype: str, default ``"float32"``. ``"float32"``, ``"float16"`` or ``"bfloat16"``.
@@ -68,17 +68,17 @@ class ToFloat(Transform):
 
 
 def output_dtype(dtype: DType | torch.dtype | None, to_float: Normalize | ToFloat | None) -> torch.dtype:
-    """The type of the pixels that are given out.
+    """The dtype of the output pixels.
 
     Args:
-        dtype: PyTorch's or NumPy's own type, or its name. None stands for what the transforms make.
-        to_float: the step among the transforms that makes floats; None without one.
+        dtype: PyTorch's or NumPy's dtype, or its name. None means the dtype that the transforms make.
+        to_float: the transform that makes floats; None without one.
 
     Raises:
-        ConfigurationError: there is no such type, or the transform makes a different one.
+        ConfigurationError: there is no such dtype, or the transform makes a different one.
     """
     made = to_float.dtype if isinstance(to_float, ToFloat) else "float32" if to_float else "uint8"
-    # NumPy's classes have a name, its dtypes print as one.
+    # NumPy's scalar classes have ``__name__``; its dtypes print as their name.
     name = made if dtype is None else getattr(dtype, "__name__", str(dtype)).removeprefix("torch.")
     check_choice("dtype", name, get_args(DType))
     if (isinstance(to_float, Normalize) and name == "uint8") or (isinstance(to_float, ToFloat) and name != made):

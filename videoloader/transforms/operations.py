@@ -1,10 +1,11 @@
-"""The operations on one clip's pixels, with every number drawn: transforms write them, engines carry them out.
+"""The operations on a clip's pixels, with all random numbers drawn: transforms make them, engines carry them out.
 
-A transform draws a clip's operations once (``PixelTransform.draw``); they are the same whatever device they run on, can
-be kept, and replayed on another tensor. Arrays have F rows: one for the whole clip, or one for each of its T frames.
+A transform draws a clip's operations once (``PixelTransform.draw``). They do not depend on the device, and can be kept
+and replayed on another tensor. Arrays have F rows: one for the whole clip, or one for each of its T frames.
 
-Frames are uint8 between operations. A value is clamped to 0 … 255 and rounded to nearest, halves up. Where nothing else
-is said, arithmetic is in float32, in the order in which formulas are written, each step rounded: no fused multiply-add.
+Frames are uint8 between operations. Values are clamped to 0 … 255 and rounded to the nearest, halves up. Unless stated
+otherwise, arithmetic is in float32, in the order in which formulas are written, with each step rounded: no fused
+multiply-add.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from videoloader.errors import (
     wrong_result,
 )
 
-# What a function of a batch is told of its clips, by name.
+# The parameters of a batch function for its clips, by name.
 Params: TypeAlias = Mapping[str, npt.NDArray[Any]]
 Function: TypeAlias = Callable[[torch.Tensor, Params], torch.Tensor]
 Statistic = Literal["contrast", "auto_contrast", "equalize"]
@@ -38,11 +39,11 @@ _CHECK = "videoloader.transforms.checked"
 
 
 class ClipInfo(NamedTuple):
-    """The facts about a clip that a transform may know when it draws.
+    """The facts about a clip that a transform may use when it draws.
 
     Attributes:
         length: int. T, the number of frames.
-        height, width: int. The size in pixels of the frames that the transform gets.
+        height, width: int. The size of the transform's input frames in pixels.
         label: int or None. The label of the clip's video; None where it has none.
         columns: mapping. The other columns of the data set for the video.
     """
@@ -61,13 +62,13 @@ def _no_such_fact(clip: ClipInfo, name: str) -> NoReturn:
     )
 
 
-# Outside the class, where type checkers do not take it for leave to read any name.
+# Set outside the class, so that type checkers do not allow any attribute name.
 ClipInfo.__getattr__ = _no_such_fact  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Send each channel by itself through a table: ``out = values[f, channel, in]``.
+    """Map each channel through its own table: ``out = values[f, channel, in]``.
 
     Attributes:
         values: uint8[F, 3, 256].
@@ -78,14 +79,15 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class StatisticTable:
-    """A table that follows from the pixels' histogram: of the whole clip, or of each frame by itself.
+    """A table computed from the histogram of the whole clip or of each frame.
 
     - ``"contrast"``: ``mean + factor · (in − mean)`` with the mean of the gray values, (19595 R + 38470 G + 7471 B +
       32768) >> 16 of each pixel (ITU-R BT.601 in Pillow's integers); it is not rounded to a whole number.
-    - ``"auto_contrast"``: each channel's smallest value becomes 0 and its largest 255; a channel of one value stays.
-    - ``"equalize"``: each channel's histogram made flat as Pillow's ``ImageOps.equalize`` does: with ``step = (pixels −
-      pixels of the largest value there is) // 255``, value v becomes ``(pixels below v + step // 2) // step``, at most
-      255; a step of 0 leaves the channel as it is.
+    - ``"auto_contrast"``: each channel's smallest value becomes 0 and its largest 255; a channel with a single value
+      is unchanged.
+    - ``"equalize"``: each channel's histogram is flattened as by Pillow's ``ImageOps.equalize``: with ``step = (pixels
+      − pixels of the largest value) // 255``, value v becomes ``(pixels below v + step // 2) // step``, at most 255; a
+      step of 0 leaves the channel unchanged.
 
     Attributes:
         statistic: one of these statistics.
@@ -111,10 +113,10 @@ class ColorMatrix:
 
 @dataclass(frozen=True, eq=False)
 class HueShift:
-    """Turn the hue of HSV (hexcone model, Smith 1978), saturation and value unchanged.
+    """Rotate the hue of HSV (hexcone model, Smith 1978); saturation and value stay the same.
 
     Attributes:
-        turns: float32[F], 1 is once round the circle.
+        turns: float32[F], 1 is a full turn.
     """
 
     turns: npt.NDArray[np.float32]
@@ -122,9 +124,9 @@ class HueShift:
 
 @dataclass(frozen=True, eq=False)
 class Sharpen:
-    """``smooth + factor · (in − smooth)``; smooth is the 3×3 mean with weight 5 in the middle, of 13, rounded.
+    """``smooth + factor · (in − smooth)``; smooth is the rounded 3×3 mean with a central weight of 5 out of 13.
 
-    The frame's outermost pixels stay as they are (Pillow's ``ImageEnhance.Sharpness``).
+    The frame's outermost pixels are unchanged (Pillow's ``ImageEnhance.Sharpness``).
 
     Attributes:
         factor: float32[F]: 0 smooths, 1 changes nothing, 2 sharpens.
@@ -135,23 +137,23 @@ class Sharpen:
 
 @dataclass(frozen=True, eq=False)
 class Warp:
-    """Resample frames: output pixel (x, y) shows the input at ``matrix[f] @ (x, y, 1)``, divided by its third number.
+    """Resample frames: output pixel (x, y) shows input point ``matrix[f] @ (x, y, 1)``, divided by its third component.
 
-    Points are counted in pixels from the corner of the top left pixel, whose centre is at (0.5, 0.5), in both. Around
-    the input lie pixels of the colour ``fill`` without end, so bilinear and bicubic mix it in at the border. (Without a
-    fill that is what torchvision does on tensors. With one it weighs the border's pixels twice by how much of them lies
-    inside; they differ there.) A point that does not exist, 0 / 0, has the fill's colour.
+    Coordinates in both are in pixels from the corner of the top left pixel, whose centre is (0.5, 0.5). The input is
+    surrounded by pixels of colour ``fill``, so bilinear and bicubic blend it in at the border. (Without a fill
+    torchvision does the same on tensors. With a fill torchvision weights border pixels twice by the part of them that
+    is inside, and results differ there.) An undefined point, 0 / 0, gets the fill's colour.
 
     Attributes:
-        matrix: float64[F, 3, 3]. Coordinates are computed in float64, multiplied and added one by one, so that every
-            device finds the same ones.
+        matrix: float64[F, 3, 3]. Coordinates are computed in float64, with products added one by one, so that every
+            device gets the same.
         size: (height, width) of the output, pixels.
         interpolation: ``"nearest"`` (the pixel around the point), ``"bilinear"``, ``"bicubic"`` (a = −0.75, as
             PyTorch's grid_sample).
         fill: red, green, blue, 0 … 255.
-        samples: (down, across) points for each output pixel, evenly spread over it (row i of n at (i + 0.5) / n), whose
-            mean is taken: more than one where the picture gets smaller.
-        extend: whether the nearest pixel of the input fills the outside, in place of ``fill``, as in resizes.
+        samples: (down, across) points for each output pixel, spread evenly over it (row i of n at (i + 0.5) / n) and
+            averaged; more than one where the picture gets smaller.
+        extend: whether the input's nearest pixel fills the outside, instead of ``fill``, as in resizes.
     """
 
     matrix: npt.NDArray[np.float64]
@@ -167,7 +169,7 @@ class Erase:
     """Fill boxes with a colour.
 
     Attributes:
-        boxes: int32[F, N, 4], (top, left, height, width), inside the frames, pixels; a height or width of 0 fills
+        boxes: int32[F, N, 4], (top, left, height, width), in pixels, inside the frames; a height or width of 0 fills
             nothing.
         fill: red, green, blue, 0 … 255.
     """
@@ -178,14 +180,14 @@ class Erase:
 
 @dataclass(frozen=True, eq=False)
 class BatchFunction:
-    """A torch function for all clips of a batch that draw it, on whatever device the frames are.
+    """A torch function for all clips of a batch that draw it, on the device of the frames.
 
     Attributes:
-        function: ``function(frames, params)`` gives frames of the same shape and type for uint8[N, T, 3, H, W]; it may
-            change them in place. It is the same object for clips that run together.
-        params: the clip's parameters. Those of N clips are stacked: ``function`` gets arrays [N, ...] of each name.
-        geometric: the function to use in place of ``function`` for masks, which only moves pixels; None if it moves
-            none.
+        function: ``function(frames, params)`` takes uint8[N, T, 3, H, W], returns frames of the same shape and type,
+            and may change them in place. Clips that run together have the same function object.
+        params: the clip's parameters. Those of N clips are stacked: ``function`` gets an array [N, ...] for each name.
+        geometric: the function to use instead of ``function`` for masks, which only moves pixels; None if no pixels
+            move.
     """
 
     function: Function
@@ -211,17 +213,18 @@ ARRAYS: dict[type, tuple[str, np.dtype[Any], tuple[int, ...]]] = {
 IN_TRANSFORM = "in the transform {}"
 
 
-# Not an ABC: whether an object is one of these is asked for each clip, and ABCMeta takes six times as long.
+# This is not an ABC: each clip calls ``isinstance`` on it, which takes six times as long with ABCMeta.
 class Transform:
-    """The base of all kinds of transforms: what happens to clips on their way into the batch.
+    """The base of all kinds of transforms.
 
-    Your own transform derives from one of these, most often from ``PixelTransform``.
+    Derive your own transform from one of its subclasses, usually from ``PixelTransform``.
     """
 
     def __post_init__(self) -> None:
         is_ours = type(self).__module__.startswith("videoloader.")
-        for each in fields(self):  # type: ignore[arg-type]  # it is called for dataclasses alone
-            # Ours can be compared and hashed, whatever they are given. Arrays in a user's own stay arrays.
+        for each in fields(self):  # type: ignore[arg-type]  # it is only called on dataclasses
+            # The library's transforms can be compared and hashed whatever their arguments; arrays in users' transforms
+            # stay arrays.
             if each.init and is_ours:
                 object.__setattr__(self, each.name, _as_tuples(getattr(self, each.name)))
             if is_ours and isinstance(each.default, bool):
@@ -230,14 +233,14 @@ class Transform:
                 check, bounds = own
                 check(f"{type(self).__name__}'s {each.name}", getattr(self, each.name), *bounds)
 
-    if not TYPE_CHECKING:  # type checkers tell of it by themselves
+    if not TYPE_CHECKING:  # type checkers report this themselves
 
         def __call__(self, *args: object) -> NoReturn:
             name = type(self).__name__
             raise ArgumentError(f"a {name} is not a function: write Compose([{name}(…)])(frames, seed=0)")
 
 
-# Fields that are the same in all transforms that have them.
+# Fields that have the same meaning in all transforms.
 _OF_ALL: dict[str, tuple[Callable[..., object], tuple[object, ...]]] = {
     "fill": (lambda name, value: fill_color(value, name), ()),
     "interpolation": (check_choice, (get_args(Interpolation),)),
@@ -251,7 +254,7 @@ def _as_tuples(value: Any) -> Any:
 
 
 def checked(check: Callable[..., object], *bounds: object) -> dict[str, Any]:
-    """The metadata of a transform's field, which say how its value is checked when the transform is made.
+    """Metadata for a transform's field that defines how its value is checked when the transform is made.
 
     Args:
         check: ``check(name, value, *bounds)`` raises ConfigurationError, which names the field, for a wrong value.
@@ -261,10 +264,10 @@ def checked(check: Callable[..., object], *bounds: object) -> dict[str, Any]:
 
 
 class PixelTransform(Transform):
-    """A transform of pixels. It holds no state: all that it draws is in the operations.
+    """A transform of pixels. It is stateless: everything that it draws is in the operations.
 
     Examples:
-        One of one's own, in full:
+        A complete custom transform:
 
             class Fade(vl.PixelTransform):
                 def draw(self, rng, clip):
@@ -273,15 +276,15 @@ class PixelTransform(Transform):
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> Sequence[Operation]:
-        """The operations on one clip, in order. All clips of a batch must come out in one size."""
+        """Draw the operations on one clip, in order. The output size must be the same for all clips of a batch."""
         raise no_method(self, "draw(self, rng, clip), which gives a list of operations")
 
 
 def operations_of(transform: PixelTransform, rng: np.random.Generator, clip: ClipInfo) -> Sequence[Operation]:
-    """``transform.draw(rng, clip)``, whose errors name the transform.
+    """``transform.draw(rng, clip)``, with errors that name the transform.
 
     Raises:
-        ConfigurationError: it gives something else than a list of operations.
+        ConfigurationError: the result is not a list of operations.
     """
     with note(IN_TRANSFORM, transform):
         drawn = transform.draw(rng, clip)
@@ -292,12 +295,12 @@ def operations_of(transform: PixelTransform, rng: np.random.Generator, clip: Cli
 
 
 def hold_last(operation: Operation, length: int, new_length: int) -> Operation:
-    """An operation for a clip that gets longer: new frames get the parameters of the last frame.
+    """Extend an operation to a longer clip: new frames get the parameters of the last frame.
 
     Args:
         operation: operation as drawn for the clip.
-        length: number of frames that the clip has.
-        new_length: number of frames that it gets.
+        length: number of frames of the clip.
+        new_length: number of frames of the longer clip.
     """
 
     def held(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The published tables of automatic augmentation: how strong operations get, and which of them go together.
+"""The published tables of automatic augmentation: magnitudes of operations, and sub-policies.
 
 Sources: AutoAugment (Cubuk et al., arXiv 1805.09501) with the ImageNet policy and the ranges of the authors' TensorFlow
 code; RandAugment (Cubuk et al., arXiv 1909.13719); TrivialAugment (Müller and Hutter, arXiv 2103.10158). torchvision
@@ -17,7 +17,7 @@ class Strength(NamedTuple):
     Attributes:
         low, high: bounds in the operation's unit.
         signed: whether the magnitude is negated for half of the clips.
-        share_of: the side of the frames that the magnitude is a share of; None if it is no share.
+        share_of: the side of the frames that the magnitude is a share of; None if it is not a share.
     """
 
     low: float
@@ -31,7 +31,7 @@ class Strength(NamedTuple):
         Args:
             place: the bin's number, 0 to ``bins`` − 1.
             bins: number of bins.
-            sign: a number in [0, 1). Below one half it negates the magnitude, if that has a sign.
+            sign: a number in [0, 1). Below one half it negates a signed magnitude.
             size: (height, width) of the frames.
         """
         magnitude = self.low + (self.high - self.low) * place / max(bins - 1, 1)
@@ -40,10 +40,10 @@ class Strength(NamedTuple):
         return magnitude * {None: 1, "width": size[1], "height": size[0]}[self.share_of]
 
     def within(self, low: float, high: float) -> Strength:
-        """The same with other magnitudes.
+        """The same operation with other magnitudes.
 
-        A sign that is drawn applies to them, too, unless they reach below zero: those are taken as they are. Only -x to
-        x means 0 to x of either sign.
+        They keep the random sign unless they reach below zero, in which case they are used unchanged. Only -x to x
+        means 0 to x with a random sign.
         """
         if self.signed and low == -high:
             return self._replace(low=0.0, high=abs(high))
@@ -55,7 +55,7 @@ Strengths: TypeAlias = Mapping[str, "Strength | None"]
 
 SubPolicy: TypeAlias = tuple[tuple[str, float, "int | None"], ...]
 
-# Their magnitudes are added to the factor 1, which changes nothing.
+# Their magnitudes are added to the factor 1, which means no change.
 _ENHANCEMENTS = ("brightness", "color", "contrast", "sharpness")
 
 RAND_AUGMENT: Strengths = {
@@ -71,7 +71,7 @@ RAND_AUGMENT: Strengths = {
     "solarize_add": Strength(0, 110),
 }
 
-# As the policies of AutoAugment were searched for: a larger bin is not always a stronger operation.
+# The ranges with which AutoAugment's policies were searched: a larger bin is not always a stronger operation.
 NOT_MONOTONIC: Strengths = {
     **RAND_AUGMENT,
     **dict.fromkeys(_ENHANCEMENTS, Strength(-0.9, 0.9)),
@@ -90,8 +90,8 @@ TRIVIAL_AUGMENT_WIDE: Strengths = {
     "posterize": Strength(8, 2),
 }
 
-# What the magnitudes of operations are, and the least and the largest that mean something. Translations are shares of a
-# side or pixels: see ``Strength.share_of``.
+# The units of operations' magnitudes, and the least and the largest that make sense. Translations are shares of a side
+# or pixels; see ``Strength.share_of``.
 UNITS: Mapping[str, tuple[str, float, float]] = {
     **dict.fromkeys(("shear_x", "shear_y"), ("tangents", -10, 10)),
     "rotate": ("degrees", -360, 360),
@@ -101,7 +101,7 @@ UNITS: Mapping[str, tuple[str, float, float]] = {
     "solarize_add": ("added to dark values", -255, 255),
 }
 
-# Those of RandAugment and of TrivialAugment's wide space.
+# The operations of RandAugment and of TrivialAugment's wide space.
 DEFAULT_OPERATIONS = tuple(name for name in RAND_AUGMENT if name not in ("invert", "solarize_add"))
 
 # Bins of the policies below.

@@ -1,13 +1,13 @@
-"""The replay of what was drawn for a clip: on its masks, flow, points and boxes, or on another clip.
+"""Replays the transforms drawn for a clip on its masks, flow, points and boxes, or on another clip.
 
-All inputs have the size in which a player shows the video, before conversion; outputs have the size of the clip's
-frames. Nothing is drawn: the same geometry and operations give the same result every time.
+Inputs have the displayed size of the video, before conversion; outputs have the size of the clip's frames. Nothing is
+drawn: the same geometry and operations always give the same result.
 
-A point (x, y) is counted in pixels from the corner of the top left pixel, whose centre is at (0.5, 0.5): pixel i of a
-row covers x from i to i + 1. Points and boxes come out where ``Batch.source_matrix`` says. Frames are interpolated
-there, flow too. A mask has, for each pixel of the output, the value of the pixel in which its centre lies: each step
-that resamples is off by half a pixel of its input at most. Frames that are resized by "nearest" show PyTorch's pixels,
-up to half a pixel of the output and half one of the input before the centre; their masks show the same pixels.
+Points (x, y) are in pixels from the corner of the top left pixel, whose centre is (0.5, 0.5): pixel i of a row covers x
+from i to i + 1. Points and boxes map as ``Batch.source_matrix`` says; frames and flow are interpolated there. Each
+output pixel of a mask has the value of the input pixel that contains its centre, so each step that resamples is off by
+at most half a pixel of its input. Frames resized by "nearest" show PyTorch's pixels, up to half a pixel of the output
+and half a pixel of the input before the centre; their masks show the same pixels.
 """
 
 from __future__ import annotations
@@ -36,19 +36,18 @@ _Box: TypeAlias = tuple[int, int, int, int]
 
 
 def replay_frames(frames: torch.Tensor, geometry: Geometry, operations: Operations) -> torch.Tensor:
-    """Repeat on other frames all that was done to a clip's, colours included.
+    """Apply all transforms of a clip's frames to other frames, including colours.
 
     Args:
         frames: uint8[T, 3, H, W], as many frames as the clip has.
-        geometry: geometry of the clip's conversion. The frames are resized as it says, within 2/255 of what conversion
-            gives.
+        geometry: geometry of the clip's conversion. Resizing agrees with conversion within 2/255.
         operations: operations as drawn for the clip.
 
     Returns:
         uint8[T, 3, H', W'].
 
     Raises:
-        ConfigurationError: the frames are of another size, number or type.
+        ConfigurationError: the frames have another size, number or dtype.
     """
     if frames.ndim != 4 or frames.shape[1] != 3 or frames.dtype != torch.uint8:
         raise ConfigurationError(f"frames must be torch.uint8 [T, 3, H, W], got {frames.dtype} {list(frames.shape)}")
@@ -56,19 +55,19 @@ def replay_frames(frames: torch.Tensor, geometry: Geometry, operations: Operatio
 
 
 def replay_masks(masks: torch.Tensor, geometry: Geometry, operations: Operations, fill: float = 0) -> torch.Tensor:
-    """Move masks, or any labels of pixels, as a clip's frames were moved. No value comes out that did not go in.
+    """Move masks, or any per-pixel labels, as a clip's frames were moved. No new values arise.
 
     Args:
-        masks: any number type or bool, [T, H, W] or [T, C, H, W].
+        masks: any numeric dtype or bool, [T, H, W] or [T, C, H, W].
         geometry: geometry of the clip's conversion.
         operations: operations as drawn for the clip; only those that move pixels matter.
-        fill: value of pixels outside the video and in borders of one colour.
+        fill: value of pixels outside the video and in constant borders.
 
     Returns:
         [T, H', W'] or [T, C, H', W'] of the same type.
 
     Raises:
-        ConfigurationError: the masks are of another size or number.
+        ConfigurationError: the masks have another size or number.
     """
     if masks.ndim not in (3, 4):
         raise ConfigurationError(f"masks must be [T, H, W] or [T, C, H, W], got {list(masks.shape)}")
@@ -86,21 +85,22 @@ def replay_masks(masks: torch.Tensor, geometry: Geometry, operations: Operations
 def replay_flow(flow: torch.Tensor, geometry: Geometry, operations: Operations, step: int = 1) -> torch.Tensor:
     """Move optical flow as a clip's frames were moved, so that it is the flow of the moved frames.
 
-    Its vectors are scaled, mirrored and turned with the picture. Where warps differ from frame to frame they get what
-    these move, too: a vector ends where its end is shown in the frame that it points to.
+    Its vectors are scaled, mirrored and rotated with the picture. Where warps differ from frame to frame, their motion
+    is added: a vector ends where its end appears in the frame that it points to.
 
     Args:
-        flow: float[T, 2, H, W]: (x, y) in pixels from each pixel to its place in another frame.
+        flow: float[T, 2, H, W]: (x, y) in pixels from each pixel to its position in another frame.
         geometry: geometry of the clip's conversion.
         operations: operations as drawn for the clip.
         step: distance from a frame to the one that its flow points to: 1 is the next, -1 the one before. Flow that
             points outside the clip counts as pointing to its first or last frame.
 
     Returns:
-        float[T, 2, H', W'] of the same type; 0 where nothing of the video is shown.
+        float[T, 2, H', W'] of the same dtype; 0 where nothing of the video is visible.
 
     Raises:
-        ConfigurationError: the flow is of another size, number or type, or an operation moves pixels by no matrix.
+        ConfigurationError: the flow has another size, number or dtype, or an operation moves pixels other than by a
+            matrix.
     """
     if flow.ndim != 4 or flow.shape[1] != 2 or not flow.is_floating_point():
         raise ConfigurationError(f"flow must be floats [T, 2, H, W], got {flow.dtype} {list(flow.shape)}")
@@ -117,7 +117,7 @@ def replay_flow(flow: torch.Tensor, geometry: Geometry, operations: Operations, 
 def replay_points(
     points: torch.Tensor, geometry: Geometry, operations: Operations
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The places of the video's points in a clip's frames.
+    """Map points of the video into a clip's frames.
 
     Args:
         points: [..., 2] of (x, y), pixels from the corner of the top left pixel, whose centre is at (0.5, 0.5). Where a
@@ -126,10 +126,10 @@ def replay_points(
         operations: operations as drawn for the clip.
 
     Returns:
-        [..., 2] in the same way, float32 or the wider type that they came in; and bool[...], whether they are shown.
+        [..., 2] in the same form, float32 or the wider dtype of the input; and bool[...], whether they are visible.
 
     Raises:
-        ConfigurationError: the points have another shape, or an operation moves pixels by no matrix.
+        ConfigurationError: the points have another shape, or an operation moves pixels other than by a matrix.
     """
     if points.ndim < 1 or points.shape[-1] != 2:
         raise ConfigurationError(f"points must be [..., 2], got {list(points.shape)}")
@@ -142,7 +142,7 @@ def replay_points(
 
 
 def replay_boxes(boxes: torch.Tensor, geometry: Geometry, operations: Operations) -> tuple[torch.Tensor, torch.Tensor]:
-    """The places of the video's boxes in a clip's frames: the smallest boxes around what is shown of them.
+    """Map boxes of the video into a clip's frames: the smallest boxes around their visible parts.
 
     Args:
         boxes: [..., 4] of (x1, y1, x2, y2); see ``replay_points``.
@@ -150,11 +150,11 @@ def replay_boxes(boxes: torch.Tensor, geometry: Geometry, operations: Operations
         operations: operations as drawn for the clip.
 
     Returns:
-        [..., 4] in the same way, cut off where the picture ends; and bool[...], whether anything is left.
+        [..., 4] in the same form, clipped to the picture; and bool[...], whether anything is left.
 
     Raises:
-        ConfigurationError: the boxes have another shape, a box ends before it starts, or an operation moves pixels by
-            no matrix.
+        ConfigurationError: the boxes have another shape, a box ends before it starts, or an operation moves pixels
+            other than by a matrix.
     """
     if boxes.ndim < 1 or boxes.shape[-1] != 4:
         raise ConfigurationError(f"boxes must be [..., 4], got {list(boxes.shape)}")
@@ -180,7 +180,7 @@ _REPLAYS: dict[str, Any] = {
 
 
 def replay(tensor: torch.Tensor, geometry: Geometry, operations: Operations, kind: Kind) -> Any:
-    """Repeat on a tensor of this kind what was drawn for a clip.
+    """Replay on a tensor of some kind what was drawn for a clip.
 
     Args:
         tensor, geometry, operations: see ``replay_frames``, ``replay_masks``, ``replay_flow``, ``replay_points`` and
@@ -188,7 +188,7 @@ def replay(tensor: torch.Tensor, geometry: Geometry, operations: Operations, kin
         kind: one of these kinds.
 
     Returns:
-        What that gives: a tensor; for points and boxes also which are shown.
+        The result of that function: a tensor; for points and boxes also which of them are visible.
 
     Raises:
         ConfigurationError: there is no such kind, or the tensor does not have its form.
@@ -198,7 +198,7 @@ def replay(tensor: torch.Tensor, geometry: Geometry, operations: Operations, kin
 
 
 def _forward(geometry: Geometry, operations: Operations) -> Iterator[tuple[Matrices, _Box]]:
-    """float64[F, 3, 3] from input to output of each step, and where in its output the picture lies."""
+    """For each step, float64[F, 3, 3] from input to output, and the box of the picture in its output."""
     yield inverse(geometry_matrix(geometry))[None], picture_box(geometry)
     for warp in _warps(operations):
         yield inverse(warp.matrix), (0, 0, *warp.size)

@@ -1,4 +1,4 @@
-"""Resizing whole frames."""
+"""``Resize``: resizes whole frames."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Resize(GeometryStep):
     """Resize frames, as torchvision does.
 
     Args:
-        size: int, (int, int) or None. An int for the shorter edge, which keeps the aspect ratio and cuts the other edge
-            down to whole pixels; or (height, width); or None where ``max_size`` decides alone.
-        max_size: int, default None. The most pixels of the longer edge: where it would be longer, it gets that length,
-            and the shorter one, cut down to whole pixels, follows by the ratio. With ``size=None`` the longer edge
+        size: int, (int, int) or None. An int for the shorter edge, which keeps the aspect ratio and truncates the other
+            edge to whole pixels; (height, width); or None if ``max_size`` alone decides.
+        max_size: int, default None. The most pixels of the longer edge: if it would be longer, it gets that length, and
+            the shorter edge follows from the ratio, truncated to whole pixels. With ``size=None`` the longer edge
             always gets that length.
         interpolation: str, default ``"bilinear"``. ``"bilinear"``, ``"bicubic"`` or ``"nearest"``; see ``Geometry``.
             Successive resizes become one resize, with the interpolation of the last.
-        antialias: bool, default True. Whether the filter gets wider as the frames get smaller.
+        antialias: bool, default True. Whether to widen the filter as frames get smaller.
 
     Raises:
         ConfigurationError: a size is below one, ``max_size`` is not larger than ``size`` or accompanies a (height,
@@ -67,6 +67,6 @@ class Resize(GeometryStep):
             new_short, new_long = int(self.max_size * short / long), self.max_size
         elif self.max_size is not None and new_long > self.max_size:
             new_short, new_long = int(self.max_size * new_short / new_long), self.max_size
-        # torchvision fails where nothing is left of the shorter edge.
+        # torchvision fails if the shorter edge becomes 0.
         new_short = max(new_short, 1)
         return (new_short, new_long) if rows <= columns else (new_long, new_short)

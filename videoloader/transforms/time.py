@@ -1,7 +1,7 @@
-"""Transforms of a clip's positions: they settle which frame each position shows when the clip is planned.
+"""Temporal transforms: they decide which frame each position of a clip shows, when the clip is planned.
 
-They move no pixels. A frame that no position shows any more is not decoded, and a frame that several show is decoded
-once.
+They do not touch pixels. A frame that no position shows is not decoded, and a frame that several positions show is
+decoded once.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ Positions = npt.NDArray[np.int64]
 
 
 class TimeTransform(Transform):
-    """A transform of positions. It holds no state.
+    """A temporal transform, which rearranges a clip's frames. It is stateless.
 
     Examples:
-        One of one's own, in full:
+        A complete custom transform:
 
             class LastFirst(vl.TimeTransform):
                 def positions(self, rng, length):
@@ -42,23 +42,23 @@ class TimeTransform(Transform):
 
     Attributes:
         keeps_roles: bool, default False. Whether every frame between two others stays between them, at the same
-            distances. Only then it goes with frame modes of inputs and targets, where it is applied to all frames from
-            the first of a clip to the last, and places keep their roles.
+            distances. Only then can it be used with frame modes that have roles. There it is applied to all frames from
+            the first of a clip to the last, and positions keep their roles.
     """
 
     keeps_roles: ClassVar[bool] = False
 
     @abstractmethod
     def positions(self, rng: np.random.Generator, length: int) -> Positions:
-        """int64[length] in [0, length): the frame of the clip, as it came, that each position shows."""
+        """int64[length] in [0, length): the frame of the input clip that each position shows."""
         raise no_method(self, "positions(self, rng, length), which gives int64[length] in [0, length)")
 
 
 def apply_to_positions(transforms: Sequence[TimeTransform], rng: np.random.Generator, length: int) -> Positions:
-    """The frames that a clip shows after all of these transforms, each applied to what the one before it shows.
+    """The frames that a clip shows after these transforms, each applied to the result of the one before.
 
     Args:
-        transforms: their order of application.
+        transforms: transforms in order of application.
         rng: the clip's own generator; each random transform draws from it in turn.
         length: T, the frames of the clip as the frame mode chose them.
 
@@ -66,7 +66,7 @@ def apply_to_positions(transforms: Sequence[TimeTransform], rng: np.random.Gener
         int64[length], indices into these T frames, in any order, with repeats.
 
     Raises:
-        ConfigurationError: a transform gives something else than places of these frames.
+        ConfigurationError: a transform returns anything but positions of these frames.
 
     Examples:
         >>> rng = np.random.default_rng(0)
@@ -85,11 +85,11 @@ def apply_to_positions(transforms: Sequence[TimeTransform], rng: np.random.Gener
 
 
 def check_roles_kept(mode: object, transforms: Sequence[TimeTransform]) -> None:
-    """Raise ConfigurationError if a transform of time makes targets of a mode's clips wrong.
+    """Raise ConfigurationError if a temporal transform would make the targets of a mode's clips wrong.
 
     Args:
-        mode: a frame mode that names inputs and targets.
-        transforms: transforms of the clips' time.
+        mode: a frame mode, perhaps with roles.
+        transforms: temporal transforms of the clips.
     """
     for transform in transforms:
         if not transform.keeps_roles:
@@ -103,9 +103,9 @@ def check_roles_kept(mode: object, transforms: Sequence[TimeTransform]) -> None:
 class Reverse(TimeTransform):
     """Play a clip backwards with probability ``p``.
 
-    Where a frame mode names inputs and targets the pattern is mirrored: each place keeps its role, and shows the frame
-    as far from the end as its own was from the start. ``FrameTuples((0, 3), 1)`` at frame 10 is 10 13 11, reversed 13
-    10 12.
+    Where a frame mode has roles, the pattern is mirrored: each position keeps its role, and shows the frame as far from
+    the end as its own was from the start. ``FrameTuples((0, 3), 1)`` at frame 10 is 10 13 11, and reversed it is 13 10
+    12.
 
     Raises:
         ConfigurationError: ``p`` is outside [0, 1].
@@ -123,7 +123,7 @@ class Reverse(TimeTransform):
 
 @dataclass(frozen=True)
 class _SomeFrames(TimeTransform):
-    """A change of some frames: each with a probability, or a given number of them."""
+    """Base of changes to some frames: each with a probability, or a given number of them."""
 
     share: float | None = None
     count: int | None = None
@@ -150,13 +150,13 @@ class _SomeFrames(TimeTransform):
 
 @dataclass(frozen=True)
 class DropFrames(_SomeFrames):
-    """Lose frames, as a stream does on a bad line: the last frame before each lost one is shown instead.
+    """Drop frames, as a stream on a bad connection does: the last frame before each dropped one is shown instead.
 
-    The first frame stays; frames after lost ones come at their own time. Give one of:
+    The first frame is kept, and frames after dropped ones come at their own time. Give exactly one argument.
 
     Args:
-        share: float, default None. The probability that a frame is lost, [0, 1].
-        count: int, default None. The number of lost frames; all but the first where there are no more.
+        share: float, default None. The probability that a frame is dropped, in [0, 1].
+        count: int, default None. The number of dropped frames; at most all but the first.
 
     Raises:
         ConfigurationError: both or neither of them is given, or it is out of range.
@@ -167,20 +167,21 @@ class DropFrames(_SomeFrames):
     """
 
     def positions(self, rng: np.random.Generator, length: int) -> Positions:
-        """Each frame, or the last one before it that is not lost."""
+        """Each frame, or the last one before it that is not dropped."""
         lost = self._choose(rng, length)
         return np.maximum.accumulate(np.where(lost, 0, np.arange(length, dtype=np.int64)))
 
 
 @dataclass(frozen=True)
 class RepeatFrames(_SomeFrames):
-    """Show frames a second time, which delays all that come after; the last frames are no longer shown.
+    """Repeat frames, which delays all later frames; the last frames are no longer shown.
 
-    Give one of:
+    Give exactly one argument.
 
     Args:
-        share: float, default None. The probability that a position after the first repeats the frame before it, [0, 1].
-        count: int, default None. The number of positions that do; all but the first where there are no more.
+        share: float, default None. The probability that a position after the first repeats the frame before it, in [0,
+            1].
+        count: int, default None. The number of positions that do; at most all but the first.
 
     Raises:
         ConfigurationError: both or neither of them is given, or it is out of range.
@@ -191,25 +192,25 @@ class RepeatFrames(_SomeFrames):
     """
 
     def positions(self, rng: np.random.Generator, length: int) -> Positions:
-        """The frame before, where it is repeated, else the one after that."""
+        """The previous position's frame where it is repeated, else the frame after that."""
         repeated = self._choose(rng, length)
         return np.cumsum(~repeated, dtype=np.int64) - 1
 
 
 @dataclass(frozen=True)
 class TemporalJitter(TimeTransform):
-    """Show at each position a frame up to ``max_offset`` frames before or after, drawn evenly.
+    """Show at each position a frame up to ``max_offset`` frames before or after, drawn uniformly.
 
-    Beyond the clip's ends its first or last frame is shown. Frames may change places with one another.
+    Beyond the clip's ends its first or last frame is shown. Frames may swap places.
 
     Raises:
-        ConfigurationError: ``max_offset`` is negative or no whole number.
+        ConfigurationError: ``max_offset`` is negative or not an integer.
     """
 
     max_offset: int = field(metadata=checked(check_integer, 0))
 
     def positions(self, rng: np.random.Generator, length: int) -> Positions:
-        """Each position and its offset, inside the clip."""
+        """Each position plus its offset, clipped to the clip."""
         offsets = rng.integers(-self.max_offset, self.max_offset, size=length, endpoint=True)
         return (np.arange(length, dtype=np.int64) + offsets).clip(0, length - 1)
 
@@ -218,15 +219,14 @@ class TemporalJitter(TimeTransform):
 class SpeedChange(TimeTransform):
     """Play a clip faster or slower from its first frame on: position i shows frame ``floor(factor · i + 1/2)``.
 
-    A clip gets no frames that the frame mode has not chosen. So one that is played faster ends early, and ``beyond``
-    says what its last positions show. These are frames of the video, so ``mask`` is True there: it tells of padding
-    alone.
+    A clip shows only frames that the frame mode has chosen. So a faster clip ends early, and ``beyond`` decides what
+    its last positions show. These are frames of the video, so ``mask``, which only marks padding, is True there.
 
     Args:
         factor: float or (float, float). Above 0: 2 is twice as fast, 0.5 shows each frame twice. A factor from (low,
-            high) is drawn evenly in its logarithm, so that (0.5, 2) makes clips faster as often as slower.
+            high) is drawn log-uniformly, so that (0.5, 2) makes clips faster as often as slower.
         beyond: str, default ``"edge"``. A mode of ``padding.pad`` or its alias: ``"edge"`` holds the last frame,
-            ``"reflect_101"`` and ``"reflect_1001"`` turn back, ``"wrap"`` begins again.
+            ``"reflect_101"`` and ``"reflect_1001"`` play backwards, and ``"wrap"`` starts again.
 
     Raises:
         ConfigurationError: the factor is not above 0 or not finite, the range is empty, or there is no such mode.
@@ -251,10 +251,10 @@ class SpeedChange(TimeTransform):
             )
 
     def positions(self, rng: np.random.Generator, length: int) -> Positions:
-        """Positions at the drawn speed, brought back into the clip."""
+        """Positions at the drawn speed, padded to stay in the clip."""
         low, high = self._range()
         factor = low if low == high else math.exp(rng.uniform(math.log(low), math.log(high)))
-        # Far beyond any clip, but still a whole number that float64 and int64 can hold.
+        # The limit is far beyond any clip, but still an integer that float64 and int64 hold exactly.
         wanted = np.floor(np.minimum(factor * np.arange(length), 2.0**52) + 0.5).astype(np.int64)
         return padding.pad(wanted, 0, length, self.beyond)[0]
 

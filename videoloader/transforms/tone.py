@@ -1,7 +1,7 @@
-"""Transforms of tones: curves that each channel goes through by itself, and sharpness.
+"""Transforms of tones: curves applied to each channel, and sharpness.
 
-``videoloader.transforms.color`` explains the parameters. Statistics of pixels are those of the whole clip, so that
-nothing flickers; ``per_frame=True`` treats each frame as a picture of its own.
+``videoloader.transforms.color`` explains the parameters. Pixel statistics are computed over the whole clip, so that
+nothing flickers; ``per_frame=True`` treats each frame as a separate picture.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ class Gamma(PixelTransform):
     """Raise values in [0, 1] to a power, as torchvision's ``adjust_gamma`` does.
 
     Args:
-        gamma: number, (low, high) or curve. The power, at least 0: above 1 darkens the shadows, below 1 lightens them.
-        gain: number, (low, high) or curve, default 1. The factor of the result, at least 0.
+        gamma: number, (low, high) or curve. The exponent, at least 0: above 1 darkens the shadows, below 1 lightens
+            them.
+        gain: number, (low, high) or curve, default 1. The factor by which to multiply the result, at least 0.
 
     Raises:
         ConfigurationError: a gamma or a gain is below 0.
@@ -43,7 +44,7 @@ class Gamma(PixelTransform):
 
 @dataclass(frozen=True)
 class Invert(PixelTransform):
-    """Show the negative: 255 − value.
+    """Invert all values: 255 − value.
 
     Examples:
         >>> transforms = [RandomApply(Invert(), p=0.1)]
@@ -59,8 +60,8 @@ class Posterize(PixelTransform):
     """Keep only the upper bits of each value (Pillow's ``ImageOps.posterize``).
 
     Args:
-        bits: number, (low, high) or curve. The number of bits in [0, 8]; 8 changes nothing. Each whole number of (low,
-            high) is equally likely; other values are rounded.
+        bits: number, (low, high) or curve. The number of bits in [0, 8]; 8 changes nothing. With (low, high) each
+            integer is equally likely; other values are rounded.
 
     Raises:
         ConfigurationError: the bits are outside [0, 8].
@@ -75,7 +76,7 @@ class Posterize(PixelTransform):
         """One table."""
         bits: Range = self.bits
         if isinstance(bits, Sequence):
-            # Rounded, each whole number between them comes equally often.
+            # Once rounded, each integer between them is equally likely.
             low, high = bits
             bits = Uniform(low - 0.5, high + 0.5)
         rounded = np.floor(draw_range(bits, rng, clip.length) + 0.5)
@@ -84,11 +85,11 @@ class Posterize(PixelTransform):
 
 @dataclass(frozen=True)
 class Solarize(PixelTransform):
-    """Show the negative of bright values (Pillow's ``ImageOps.solarize``).
+    """Invert bright values (Pillow's ``ImageOps.solarize``).
 
     Args:
-        threshold: number, (low, high) or curve, default 128. The least value that is inverted, in [0, 256]: 0 inverts
-            all of them, 256 none.
+        threshold: number, (low, high) or curve, default 128. The least value to invert, in [0, 256]: 0 inverts all
+            values, 256 none.
 
     Raises:
         ConfigurationError: the threshold is outside [0, 256].
@@ -106,10 +107,10 @@ class Solarize(PixelTransform):
 
 @dataclass(frozen=True)
 class SolarizeAdd(PixelTransform):
-    """Add to dark values (an operation of AutoAugment, Cubuk et al., arXiv 1805.09501).
+    """Add a number to dark values (an operation of AutoAugment, Cubuk et al., arXiv 1805.09501).
 
     Args:
-        addend: number, (low, high) or curve. The sum's second number, in [−255, 255].
+        addend: number, (low, high) or curve. The number to add, in [−255, 255].
         threshold: number, (low, high) or curve, default 128. The value below which values are changed, in [0, 256].
 
     Raises:
@@ -135,7 +136,7 @@ class AutoContrast(PixelTransform):
     """Stretch each channel from 0 to 255 (Pillow's ``ImageOps.autocontrast``).
 
     Args:
-        per_frame: bool, default False. Whether each frame is stretched by its own values, which may flicker.
+        per_frame: bool, default False. Whether each frame is stretched by its own range, which may flicker.
 
     Examples:
         >>> transforms = [AutoContrast()]
@@ -170,7 +171,7 @@ class Equalize(PixelTransform):
 
 @dataclass(frozen=True)
 class Sharpness(ByFactor):
-    """Move values away from the 3×3 mean around them, or towards it (Pillow's ``ImageEnhance.Sharpness``).
+    """Move values away from or towards the 3×3 mean around them (Pillow's ``ImageEnhance.Sharpness``).
 
     Args:
         factor: number, (low, high) or curve. At least 0: 0 smooths, 1 changes nothing, 2 sharpens.

@@ -1,4 +1,4 @@
-"""Several views of one clip: the usual places to test models at, each a clip of its own in the batch."""
+"""Makes several views of one clip for testing, each a row of its own in the batch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from videoloader.transforms.planning.steps import Sized, ViewStep
 
 @dataclass(frozen=True)
 class ThreeCrop(Sized, ViewStep):
-    """Three crops of the frames: the two ends and the middle of the longer edge, the middle of the other.
+    """Crop frames at the two ends and the centre of the longer edge, centred on the shorter edge.
 
     Args:
         size: int or (int, int). The size of each crop: an int for a square, or (height, width).
@@ -25,7 +25,7 @@ class ThreeCrop(Sized, ViewStep):
         ConfigurationError: a size is below one; when used, frames are smaller than it.
 
     Examples:
-        The spatial views of a usual test of action recognition:
+        The usual spatial views for testing action recognition:
 
             >>> transforms = [Resize(256), ThreeCrop(256), Normalize()]
     """
@@ -33,7 +33,7 @@ class ThreeCrop(Sized, ViewStep):
     views: int = field(default=3, init=False, repr=False)
 
     def plan_views(self, geometry: Geometry, rng: np.random.Generator) -> list[Geometry]:
-        """The three geometries with this step added, in the order left to right or top to bottom."""
+        """The three geometries with this step added, from left to right or top to bottom."""
         height, width = self._sides
         below, right = geometry.output_size[0] - height, geometry.output_size[1] - width
         middle = round(below / 2), round(right / 2)
@@ -46,7 +46,7 @@ class ThreeCrop(Sized, ViewStep):
 
 @dataclass(frozen=True)
 class FiveCrop(Sized, ViewStep):
-    """Five crops of the frames: top left, top right, bottom left, bottom right and the middle.
+    """Crop frames at the top left, top right, bottom left, bottom right and centre.
 
     Args:
         size: int or (int, int). The size of each crop: an int for a square, or (height, width).
@@ -67,11 +67,11 @@ class FiveCrop(Sized, ViewStep):
 
 @dataclass(frozen=True)
 class TenCrop(FiveCrop):
-    """The crops of ``FiveCrop``, then those of the frames turned left to right.
+    """Make the crops of ``FiveCrop``, then those of the horizontally flipped frames.
 
     Args:
         size: int or (int, int). The size of each crop: an int for a square, or (height, width).
-        vertical_flip: bool, default False. Whether to turn frames upside down instead.
+        vertical_flip: bool, default False. Whether to flip frames vertically instead.
 
     Raises:
         ConfigurationError: a size is below one; when used, frames are smaller than it.
@@ -87,5 +87,5 @@ class TenCrop(FiveCrop):
 
 
 def count_views(transforms: Sequence[object]) -> int:
-    """The number of clips that a list of transforms makes of one."""
+    """The number of views that a list of transforms makes of a clip."""
     return math.prod(transform.views for transform in transforms if isinstance(transform, ViewStep))

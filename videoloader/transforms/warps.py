@@ -1,6 +1,6 @@
-"""Rotations, affine maps and perspective, the same for all frames of a clip or running over them.
+"""Rotations, affine maps and perspective, the same for all frames of a clip or varying over time.
 
-Such a step and its neighbours (crops, resizes, flips, borders) become one resampling; see ``composing``.
+Such a step and adjacent crops, resizes, flips and borders become one resampling; see ``composing``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from videoloader.transforms.operations import ClipInfo, checked
 from videoloader.transforms.planning.steps import WarpStep
 
 Center = tuple[float, float]
-# Degrees: at a right angle nothing is left of the picture.
+# Degrees: at a right angle the picture would vanish.
 _MOST_SHEAR = 89.0
 
 
@@ -31,20 +31,20 @@ def _check_center(name: str, center: Center | None) -> None:
 
 @dataclass(frozen=True)
 class Rotate(WarpStep):
-    """Turn frames about a point, in frames of the same size.
+    """Rotate frames about a point; their size stays the same.
 
     Args:
-        degrees: number, (low, high) or curve. The turn, counter-clockwise, as torchvision's ``rotate``: every clip is
-            turned by exactly a number, and by one drawn from (low, high); see ``curves``. torchvision's
+        degrees: number, (low, high) or curve. The angle, counter-clockwise, as in torchvision's ``rotate``. A number is
+            the angle of every clip; from (low, high) each clip draws its own; see ``curves``. torchvision's
             ``RandomRotation(10)`` is ``Rotate((-10, 10))``.
-        center: (float, float), default the middle. The point (x, y) that stays in place, pixels from the top left
+        center: (float, float), default the middle. The point (x, y) that stays in place, in pixels from the top left
             corner.
         interpolation: str, default ``"bilinear"``. ``"bilinear"``, ``"bicubic"`` or ``"nearest"``.
         fill: number or three of them, default 0. The red, green and blue of the area outside the frames, or one number
-            for all, 0 … 255.
+            for all three, 0 … 255.
 
     Raises:
-        ConfigurationError: degrees, center or fill are no such values, or there is no such interpolation.
+        ConfigurationError: degrees, center or fill are not such values, or there is no such interpolation.
 
     Examples:
         >>> transforms = [RandomResizedCrop(224), Rotate((-10, 10)), Normalize()]
@@ -65,27 +65,27 @@ class Rotate(WarpStep):
 
 @dataclass(frozen=True)
 class Affine(WarpStep):
-    """Shear, scale, turn and move frames, in that order, as torchvision's ``affine`` does.
+    """Shear, scale, rotate and translate frames, in that order, as torchvision's ``affine`` does.
 
     Args:
-        degrees: float, (low, high) or curve, default 0.0. The turn, clockwise, as torchvision has it here: every clip
-            is turned by exactly a number, and by one drawn from (low, high); see ``curves``.
-        translate: two of float or curve, default (0.0, 0.0). The moves (to the right, down). A float is the largest
-            share of width or height that the picture moves either way, drawn evenly and rounded to whole pixels, as in
-            torchvision's ``RandomAffine``; a curve gives such shares, which are not rounded.
-        scale: float, (low, high) or curve, default 1.0. The factor by which the picture gets larger.
-        shear: float, (low, high) or curve, default 0.0. The degrees by which columns lean.
-        shear_y: float, (low, high) or curve, default 0.0. The degrees by which rows lean.
-        center: (float, float), default the middle. The point (x, y) that turning, scaling and shearing leave in place,
+        degrees: float, (low, high) or curve, default 0.0. The angle, clockwise as in torchvision's ``affine``. A number
+            is the angle of every clip; from (low, high) each clip draws its own; see ``curves``.
+        translate: two of float or curve, default (0.0, 0.0). The translation (to the right, down). A float is the
+            largest share of the width or height to move either way: moves are drawn uniformly and rounded to whole
+            pixels, as in torchvision's ``RandomAffine``. A curve's values are such shares, and are not rounded.
+        scale: float, (low, high) or curve, default 1.0. The factor by which to enlarge the picture.
+        shear: float, (low, high) or curve, default 0.0. The shear along x in degrees.
+        shear_y: float, (low, high) or curve, default 0.0. The shear along y in degrees.
+        center: (float, float), default the middle. The point (x, y) that rotation, scaling and shear leave in place, in
             pixels from the top left corner.
         interpolation: str, default ``"bilinear"``. See ``Rotate``.
         fill: number or three of them, default 0. See ``Rotate``.
         antialias: bool, default False. Whether to average several points for each pixel where the picture gets smaller;
-            torchvision takes one.
+            torchvision uses one.
 
     Raises:
         ConfigurationError: shares are outside [0, 1], curves outside [-1, 1] or shears outside [-89, 89], a scale is
-            not positive, degrees, center or fill are no such values, or there is no such interpolation.
+            not positive, degrees, center or fill are not such values, or there is no such interpolation.
 
     Examples:
         >>> transforms = [Affine((-15, 15), translate=(0.1, 0.1), scale=(0.8, 1.2), shear=(-5, 5))]
@@ -124,17 +124,18 @@ class Affine(WarpStep):
 
 @dataclass(frozen=True)
 class Perspective(WarpStep):
-    """Look at frames aslant: each corner moves inwards by itself.
+    """Distort frames in perspective: each corner moves inwards independently.
 
     Args:
-        distortion_scale: number, (low, high) or curve, default 0.5. The largest share of half a side that a corner
-            moves along it, in [0, 1]. A corner's share of it is drawn evenly; along a curve the corners move together.
-        p: float, default 0.5. The probability that anything is done.
+        distortion_scale: number, (low, high) or curve, default 0.5. The largest distance that a corner moves along a
+            side, as a share of half the side, in [0, 1]. Each corner draws its share of that distance uniformly; along
+            a curve the corners move together.
+        p: float, default 0.5. The probability that a clip is distorted.
         interpolation, fill, antialias: default ``"bilinear"``, 0 and False. See ``Affine``.
 
     Raises:
-        ConfigurationError: ``distortion_scale`` or ``p`` is outside [0, 1], the fill is no colour, or there is no such
-            interpolation.
+        ConfigurationError: ``distortion_scale`` or ``p`` is outside [0, 1], the fill is not a colour, or there is no
+            such interpolation.
 
     Examples:
         >>> transforms = [Perspective(0.3, p=1)]
@@ -148,7 +149,7 @@ class Perspective(WarpStep):
     antialias: bool = False
 
     def resampling(self, rng: np.random.Generator, clip: ClipInfo) -> Resampling | None:
-        """The step as drawn for one clip; None where nothing is done."""
+        """The step as drawn for one clip; None to leave it unchanged."""
         if rng.random() >= self.p:
             return None
         height, width = clip.height, clip.width
@@ -167,7 +168,7 @@ def affine_matrix(
     shear: warp_matrices.Point,
     center: warp_matrices.Point,
 ) -> npt.NDArray[np.float64]:
-    """float64[F, 3, 3] of ``Affine``: from output to input.
+    """float64[F, 3, 3]: the matrix of ``Affine`` from output to input.
 
     Args:
         degrees: clockwise.
@@ -186,10 +187,10 @@ def affine_matrix(
 
 
 def perspective_matrix(starts: npt.NDArray[np.float64], ends: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """float64[3, 3] from output to input that takes four points ``ends`` to ``starts``, float64[4, 2] of (x, y).
+    """float64[3, 3] from output to input that maps four points ``ends`` to ``starts``, float64[4, 2] of (x, y).
 
-    The eight equations of a plane's projective maps, as in any textbook (Hartley and Zisserman, "Multiple View Geometry
-    in Computer Vision", 4.1).
+    It solves the eight equations of a planar projective map (Hartley and Zisserman, "Multiple View Geometry in Computer
+    Vision", 4.1).
     """
     rows, values = [], []
     for (x, y), (u, v) in zip(ends.tolist(), starts.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""One small cluster for all tests that need one: to start it takes seconds."""
+"""One small cluster for all tests that need it, since starting it takes seconds."""
 
 from __future__ import annotations
 

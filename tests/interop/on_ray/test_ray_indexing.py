@@ -1,4 +1,4 @@
-"""Indexing on a Ray cluster: the same store and report as here."""
+"""Indexing on a Ray cluster gives the same store and report as locally."""
 
 from __future__ import annotations
 

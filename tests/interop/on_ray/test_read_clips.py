@@ -1,4 +1,4 @@
-"""Clips made on a Ray cluster: each once, and the same as VideoLoader's."""
+"""Clips made on a Ray cluster: each once, and equal to those of VideoLoader."""
 
 from __future__ import annotations
 

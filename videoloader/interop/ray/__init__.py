@@ -1,4 +1,4 @@
-"""Ray: indexes built on a cluster, and clips made there for offline work."""
+"""Builds indexes and makes clips on a Ray cluster, for offline work."""
 
 from videoloader.errors import needs
 

@@ -1,4 +1,4 @@
-"""The number of attempts at a piece of work that a cluster began and did not end: Ray repeats deaths forever."""
+"""Counts attempts at pieces of work, since Ray retries forever when workers die."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections import Counter
 
 
 class Attempts:
-    """Counts attempts at numbered pieces of work, as an actor for all workers of a cluster.
+    """Counts attempts at numbered pieces of work, in an actor that all workers of a cluster share.
 
     Args:
-        clips: clips of all the work.
+        clips: number of clips of all the work.
     """
 
     def __init__(self, clips: int) -> None:
@@ -18,19 +18,19 @@ class Attempts:
         self._left_out: Counter[int] = Counter()
 
     def begin(self, work: int) -> int:
-        """The number of this attempt at it, from 1."""
+        """Begin an attempt, and return its number, from 1."""
         self._begun[work] += 1
         return self._begun[work]
 
     def end(self, work: int, left_out: int) -> bool:
-        """It is done, or failed without harm to the worker.
+        """End an attempt that is done, or that failed without killing its worker.
 
         Args:
-            work: its number.
-            left_out: its clips, if it was done and none of them could be made; else 0.
+            work: number of the work.
+            left_out: the number of its clips, if it is done and none of them could be made; else 0.
 
         Returns:
-            Whether all of the work is done, and no clip of it could be made.
+            Whether all of the work is done and no clip of it could be made.
         """
         del self._begun[work]
         if left_out:

@@ -1,4 +1,4 @@
-"""Clips by their numbers in a data set: the work of one worker of a cluster."""
+"""Makes clips by number in a worker of a cluster."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Column = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class ClipRecipe:
-    """All that the content of a clip depends on, besides its number.
+    """Everything that a clip's content depends on besides its number.
 
     Attributes:
         planner: the clips, and the rules that choose and transform them.
@@ -50,13 +50,13 @@ class ClipRecipe:
 
 
 class ClipMaker:
-    """An actor of the pool, which makes clips in worker threads, with decoders that stay open.
+    """An actor that makes clips in worker threads with decoders that stay open.
 
     Args:
         recipe: recipe of the clips.
         cores: number of cores that may be used.
         on_error, on_corrupt: see ``read_clips``.
-        skipped: account of skipped clips; without one they are told of in warnings.
+        skipped: account of skipped clips; without it there is a warning for each.
         columns: names of the columns that rows have; None for all.
         attempts: the actor ``Attempts``, which counts the attempts at each call.
     """
@@ -71,11 +71,11 @@ class ClipMaker:
         columns: Collection[str] | None,
         attempts: Any,
     ) -> None:
-        # Torch's own threads would take the cores of other actors.
+        # PyTorch's own threads would take the cores of other actors.
         torch.set_num_threads(cores)
         self._recipe: ClipRecipe = ray.get(recipe)
         self._skipped, self._columns, self._attempts = skipped, columns, attempts
-        # One call at a time, so that what an actor dies of is known.
+        # One call at a time, so that it is known which one killed an actor.
         self._decoding = threading.Lock()
         device = resolve_device(own_device())
         self._maker = BatchMaker(
@@ -89,11 +89,11 @@ class ClipMaker:
         )
 
     def __call__(self, batch: dict[str, Column]) -> Iterator[dict[str, Column]]:
-        """The clips as columns; see ``read_clips``. Clips that are left out have no row.
+        """Make clips as columns; see ``read_clips``. Clips that are left out have no row.
 
         Raises:
-            DecodeError, SourceError, UnsupportedError: a clip cannot be made, and is not to be left out.
-            SourceError: none of all clips can be made; the call that ends last tells it.
+            DecodeError, SourceError, UnsupportedError: a clip cannot be made, and ``on_error`` does not skip it.
+            SourceError: no clip of the whole job can be made; the last call to end raises it.
         """
         clips = batch["clip"].tolist()
         with self._decoding:
@@ -120,7 +120,7 @@ class ClipMaker:
         try:
             made = making.result().hand_over()
         finally:
-            token.cancel()  # what is still decoded after an error
+            token.cancel()  # ends what is still being decoded after an error
         for clip, error in making.unreadable:
             if self._skipped is None:
                 warnings.warn(f"clip {clip.number} left out: {error}", VideoWarning, stacklevel=2)
@@ -157,20 +157,20 @@ def _roles(batch: Batch) -> dict[str, Column]:
 
 
 def own_device() -> str:
-    """The first GPU that Ray gave this worker, or the CPU.
+    """The first GPU that Ray assigned to this worker, or the CPU.
 
-    The variables of a launcher that started the driver, which workers inherit, say nothing here.
+    Workers inherit the variables of a launcher that started the driver, which do not apply here.
     """
     given = ray.get_gpu_ids()
     if not given:
         return "cpu"
-    # A worker sees its own GPUs alone, unless RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES is set.
+    # A worker sees only its own GPUs, unless RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES is set.
     seen = os.environ.get("CUDA_VISIBLE_DEVICES")
     return f"cuda:{seen.split(',').index(str(given[0])) if seen else given[0]}"
 
 
 def _column(values: Any) -> Column:
-    """A fact of the batch's rows, as an array; where it differs in shape from row to row, as an array of arrays."""
+    """Values of the batch's rows as an array; as an array of arrays where their shapes differ."""
     if isinstance(values, list):
         rows = [_column(row) for row in values]
         return np.stack(rows) if len({row.shape for row in rows}) == 1 else _objects(rows)

@@ -1,4 +1,4 @@
-"""Clips of a data set as a Ray Data data set: decoded by actors anywhere in a cluster, for work without training."""
+"""``read_clips``: the clips of a data set as a Ray Data dataset, decoded by actors in a cluster."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from videoloader.transforms.planning.pipeline import Transforms
 
 _ROLES = ("input_places", "target_places", "target_times")
 _COLUMNS = ("path", "clip", "row", "label", "frame_numbers", "timestamps", "mask", "corrupt", "frames")
-# Each block is a task of Ray's, which keeps an account of all of them.
+# Each block is a Ray task, and Ray keeps a record of every task.
 _MOST_BLOCKS = 4096
-# One is decoded while the rows of another go to the object store.
+# One call decodes while the rows of another go to the object store.
 _CALLS_AN_ACTOR = 2
 
 
@@ -63,52 +63,51 @@ def read_clips(
     index: IndexStore | str | os.PathLike[str] | None = None,
     on_indexed: Callable[[], object] = lambda: None,
 ) -> ray.data.Dataset:
-    """All clips of a data set, made by a pool of actors when they are wanted: for embeddings, captions, filtering.
+    """Make all clips of a data set lazily by a pool of Ray actors, for embeddings, captions or filtering.
 
     A row is a clip, with the columns ``path``, ``clip`` (its number in the data set), ``row`` (its row of the data
     set), ``label`` (-1 without one), ``frames``, ``frame_numbers``, ``timestamps``, ``mask`` and ``corrupt`` as in
     ``Batch``, and the data set's other columns under their own names. Clips that differ in length or size make columns
-    of tensors of different shapes. A mode with inputs and targets also gives ``target_times`` and the frames' places in
-    the clip, ``input_places`` and ``target_places``. A clip depends on (seed, epoch, clip number) alone, and is the one
-    that ``VideoLoader`` makes. Rows come in no certain order.
+    of tensors of different shapes. A mode with roles adds ``target_times`` and the positions ``input_places`` and
+    ``target_places`` in the clip. A clip depends only on (seed, epoch, clip number), and equals the one that
+    ``VideoLoader`` makes. The order of rows is not defined.
 
-    Nothing is decoded before the result is used, and then no further ahead than Ray Data lets its memory fill. Each
-    actor keeps decoders open. If an actor dies, another one makes its clips again, and no row is lost or doubled; clips
-    that three actors died of end the job.
+    Nothing is decoded before the result is used, and then only as far ahead as Ray Data's memory limits allow. Each
+    actor keeps decoders open. If an actor dies, another one makes its clips again, and no row is lost or duplicated;
+    clips that kill three actors end the job.
 
     The workers must see the videos, and the index store, under the same paths as the driver, and have this library
-    installed. The call connects to the cluster of the environment, or starts Ray here, unless ``ray.init`` was called
-    before.
+    installed. The call connects to the cluster of the environment, or starts Ray locally, unless ``ray.init`` was
+    called before.
 
     Args:
         dataset, mode, transforms, layout, color, fill_value, seed: as in ``VideoLoader``, with the same defaults.
         dtype: str, default as in ``VideoLoader``. ``"uint8"``, ``"float16"`` or ``"float32"``.
         epoch: int, default 0. The epoch of the random frames and transforms.
-        batch_size: int, default 8. The number of clips that an actor decodes together; more share GOPs and keep a GPU
-            busy, and take memory.
-        concurrency: int or (int, int), default from one to as many as there is room for. The number of actors, or the
-            least and the greatest.
-        num_cpus: float, default 1. The cores of each actor, which decode where it has no GPU.
-        num_gpus: float, default 0. The GPUs of each actor. Above 0 it decodes by NVDEC; rows lie in the memory of the
-            CPU in any case.
+        batch_size: int, default 8. The number of clips that an actor decodes together. More clips share GOPs and keep a
+            GPU busy, but take memory.
+        concurrency: int or (int, int), default from one to as many as fit. The number of actors, or the minimum and
+            maximum.
+        num_cpus: float, default 1. The cores of each actor, which decode if it has no GPU.
+        num_gpus: float, default 0. The GPUs of each actor. Above 0 it decodes by NVDEC; rows are in CPU memory in any
+            case.
         on_error: str, default ``"raise"``. The treatment of a video that cannot be read: ``"raise"`` ends the job,
             ``"skip"`` leaves its clips out.
-        on_corrupt: str, default ``"keep"``. The treatment of damaged frames: ``"keep"`` gives them out, marked in
+        on_corrupt: str, default ``"keep"``. The treatment of damaged frames: ``"keep"`` returns them, marked in
             ``corrupt``; ``"raise"`` and ``"skip"`` do the same as in ``on_error``, independently of it.
-        skipped: SkippedClips, default None. The account of clips left out. Without one the workers warn of each.
-        columns: list of str, default all. The names of the columns that rows have; numbers alone go straight into
-            ``iter_torch_batches``, which takes no text such as ``path``.
+        skipped: SkippedClips, default None. The account of skipped clips. Without it the workers warn about each.
+        columns: list of str, default all. The names of the columns to include. ``iter_torch_batches`` needs columns
+            without text such as ``path``.
         index: ``IndexStore`` or its path, default None. The videos' indexes (``build_index``). Without it the driver
             indexes all videos now, and sends all indexes to each node.
-        on_indexed: function, default none. It is called after each video of the data set was indexed, for progress
-            bars.
+        on_indexed: function, default none. It is called after each video of the data set is indexed, for progress bars.
 
     Raises:
-        ConfigurationError: an argument has no such value, the data set gives no clips, or has a column of a name
-            that is taken.
-        VideoLoaderError: a video cannot be indexed (with ``on_error="raise"``). Errors that come up when the rows are
-            used, also that none of all clips can be made, are a ``ray.exceptions.RayTaskError`` of the same class, or,
-            where an actor cannot even begin (its GPU cannot be used), a ``ray.exceptions.ActorDiedError``.
+        ConfigurationError: an argument has a value that is not allowed, the data set has no clips, or it has a column
+            with a reserved name.
+        VideoLoaderError: a video cannot be indexed (with ``on_error="raise"``). Errors while the rows are used, also if
+            no clip at all can be made, are a ``ray.exceptions.RayTaskError`` of the same class, or if an actor cannot
+            start (because its GPU cannot be used), a ``ray.exceptions.ActorDiedError``.
 
     Examples:
         >>> clips = read_clips(data, UniformFrames(8), transforms=[Resize(224), CenterCrop(224)])
@@ -153,10 +152,10 @@ def read_clips(
         skipped.set_files(table.unreadable)
     recipe = ClipRecipe(ClipPlanner(table, mode, plan, seed), layout, epoch)
     least, most = concurrency if isinstance(concurrency, tuple) else (concurrency or 1, concurrency)
-    # Of whole batches: to fill up a batch Ray would wait for another block, and have one actor make both.
+    # Blocks hold whole batches: to fill up a batch, Ray would wait for another block and have one actor make both.
     of_a_block = batch_size * -(-len(table) // (batch_size * _MOST_BLOCKS))
     blocks = np.split(np.arange(len(table)), range(of_a_block, len(table), of_a_block))
-    # They are there already: tasks that make them would need a core, which actors may hold all of.
+    # The blocks are made here: tasks that make them would need a core, and actors may hold all of them.
     numbers = ray.data.from_blocks([pyarrow.table({"clip": block}) for block in blocks])
     clips: ray.data.Dataset = numbers.map_batches(
         ClipMaker,
@@ -170,7 +169,7 @@ def read_clips(
         num_cpus=num_cpus,
         num_gpus=num_gpus,
         fn_constructor_kwargs={
-            "recipe": ray.put(recipe),  # once for a node, not for each actor
+            "recipe": ray.put(recipe),  # once per node, not per actor
             "cores": max(int(num_cpus), 1),
             "on_error": on_error,
             "on_corrupt": on_corrupt,

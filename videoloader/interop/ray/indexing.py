@@ -1,4 +1,4 @@
-"""Index a data set on a Ray cluster: tasks read the videos anywhere, the driver alone writes the store."""
+"""Builds an index store on a Ray cluster: tasks read the videos, and only the driver writes the store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from videoloader.indexing.store.building import BuildReport, StoreBuild
 from videoloader.indexing.store.fingerprints import FingerprintKind
 from videoloader.indexing.store.tasks import Answer, Task, answer_task
 
-# Chunks under way for each core: one being indexed, one to go on with while its answer travels.
+# Chunks in flight for each core: one being indexed, and the next one, to start while the answer is sent.
 _CHUNKS_A_CORE = 2
 
 
@@ -28,18 +28,17 @@ def build_index(
     prune: bool = False,
     fingerprint: FingerprintKind | None = None,
 ) -> BuildReport:
-    """``build_store`` on a Ray cluster: incremental and resumable like it, with the same report.
+    """Run ``build_store`` on a Ray cluster, with the same report; it is incremental and resumable, too.
 
     The workers must see the videos under the same paths as the driver, and have this library installed. The call
-    connects to the cluster of the environment, or starts Ray here, unless ``ray.init`` was called before. If a worker
-    dies, Ray tries its chunk again on another one; a chunk that kills every worker raises Ray's error, and the next
-    build goes on after what was done.
+    connects to the cluster of the environment, or starts Ray locally, unless ``ray.init`` was called before. If a
+    worker dies, Ray retries its chunk on another one; a chunk that kills every worker raises Ray's error, and the next
+    build continues from there.
 
     Args:
-        paths, store, root, progress, retry, prune, fingerprint: as in ``build_store``, with the same defaults. The
-            driver alone writes the store.
-        max_in_flight: int, default two for each core of the cluster. The chunks of 32 videos that are handed out and
-            not yet answered.
+        paths, store, root, progress, retry, prune, fingerprint: as in ``build_store``, with the same defaults. Only the
+            driver writes the store.
+        max_in_flight: int, default two for each core of the cluster. The most chunks of 32 videos in flight.
 
     Raises:
         SourceError: the store cannot be written.
@@ -66,7 +65,7 @@ def _answer_chunk(tasks: list[Task]) -> list[Answer]:
 
 
 def _answer_on_cluster(chunks: Iterator[list[Task]], in_flight: int) -> Iterator[list[Answer]]:
-    """The answers as they come, with never more than so many chunks handed out."""
+    """Yield answers as they come, with at most ``in_flight`` chunks in flight."""
     remote = ray.remote(num_cpus=1, max_retries=3)(_answer_chunk)
     waiting: list[Any] = []
     try:

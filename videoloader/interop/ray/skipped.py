@@ -1,4 +1,4 @@
-"""The account of what a cluster left out: kept in one place, whichever worker found it."""
+"""``SkippedClips``: collects what all workers of a cluster left out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import ray
 
 
 class _Account:
-    """By clip number, since a clip is tried again where Ray repeats a task or a data set is read twice."""
+    """Entries by clip number, since a clip is tried again if Ray repeats a task or a data set is read twice."""
 
     def __init__(self) -> None:
         self._files: list[tuple[str, str]] = []
@@ -25,9 +25,9 @@ class _Account:
 
 
 class SkippedClips:
-    """The account of what ``read_clips`` has left out so far, from all workers of a cluster.
+    """Collects what ``read_clips`` has left out so far, from all workers of a cluster.
 
-    It lies in the memory of an actor, which lives as long as this object or a data set that was made with it.
+    It is stored in an actor, which lives as long as this object or a data set made with it.
 
     Examples:
         >>> skipped = SkippedClips()
@@ -40,14 +40,14 @@ class SkippedClips:
         self._account: Any = ray.remote(num_cpus=0)(_Account).remote()
 
     def entries(self) -> list[tuple[str, str]]:
-        """(path, error) of every file that could not be indexed, and of every clip that could not be made."""
+        """(path, error) for every file that could not be indexed, and every clip that could not be made."""
         listed: list[tuple[str, str]] = ray.get(self._account.entries.remote())
         return listed
 
     def set_files(self, files: list[tuple[str, str]]) -> None:
-        """Put the files that cannot be indexed on the account."""
+        """Record the files that cannot be indexed."""
         ray.get(self._account.set_files.remote(files))
 
     def add(self, clip: int, path: str, error: str) -> None:
-        """Put a clip on the account."""
+        """Record a clip."""
         ray.get(self._account.add.remote(clip, path, error))

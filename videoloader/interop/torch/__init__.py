@@ -1,8 +1,8 @@
-"""Clips for those who have a torch DataLoader already, or wish for one.
+"""Clips for torch DataLoaders.
 
-``DecodingLoader`` decodes in the main process, on the GPU or the CPU, what data sets asked for in worker processes by
-``ClipRequest``. ``ClipDataset`` decodes on the CPU in the worker processes themselves. ``BatchStream`` makes a
-``VideoLoader`` a data set of batches.
+``DecodingLoader`` decodes in the main process, on the GPU or the CPU, what data sets in worker processes request by
+``ClipRequest``. ``ClipDataset`` decodes on the CPU in the worker processes themselves. ``BatchStream`` turns a
+``VideoLoader`` into a data set of batches.
 """
 
 from videoloader.interop.torch.batch_stream import BatchStream

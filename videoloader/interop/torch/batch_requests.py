@@ -1,4 +1,4 @@
-"""The requests in a batch of any make, and the batch with something else instead of them."""
+"""Finds and replaces the requests in a batch of any structure."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ import torch
 from videoloader.errors import warn_user
 from videoloader.interop.torch.clip_request import ClipRequest
 
-# A request by itself, or a list of nothing but requests, as ``default_collate`` makes it of a batch's.
+# A single request, or a list of requests only, as ``default_collate`` makes it.
 Requests = ClipRequest | list[ClipRequest]
 
-# The most of a batch; told first, since they are no containers.
+# Most of a batch has these types. They are checked first, since they are not containers.
 _LEAVES = (torch.Tensor, np.ndarray, str, bytes, int, float, type(None))
 
 
 def replace_requests(value: Any, make: Callable[[Requests], Any]) -> Any:
-    """A batch with something else instead of its requests, in the order in which it is gone through.
+    """Replace the requests in a batch, in order of traversal.
 
-    Mappings, lists, tuples, named tuples and dataclasses are gone into. What holds no request stays the same object;
-    what holds one is copied.
+    Mappings, lists, tuples, named tuples and dataclasses are traversed. Containers without requests stay the same
+    object; containers with requests are copied.
 
     Args:
         value: the batch.
-        make: gives the replacement of a request, or of a list of them.
+        make: returns the replacement of a request, or of a list of them.
     """
     if isinstance(value, _LEAVES):
         return value
@@ -50,7 +50,7 @@ def replace_requests(value: Any, make: Callable[[Requests], Any]) -> Any:
 
 
 def find_requests(value: Any) -> list[Requests]:
-    """The requests in a batch, in the order of ``replace_requests``; a warning tells that there are none."""
+    """The requests in a batch, in the order of ``replace_requests``; a warning is given if there are none."""
     found: list[Requests] = []
     replace_requests(value, found.append)
     if not found:
@@ -78,5 +78,5 @@ def _sequence_like(value: Any, values: list[Any]) -> Any:
 def _dataclass_like(value: Any, values: list[Any]) -> Any:
     like = copy.copy(value)
     for field, each in zip(dataclasses.fields(value), values, strict=True):
-        object.__setattr__(like, field.name, each)  # also of frozen ones
+        object.__setattr__(like, field.name, each)  # works for frozen dataclasses, too
     return like

@@ -1,4 +1,4 @@
-"""A VideoLoader as a torch data set of ready batches."""
+"""``BatchStream``: a VideoLoader as a torch data set of finished batches."""
 
 from __future__ import annotations
 
@@ -20,26 +20,29 @@ from videoloader.order.ranks import shard_of
 
 @tells_of_arguments
 class BatchStream(IterableDataset[Batch]):
-    """Batches of a ``VideoLoader`` for a torch DataLoader or torchdata's ``StatefulDataLoader``.
+    """Wrap a ``VideoLoader`` for a torch DataLoader or torchdata's ``StatefulDataLoader``.
 
-    Use it with ``batch_size=None``, since its items are batches already. Without worker processes they lie where the
-    loader puts them, also on a GPU. With N of them each is a shard that decodes on the CPU, and batches come from the
-    workers in turn. It has the state that ``StatefulDataLoader`` saves and resumes exactly, with as many workers.
+    Use it with ``batch_size=None``, since its items are already batches. Without worker processes, batches are on the
+    loader's device, such as a GPU. With N worker processes, each is a shard that decodes on the CPU, and batches come
+    from the workers in turn. ``StatefulDataLoader`` saves its state, and resumes exactly with the same number of
+    workers.
 
-    New worker processes know of no epoch before: give the DataLoader ``persistent_workers=True``, or call ``set_epoch``
-    before each loop over it. A worker warns once of a loop that begins with the same random epoch again.
+    New worker processes do not know of earlier epochs: give the DataLoader ``persistent_workers=True``, or call
+    ``set_epoch`` before each loop over it. A worker warns once about a loop that begins with the same random epoch
+    again.
 
-    Its batches are dealt to the ranks already: do not give the DataLoader to ``accelerator.prepare``.
+    Its batches are already dealt to the ranks, so do not pass the DataLoader to ``accelerator.prepare``.
 
     Args:
-        make: function. It makes the loader, called as ``make(shard_id=…, num_shards=…)`` in each process when it is
-            first wanted, in a worker with ``device="cpu"`` besides; mostly a ``functools.partial`` of ``VideoLoader``.
-            For spawned workers it must be picklable.
-        shard_id, num_shards: int, default from torchrun's environment. This process's part, and the number of parts.
-            Workers share it out.
+        make: function. It makes the loader, called as ``make(shard_id=…, num_shards=…)`` in each process on first use,
+            in workers also with ``device="cpu"``; usually a ``functools.partial`` of ``VideoLoader``. For spawned
+            workers it must be picklable.
+        shard_id, num_shards: int, default from torchrun's environment. The number of this process's shard, and the
+            number of shards. Workers divide the shard among themselves.
 
     Raises:
-        ConfigurationError: only one of ``shard_id`` and ``num_shards`` is given, or ``make`` cannot be called so.
+        ConfigurationError: only one of ``shard_id`` and ``num_shards`` is given, or ``make`` does not take these
+            arguments.
 
     Examples:
         >>> from functools import partial
@@ -58,38 +61,38 @@ class BatchStream(IterableDataset[Batch]):
         self._loop: EpochLoop | None = None
         self._process = os.getpid()
         self._loaded = self._nothing_left = False
-        # Shared, so that worker processes hear of it. Negative: each loader goes on from epoch to epoch by itself.
+        # Shared, so that worker processes see it. If negative, each loader advances from epoch to epoch by itself.
         self._epoch = torch.full((), -1, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
-        # The same for loops that new processes have begun: 0, 1, or 2 once all is told.
+        # Shared as well: whether new processes have begun a loop: 0, 1, or 2 after the warning.
         self._begun = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
-        self._begun_in: int | None = None  # the process that has begun a loop with this object
+        self._begun_in: int | None = None  # the process that began a loop with this object
 
     def __repr__(self) -> str:
         shard, shards = self._shard
         return f"BatchStream(shard {shard} of {shards}, epoch {max(int(self._epoch), 0)})"
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin with this epoch next. Workers that do not stay from epoch to epoch know of no epoch before."""
+        """Make this the next epoch. Without persistent workers, call it before each epoch."""
         self._epoch.fill_(epoch)
         self._loaded = False
 
     def state_dict(self) -> dict[str, Any]:
-        """The position of this process's loader, and the epoch under way."""
+        """The position of this process's loader, and the current epoch."""
         return self._own_loop().state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where a state was taken.
+        """Resume where a state was taken.
 
         Raises:
-            ConfigurationError: the state is of another data set, frame mode, order or seed.
+            ConfigurationError: the state belongs to another data set, frame mode, order or seed.
         """
         self._loaded, self._nothing_left = True, self._own_loop().load_state_dict(state)
 
     def __iter__(self) -> Iterator[Batch]:
-        """The batches of one epoch, or of what is left of it after ``load_state_dict``, which may be none.
+        """Iterate over the batches of one epoch, or of the rest of it after ``load_state_dict``, perhaps none.
 
         Raises:
-            ConfigurationError: Accelerate deals the batches to the ranks once more.
+            ConfigurationError: Accelerate would deal the batches to the ranks a second time.
         """
         _refuse_to_be_dealt_again()
         loop, epoch, loaded = self._own_loop(), int(self._epoch), self._loaded
@@ -104,7 +107,7 @@ class BatchStream(IterableDataset[Batch]):
 
     def _warn_of_same_epoch(self, loop: EpochLoop) -> None:
         worker = get_worker_info()
-        if worker is None or worker.id:  # one tells it for all
+        if worker is None or worker.id:  # one worker warns for all
             return
         if int(self._begun) == 1 and loop.is_random:
             warn_user(
@@ -129,9 +132,9 @@ class BatchStream(IterableDataset[Batch]):
 
 
 def _refuse_to_be_dealt_again() -> None:
-    """Raise an error where Accelerate's loaders ask, which would take one rank's batches for those of all.
+    """Raise an error if Accelerate's loaders iterate, which would take one rank's batches for those of all ranks.
 
-    Workers that were forked see who has started them.
+    Forked workers see the stack that started them.
     """
     frame = sys._getframe(1) if "accelerate.data_loader" in sys.modules else None
     while frame is not None:

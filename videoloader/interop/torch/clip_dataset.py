@@ -1,4 +1,4 @@
-"""Clips one by one, decoded on the CPU wherever they are asked for: in the worker processes of a torch DataLoader."""
+"""``ClipDataset``: clips decoded on the CPU in the worker processes of a torch DataLoader."""
 
 from __future__ import annotations
 
@@ -40,29 +40,29 @@ _Kind = TypeVar("_Kind", bound=Batch)
 
 @tells_of_arguments
 class ClipDataset(Dataset[dict[str, Any]]):
-    """The clips of a data set, numbered, for a torch DataLoader that decodes in worker processes on the CPU.
+    """The clips of a data set as a torch data set, for a DataLoader that decodes in worker processes on the CPU.
 
-    Clip ``n`` has the frames that ``VideoLoader`` gives for clip ``n`` with the same seed in the same epoch, pixel
-    for pixel. Each process opens its own decoders when it first needs them. It may be pickled, so workers may be
-    forked or spawned.
+    Clip ``n`` equals clip ``n`` of a ``VideoLoader`` with the same seed in the same epoch, pixel for pixel. Each
+    process opens its own decoders when it first needs them. The object can be pickled, so workers may be forked or
+    spawned.
 
-    Call ``set_epoch`` before each loop over the DataLoader: a DataLoader does not tell data sets of its epochs, and
-    without the call every loop gets the same random frames and transforms. Such a loop is warned of once, where batches
-    are made.
+    Call ``set_epoch`` before each loop over the DataLoader: a DataLoader does not tell data sets its epoch, and without
+    the call every loop gets the same random frames and transforms. A process that makes batches warns once about such a
+    loop.
 
-    A sample is a dict, see ``__getitem__``. PyTorch's own collation stacks ``frames``, which must be of one size, and
-    refuses None in ``columns``. So give the DataLoader ``collate_fn=stack_clips``, which makes the ``Batch`` that
-    ``VideoLoader`` gives, or ``list_clips``, where clips differ in their size or number of frames.
+    A sample is a dict; see ``__getitem__``. PyTorch's default collation stacks ``frames``, which must have one size,
+    and rejects None in ``columns``. So give the DataLoader ``collate_fn=stack_clips``, which makes the same ``Batch``
+    as ``VideoLoader``, or ``list_clips`` if clips differ in size or number of frames.
 
     Args:
         dataset, mode, transforms, layout, dtype, color, seed, fill_value, index, on_indexed: as in ``VideoLoader``,
-            with the same defaults. With many videos give an ``index``: without one all their indexes travel to every
-            worker that is spawned.
+            with the same defaults. With many videos pass an ``index``: without it all their indexes are sent to every
+            spawned worker.
         on_corrupt: str, default ``"keep"``. The treatment of damaged frames: ``"keep"`` or ``"raise"``, as in
             ``Video``.
 
     Raises:
-        ConfigurationError: an argument has no such value, or the data set gives no clips.
+        ConfigurationError: an argument has a value that is not allowed, or the data set has no clips.
         VideoLoaderError: a video cannot be indexed.
 
     Examples:
@@ -100,9 +100,9 @@ class ClipDataset(Dataset[dict[str, Any]]):
             dataset, mode, index, workers=available_cores(), skip_unreadable=False, on_indexed=on_indexed
         )
         self._planner = ClipPlanner(table, mode, plan, seed)
-        # Shared, so that worker processes which stay from epoch to epoch hear of the next one.
+        # Shared, so that persistent worker processes see the next epoch.
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
-        # The same for the clip that a loop has asked for first; -1 before it, -2 once all is told.
+        # Shared as well: the first clip that a loop requested; -1 before that, -2 after the warning.
         self._first_clip = torch.full((), -1, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
         self.set_epoch(0)
 
@@ -111,27 +111,27 @@ class ClipDataset(Dataset[dict[str, Any]]):
         return f"ClipDataset({len(self)} clips of {len(planner.table.dataset)} rows, {planner.mode!r:.80})"
 
     def __len__(self) -> int:
-        """Number of clips."""
+        """The number of clips."""
         return len(self._planner.table)
 
     def set_epoch(self, epoch: int) -> None:
-        """Draw the random frames and transforms of another epoch. Call it between two loops over the DataLoader."""
-        clip_rng(self._planner.seed, epoch, 0)  # says now what is wrong with it
+        """Use the random frames and transforms of another epoch. Call it between two loops over the DataLoader."""
+        clip_rng(self._planner.seed, epoch, 0)  # raises now if it is invalid
         self._epoch.fill_(epoch)
         if int(self._first_clip) >= 0:
             self._first_clip.fill_(-1)
 
     def __getitem__(self, clip: int) -> dict[str, Any]:
-        """A clip with the facts that ``Batch`` has of it.
+        """A clip with the same facts as in ``Batch``.
 
         Returns:
             ``frames`` (a tensor of this layout and dtype), ``label`` (-1 where there is none), ``frame_numbers``,
             ``timestamps``, ``mask``, ``corrupt`` (arrays [T]), ``path``, ``clip``, ``row`` (of the data set),
             ``columns``, ``box`` (int64[4]), ``source_matrix`` (float64[3, 3], or float64[T, 3, 3] where it differs from
-            frame to frame) and ``layout``. A mode with inputs and targets also gives ``roles`` and ``target_times``.
+            frame to frame) and ``layout``. A mode with roles adds ``roles`` and ``target_times``.
 
         Raises:
-            ArgumentError: ``clip`` is no number.
+            ArgumentError: ``clip`` is not a number.
             FrameRangeError: there is no such clip.
             DecodeError, SourceError, UnsupportedError: the clip cannot be made.
         """
@@ -139,7 +139,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
         return sample
 
     def __getitems__(self, clips: Sequence[int]) -> list[dict[str, Any]]:
-        """Several clips, as a DataLoader asks for those of a batch: a GOP that they have in common is decoded once."""
+        """Several clips, as a DataLoader requests them for a batch; a GOP that they share is decoded once."""
         samples = self._samples(clips)
         self._warn_of_same_epoch(clips)
         return samples
@@ -199,11 +199,11 @@ class ClipDataset(Dataset[dict[str, Any]]):
 
 
 def stack_clips(samples: Sequence[dict[str, Any]]) -> Batch:
-    """A ``collate_fn`` for ``ClipDataset``: the ``Batch`` that ``VideoLoader`` gives with ``collate="stack"``.
+    """A ``collate_fn`` for ``ClipDataset`` that makes a ``Batch``, as ``VideoLoader`` with ``collate="stack"``.
 
     Raises:
-        ConfigurationError: the clips differ in their size or number of frames; see ``list_clips``.
-        ArgumentError: they are no samples of a ``ClipDataset``.
+        ConfigurationError: the clips differ in size or number of frames; see ``list_clips``.
+        ArgumentError: the arguments are not samples of a ``ClipDataset``.
     """
     if _are_samples(samples):
         check_same_shapes({tuple(_shape(sample)) for sample in samples}, "collate_fn=list_clips")
@@ -211,7 +211,7 @@ def stack_clips(samples: Sequence[dict[str, Any]]) -> Batch:
 
 
 def list_clips(samples: Sequence[dict[str, Any]]) -> ListBatch:
-    """A ``collate_fn`` for ``ClipDataset``: the ``ListBatch`` that ``VideoLoader`` gives with ``collate="list"``."""
+    """A ``collate_fn`` for ``ClipDataset`` that makes a ``ListBatch``, as ``VideoLoader`` with ``collate="list"``."""
     return _batch(ListBatch, samples, list, list)
 
 
@@ -237,7 +237,7 @@ def _batch(
 
     roles = samples[0].get("roles") if len({sample.get("roles") for sample in samples}) == 1 else None
     return kind(
-        join_frames(column("frames")),  # in a worker, PyTorch's own function stacks straight into shared memory
+        join_frames(column("frames")),  # in a worker, PyTorch's own function stacks directly into shared memory
         torch.tensor(column("label"), dtype=torch.int64),
         join(column("frame_numbers")),
         join(column("timestamps")),

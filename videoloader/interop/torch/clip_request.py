@@ -1,4 +1,4 @@
-"""The stand-in for frames that a data set gives out: a few words about which ones are wanted."""
+"""``ClipRequest``: a small description of frames that a data set returns in place of the frames."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from videoloader.transforms.planning.pipeline import Transforms, list_transforms
 
 @dataclass(frozen=True, init=False)
 class ClipRequest:
-    """A request for a clip that a ``DecodingLoader`` makes, anywhere in a sample of a torch data set.
+    """A request, anywhere in a sample of a torch data set, for a clip that a ``DecodingLoader`` makes.
 
-    It costs nothing to make, opens no file and takes some hundred bytes on its way out of a worker process. PyTorch's
-    ``default_collate`` gathers the requests of a batch in a list.
+    It is cheap to make, opens no file and takes a few hundred bytes when sent from a worker process. PyTorch's
+    ``default_collate`` collects the requests of a batch in a list.
 
     Args:
         video: str, path, bytes, binary file object or VideoEntry. A path in any form that ``Video`` takes; an entry,
-            which may mean only a part of a video; or the bytes of a file. A file object is read from its start now.
-            Bytes travel with the request and are indexed whenever they come.
+            which may be only a part of a video; or the bytes of a file. A file object is read from its start
+            immediately. Bytes are sent with the request and indexed each time.
         mode: frame mode, or list, range, array or tensor. The rule that chooses the frames, or their numbers (negative
             ones count from the end).
         clip: int, default 0. The number of the clip, for modes that make several clips of a video.
-        seed: int, default None. The seed of random frames and transforms: the frames are those of
-            ``Video(video).read(mode, clip=clip, seed=seed)`` then. Without one they follow from the loader's seed, the
-            epoch and the number of requests before it in the epoch.
-        transforms: list, default None. Crops, resizes, flips and padding instead of the loader's. All other transforms
-            are the loader's alone.
+        seed: int, default None. The seed of random frames and transforms, with which the frames equal
+            ``Video(video).read(mode, clip=clip, seed=seed)``. Without it they depend on the loader's seed, the epoch
+            and the number of earlier requests in the epoch.
+        transforms: list, default None. Crops, resizes, flips and padding that replace the loader's. All other
+            transforms belong to the loader.
 
     Attributes:
-        video: the entry. Its path is a name made of their content where bytes were given.
+        video: the entry. If bytes were given, its path is a name derived from their content.
         mode: the frame mode.
-        source: the bytes that were given, else None.
+        source: the given bytes, or None.
 
     Raises:
-        ConfigurationError: an argument makes no sense.
+        ConfigurationError: an argument is invalid.
 
     Examples:
         >>> class Captioned(torch.utils.data.Dataset):
@@ -111,5 +111,5 @@ def _collate_requests(requests: Sequence[ClipRequest], *, collate_fn_map: object
     return list(requests)
 
 
-# The documented way to teach ``default_collate`` a type of one's own.
+# The documented way to extend ``default_collate`` by a type.
 default_collate_fn_map[ClipRequest] = _collate_requests

@@ -1,4 +1,4 @@
-"""A torch DataLoader whose clips are decoded in the main process."""
+"""``DecodingLoader``: decodes the clips of a torch DataLoader in the main process."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import Transforms
 
 _NO_REQUESTS = "no batch of the epoch held a ClipRequest: let the data set give ClipRequest(path, mode) for each clip"
-# Default look-ahead, in batches at least, and in clips for each decoding thread.
+# The default look-ahead: the least number of batches, and clips for each decoding thread.
 _LEAST_AHEAD = 2
 _CLIPS_AHEAD = 2
 
@@ -60,9 +60,9 @@ class _Progress(NamedTuple):
     """The progress of an epoch.
 
     Attributes:
-        epoch: its number.
-        batches, requests: numbers of batches and requests given out.
-        loader: the state of the torch loader there, if it has ``state_dict``; else None.
+        epoch: number of the epoch.
+        batches, requests: numbers of batches and requests yielded.
+        loader: the state of the torch loader at that point, if it has ``state_dict``; else None.
     """
 
     epoch: int
@@ -72,14 +72,14 @@ class _Progress(NamedTuple):
 
 
 class _Pending(NamedTuple):
-    """A batch of the torch loader whose clips are in the making.
+    """A batch of the torch loader whose clips are being made.
 
     Attributes:
         batch: the batch of the torch loader.
-        requests: requests in it, in order; a list of them is one thing.
+        requests: requests in it, in order; a list of requests is one item.
         clips: number of clips in it.
         making: the batches in the making for the requests.
-        then: progress once the batch is given out.
+        then: progress after the batch is yielded.
     """
 
     batch: Any
@@ -89,54 +89,54 @@ class _Pending(NamedTuple):
     then: _Progress
 
     def drop(self) -> None:
-        """Cancel the jobs not yet begun, and wait for the others."""
+        """Cancel the jobs that have not begun, and wait for the others."""
         for each in self.making:
             each.drop()
 
 
 @tells_of_arguments
 class DecodingLoader(OneLoop):
-    """A loop over a torch DataLoader that replaces every ``ClipRequest`` in its batches by frames.
+    """Iterate over a torch DataLoader, and replace every ``ClipRequest`` in its batches by frames.
 
-    The DataLoader keeps its worker processes for the data set's own logic; they send requests of some hundred bytes.
-    Threads of the main process do all decoding, some batches ahead: one CUDA context, no frames in pipes. Requests may
-    be anywhere in a batch, in mappings, lists, tuples and dataclasses; all else is left as it is. A list of requests,
-    as ``default_collate`` makes one, becomes frames [B, T, C, H, W]; a request by itself [T, C, H, W].
+    The DataLoader's worker processes run the data set's own logic, and send requests of a few hundred bytes. Threads of
+    the main process do all decoding, some batches ahead, with one CUDA context and without frames in pipes. Requests
+    may be anywhere in a batch, in mappings, lists, tuples and dataclasses; everything else is left unchanged. A list of
+    requests, as ``default_collate`` makes it, becomes frames [B, T, C, H, W]; a single request becomes [T, C, H, W].
 
-    The frames of a request without a seed depend on the loader's seed, the epoch, and the number of requests before it
-    in this epoch, provided that the torch loader's order is the same. Iterating gives one epoch and goes on to the
-    next. A loop that is left early, or ends with an error, ends its epoch once it has given out a batch; ``state_dict``
-    still says where it was, an error's batch not counted. Only one loop runs at a time: beginning another ends the one
-    before, which raises ConfigurationError if it is continued.
+    The frames of a request without a seed depend on the loader's seed, the epoch, and the number of earlier requests in
+    the epoch, provided that the torch loader's order is the same. Each loop is one epoch, and the next loop is the next
+    epoch. A loop that is left early, or ends with an error, ends its epoch if it has yielded a batch; ``state_dict``
+    still holds the position, not counting the batch that failed. Only one loop runs at a time: starting another ends
+    the previous one, which raises ConfigurationError if it is continued.
 
     Args:
         torch_loader: iterable of batches. A ``torch.utils.data.DataLoader`` with any sampler, ``collate_fn``, workers
-            and pinning, or any other iterable. One that has ``state_dict``, as torchdata's ``StatefulDataLoader``,
+            and pinning, or any other iterable. One with ``state_dict``, such as torchdata's ``StatefulDataLoader``,
             resumes exactly.
-        device, transforms, layout, dtype, color, collate, fill_value: as in ``VideoLoader``, with the same defaults.
-            They decide the frames.
-        num_workers, decode, cpu_workers, num_processes, gop_cache: as in ``VideoLoader``, with the same defaults. They
-            decide the decoding.
-        seed: int, default 0. The seed of random frames and transforms of requests that have none.
-        prefetch: int, default enough for two clips a thread, at least two. The batches that are being made while one is
-            used; none with ``num_workers=0``.
-        on_error: str, default ``"raise"``. The treatment of a video that cannot be read or does not give its clip:
-            ``"raise"``, or ``"skip"``, which leaves out the whole batch, since it is unknown what else in it belongs to
-            the clip. With several ranks, raise: others would wait for the batch that one skips.
-        on_corrupt: str, default ``"keep"``. The treatment of damaged frames: ``"keep"`` gives them out, and warns once
+        device, transforms, layout, dtype, color, collate, fill_value: as in ``VideoLoader``, with the same defaults,
+            for the frames.
+        num_workers, decode, cpu_workers, num_processes, gop_cache: as in ``VideoLoader``, with the same defaults, for
+            decoding.
+        seed: int, default 0. The seed of random frames and transforms for requests without a seed.
+        prefetch: int, default enough for two clips a thread, at least two. The number of batches prepared ahead while
+            one is used; none with ``num_workers=0``.
+        on_error: str, default ``"raise"``. The treatment of a video that cannot be read or lacks the requested clip:
+            ``"raise"``, or ``"skip"``, which skips the whole batch, since it is not known what else in it belongs to
+            the clip. With several ranks use ``"raise"``: the others would wait for the batch that one skips.
+        on_corrupt: str, default ``"keep"``. The treatment of damaged frames: ``"keep"`` returns them, and warns once
             for each file and process; ``"raise"`` and ``"skip"`` do the same as in ``on_error``, independently of it.
         index: ``IndexStore`` or its path, default None. The videos' indexes. Without it a video is indexed when it is
-            first asked for, and the indexes used last are kept.
-        replace_with: function, default its ``frames``. It gives the replacement of requests, and is called with a
-            ``Batch`` for a list, a ``Clip`` for one by itself.
+            first requested, and recently used indexes are kept.
+        replace_with: function, default its ``frames``. It returns what replaces requests, and is called with a
+            ``Batch`` for a list and a ``Clip`` for a single request.
 
     Attributes:
-        device: torch.device. The place of the frames.
-        unreadable: (path, reason) of the files that made batches be skipped so far, each once with the first reason. A
-            warning counts the clips at the end of a loop that meets new ones.
+        device: torch.device. The device of the frames.
+        unreadable: (path, reason) for the files because of which batches were skipped so far, each once with the first
+            reason. A warning counts the clips at the end of a loop that meets new ones.
 
     Raises:
-        ConfigurationError: an argument has no such value.
+        ConfigurationError: an argument has a value that is not allowed.
 
     Examples:
         >>> loader = DecodingLoader(
@@ -186,7 +186,7 @@ class DecodingLoader(OneLoop):
         plan = plan_transforms(transforms, dtype, color, fill_value).one_view()
         self._seed, self._on_error, self._on_corrupt, self._replace_with = seed, on_error, on_corrupt, replace_with
         shard = shard_of_environment()
-        clip_rng(seed, 0, 0)  # says now what is wrong with a seed
+        clip_rng(seed, 0, 0)  # raises now if the seed is invalid
         on, numbers = resolve_device(device), (num_workers, cpu_workers, num_processes)
         damage: OnCorrupt = "keep" if on_corrupt == "keep" else "raise"
         super().__init__(on, plan, layout, collate, decode, gop_cache, *numbers, "raise", damage)
@@ -202,18 +202,19 @@ class DecodingLoader(OneLoop):
         return f"DecodingLoader({type(self._loader).__name__}, epoch {self._progress.epoch}, on {self.device})"
 
     def __len__(self) -> int:
-        """Batches of an epoch: the torch loader's."""
+        """The number of batches in an epoch of the torch loader."""
         return len(self._loader)  # type: ignore[arg-type]
 
     @property
     def sampler(self) -> Any:
-        """The torch loader's, for frameworks that tell it the epoch."""
+        """The torch loader's sampler, for frameworks that set its epoch."""
         return getattr(self._loader, "sampler", None)
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin with this epoch next; right after ``load_state_dict``, go on with it if it is the state's.
+        """Make this the next epoch; right after ``load_state_dict``, the state's epoch keeps its position.
 
-        Tell the torch loader's samplers and data set every epoch from now on, where they have a ``set_epoch``.
+        From now on, ``set_epoch`` of the torch loader's samplers and data set is called for every epoch, if they have
+        it.
         """
         if not (self._resumed and epoch == self._progress.epoch):
             self._progress, self._resumed = _Progress(epoch), False
@@ -229,11 +230,11 @@ class DecodingLoader(OneLoop):
             tell(epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """The loader's position: after the batch given out last, whatever was made ahead of it.
+        """The loader's position after the last batch that it yielded, not counting batches made ahead.
 
-        A torch loader that has a state keeps the position there. Any other is gone through again up to there on
-        resuming, without decoding: exact if it gives the same batches again, as with a seeded sampler that
-        ``set_epoch`` tells.
+        If the torch loader has ``state_dict``, its state holds the position. Any other loader is iterated again up to
+        that position on resuming, without decoding, which is exact if it yields the same batches again, as with a
+        seeded sampler that has ``set_epoch``.
         """
         progress = self._progress
         if not progress.batches and progress.loader is None:
@@ -241,10 +242,11 @@ class DecodingLoader(OneLoop):
         return {**progress._asdict(), "seed": self._seed, "told": self._told}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where a state was taken.
+        """Resume where a state was taken.
 
         Raises:
-            ConfigurationError: the state is of a loader with another seed, or with a torch loader that has a state.
+            ConfigurationError: the state belongs to a loader with another seed, or to one whose torch loader has a
+                state.
         """
         if state["seed"] != self._seed:
             raise ConfigurationError(f"the state is of a loader with the seed {state['seed']}, not {self._seed}")
@@ -257,19 +259,19 @@ class DecodingLoader(OneLoop):
         return copy.deepcopy(self._loader.state_dict()) if hasattr(self._loader, "state_dict") else None
 
     def __iter__(self) -> Iterator[Any]:
-        """The batches of one epoch, or of what is left of it after ``load_state_dict``.
+        """Iterate over the batches of one epoch, or of the rest of it after ``load_state_dict``.
 
         Raises:
-            VideoLoaderError: a clip cannot be made (with ``on_error="raise"``), or none of a whole epoch can; it names
-                the file.
-            ConfigurationError: clips of one list differ in their size or number of frames, see ``collate``; another
-                loop over this loader has begun; it is closed; or the epoch is over, and none of its batches held a
+            VideoLoaderError: a clip cannot be made (with ``on_error="raise"``), or none of a whole epoch can; the error
+                names the file.
+            ConfigurationError: clips of one list differ in size or number of frames (see ``collate``); another loop
+                over this loader has begun; the loader is closed; or the epoch is over and none of its batches held a
                 request.
         """
         token = self._begin_loop()
         if self._begun:
             self._progress, self._begun = _Progress(self._progress.epoch + 1), False
-        resumed = self._resumed  # of what is left of an epoch, the last batches may be the ones that are skipped
+        resumed = self._resumed  # the rest of an epoch may consist of skipped batches
         end: list[_Progress | Exception] = []
         ahead = batches_ahead(self._start_batches(end, token), self._has_room, _Pending.drop, token)
         try:
@@ -280,11 +282,11 @@ class DecodingLoader(OneLoop):
             if not resumed:
                 self._account.raise_if_nothing()
         finally:
-            # The traceback of an error holds this frame: the torch loader's processes are to end, whoever keeps it.
+            # An error's traceback keeps this frame alive; clearing lets the torch loader's processes end nevertheless.
             end.clear()
 
     def _start_batches(self, end: list[_Progress | Exception], token: CancelToken) -> Iterator[list[_Pending]]:
-        """Begin batch after batch; after the last one tell how the torch loader has ended."""
+        """Begin the batches; after the last one, append to ``end`` how the torch loader ended."""
         start = self._progress
         if self._told:
             self._tell_epoch(start.epoch)
@@ -305,7 +307,7 @@ class DecodingLoader(OneLoop):
                     end.append(_Progress(before.epoch + 1, loader=self._loader_state()))
                 return
             except Exception as error:
-                end.append(error)  # the batches before it come first
+                end.append(error)  # earlier batches come first
                 return
             found = find_requests(batch)
             groups = [[each] if isinstance(each, ClipRequest) else each for each in found]
@@ -329,7 +331,7 @@ class DecodingLoader(OneLoop):
         return len(pending) <= _LEAST_AHEAD or (clips < enough and len(pending) < enough)
 
     def _finish(self, end: Sequence[_Progress | Exception], pending: deque[_Pending]) -> list[Any]:
-        """The oldest batch when all its clips are made, in a list; an empty one where it is skipped."""
+        """Wait for the oldest batch, and return it in a list, which is empty if the batch is skipped."""
         given_out = self._put_together(pending[0])
         then = pending.popleft().then
         last = end[0] if end and not pending else None

@@ -1,4 +1,4 @@
-"""From the requests in a batch to planned clips."""
+"""Plans the clips that requests ask for."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class RequestPlanner:
 
     Attributes:
         indexes: the videos' indexes.
-        transforms: transforms of all clips; a request may have others that cut and resize.
+        transforms: transforms of all clips; a request may replace those that crop and resize.
         seed: the seed of requests without one.
-        shard: number of this process among those that share an epoch, and their number.
+        shard: number of this process's shard, and the number of shards.
     """
 
     indexes: VideoIndexes
@@ -31,7 +31,7 @@ class RequestPlanner:
     shard: tuple[int, int]
 
     def plan(self, requests: Sequence[ClipRequest], epoch: int, number: int) -> list[PlannedClip]:
-        """Plan the clips of some requests. ``number`` is the number of requests before them in the epoch."""
+        """Plan the clips of some requests; ``number`` counts the earlier requests in the epoch."""
         videos = self.indexes.frames_of([(request.video, request.source) for request in requests])
         return [
             self._plan_one(request, video, epoch, number + row)

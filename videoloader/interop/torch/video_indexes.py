@@ -1,4 +1,4 @@
-"""Indexes of videos that nobody listed beforehand."""
+"""Looks up or builds the indexes of videos that are not known beforehand."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from videoloader.indexing.store.cache import IndexCache
 from videoloader.order.clip_table import BuiltIndexes, EntryFrames, Indexes
 from videoloader.threads import executor_of
 
-# Bytes of indexes kept, some ten thousand videos' of a few hundred frames.
+# Bytes of indexes to keep: enough for about ten thousand videos of a few hundred frames.
 _CAPACITY = 256 << 20
 
 _Video = TypeVar("_Video")
 
 
 class _Files:
-    """Indexes out of the files themselves."""
+    """Builds indexes from the files themselves."""
 
     def look_up(self, source: str, /) -> tuple[VideoIndex, SourceState | None]:
         opened = open_source(source)
@@ -32,11 +32,11 @@ class _Files:
 
 
 class VideoIndexes:
-    """Looks videos up in a store, or indexes them, when they are first asked for; those used last are kept.
+    """Looks videos up in a store, or indexes them, on first use, and keeps recently used indexes.
 
     Args:
         store: store of the videos, or its path; without one they are indexed here.
-        workers: number of threads that look videos up; 0 for none but the caller's.
+        workers: number of threads that look videos up; 0 to do it in the calling thread.
     """
 
     def __init__(self, store: IndexStore | str | os.PathLike[str] | None, workers: int) -> None:
@@ -52,10 +52,10 @@ class VideoIndexes:
         self._threads = executor_of(self._workers, "videoloader-index")
 
     def frames_of(self, videos: Sequence[tuple[VideoEntry, ByteSource | None]]) -> list[EntryFrames]:
-        """The frames that entries mean. Several videos are looked up, or indexed, at a time.
+        """The range of frames of each entry. Several videos are looked up, or indexed, at a time.
 
         Args:
-            videos: entries, with their bytes where no path leads to them. These are indexed whenever they come.
+            videos: entries, with their bytes if they have no path. Bytes are indexed each time.
 
         Raises:
             VideoLoaderError: a video cannot be indexed, or the entry's range lies outside it.

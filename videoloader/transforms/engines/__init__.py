@@ -1,1 +1,1 @@
-"""Operations carried out on batches, on the CPU and on CUDA."""
+"""Engines that carry out operations on batches, on the CPU and on CUDA."""

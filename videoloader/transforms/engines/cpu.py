@@ -1,4 +1,4 @@
-"""The operations on clips in main memory, one after the other. The numbers are those of the kernels, bit for bit."""
+"""Carries out operations on clips in main memory, with the same results as the CUDA kernels, bit for bit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from videoloader.transforms.operations import ColorMatrix, Erase, HueShift, Shar
 
 
 def carry_out(works: Sequence[ClipWork], finish: Finish) -> None:
-    """Do the works."""
+    """Carry out the works."""
     for work in works:
         frames = work.source[work.source_row]
         for operation in work.operations:
@@ -36,12 +36,12 @@ def _write(frames: torch.Tensor, finish: Finish, slot: torch.Tensor) -> None:
 
 
 def _per_frame(values: npt.NDArray[Any]) -> torch.Tensor:
-    """Numbers of one row for all frames, or one for each, to be combined with [T, H, W]."""
+    """One number for all frames, or one for each, in a shape that broadcasts with [T, H, W]."""
     return torch.from_numpy(np.ascontiguousarray(values))[..., None, None]
 
 
 def _look_up(frames: torch.Tensor, values: npt.NDArray[np.uint8]) -> torch.Tensor:
-    """uint8[F, 3, 256] of uint8[T, 3, H, W]."""
+    """Map uint8[T, 3, H, W] through tables uint8[F, 3, 256]."""
     source, result = frames.numpy(), np.empty(frames.shape, np.uint8)
     for row, table in enumerate(values):
         part = slice(None) if len(values) == 1 else row
@@ -104,7 +104,7 @@ def _color_matrix(frames: torch.Tensor, operation: ColorMatrix) -> torch.Tensor:
 
 
 def _hue_shift(frames: torch.Tensor, operation: HueShift) -> torch.Tensor:
-    # In HSV's hexcone largest and smallest component are value and what saturation leaves of it: a turn keeps both.
+    # In HSV's hexcone the largest and smallest components depend only on value and saturation, so rotating keeps both.
     red, green, blue = values = frames.float().unbind(1)
     least, most = (each.float() for each in torch.aminmax(frames, dim=1))
     extent = most - least

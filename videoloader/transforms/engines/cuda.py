@@ -1,4 +1,4 @@
-"""The operations on clips in GPU memory: one kernel for a step of all clips."""
+"""Carries out operations on clips in GPU memory, with one kernel launch for each step of all clips."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _CLIP = struct.Struct("=2Q3q14i3f4x")
 _STEP = struct.Struct("=4Q3q6fi4x")
 _OUTPUTS = {torch.uint8: "unsigned char", torch.float16: "Half", torch.bfloat16: "BFloat16", torch.float32: "float"}
 _NOTHING, _ONE_SAMPLE, _NO_FILL = (None,), (1, 1), (0.0, 0.0, 0.0)
-# Of each statistic, how many numbers are counted.
+# The number of counters of each statistic.
 _COUNTS = (1, 6, _TABLE)
-# The kernel's operation: 0 copies.
+# The kernel's numbers of operations; 0 copies.
 _KINDS = {operation: kind for kind, operation in enumerate(ARRAYS, 1)}
 
 
 class _Batch(NamedTuple):
-    """A batch of clips in GPU memory: its address, bytes of a row, (height, width) of frames."""
+    """A batch of clips in GPU memory: its address, bytes per row, and (height, width) of frames."""
 
     address: int
     row: int
@@ -44,7 +44,7 @@ class _Batch(NamedTuple):
 
 
 class _Step:
-    """The launches of a step: records of its clips, those with a StatisticTable by themselves, and what is largest."""
+    """The launches of a step: records of its clips, those with a StatisticTable apart, and the largest extents."""
 
     def __init__(self) -> None:
         self.counted: list[bytes] = []
@@ -53,13 +53,13 @@ class _Step:
 
 
 class _Plan:
-    """The data for the GPU, and the memory that it needs for what follows from statistics.
+    """The data for the GPU, and the memory that it needs for statistics.
 
     Attributes:
-        arrays: arrays of all operations, one after the other.
+        arrays: arrays of all operations, in order.
         size: number of bytes in the arrays.
-        tables: bytes of tables that follow from statistics.
-        counts: number of values that are counted for the tables.
+        tables: bytes of tables computed from statistics.
+        counts: number of counters for these tables.
     """
 
     def __init__(self, steps: int) -> None:
@@ -77,14 +77,14 @@ class _Plan:
         size: tuple[int, int],
         last: bool,
     ) -> tuple[int, int]:
-        """One clip's operation in a step.
+        """Add one clip's operation to a step.
 
         Args:
             at: the step.
             operation: None copies.
             source, target: addresses of the clip.
             length, size: size of the source: T and (height, width).
-            last: whether the target is of the output's type.
+            last: whether the target has the output's dtype.
 
         Returns:
             (height, width) of the target.
@@ -126,10 +126,10 @@ class _Plan:
 
 
 def carry_out(works: Sequence[ClipWork], finish: Finish) -> None:
-    """Do the works, all clips at once, on the current stream of their device.
+    """Carry out the works for all clips at once, on the current stream of their device.
 
-    What the GPU must know goes up in one transfer, from memory that PyTorch does not use again before it is done. In
-    between a clip lies in scratch memory, two pieces for each: an operation reads one and writes the other.
+    Parameters are uploaded in one transfer, from memory that PyTorch does not reuse before it is done. Between
+    operations a clip is in scratch memory, in two pieces: an operation reads one and writes the other.
     """
     if not works:
         return
@@ -158,7 +158,7 @@ def _batch(batch: torch.Tensor) -> _Batch:
 
 
 def _piece(operations: Sequence[Operation], length: int, size: tuple[int, int]) -> tuple[int, int]:
-    """Bytes of a piece of scratch memory for a clip, and how many pieces it needs."""
+    """The bytes of a piece of scratch memory for a clip, and the number of pieces that it needs."""
     largest, between = 0, operations[:-1]
     for operation in between:
         if type(operation) is Warp:
@@ -168,7 +168,7 @@ def _piece(operations: Sequence[Operation], length: int, size: tuple[int, int]) 
 
 
 def _launch(plan: _Plan, finish: Finish, works: Sequence[ClipWork], length: int) -> None:
-    """Send what the steps need, and start them. All memory is in the order of the stream."""
+    """Upload the parameters of the steps, and launch them. All memory is used in stream order."""
     device = works[0].source.device
     output = next((finish.frames(work.target) for work in works if work.last), None)
     _, frame, channel, _, pixel = (0, 0, 0, 0, 0) if output is None else output.stride()
@@ -215,7 +215,7 @@ def _send(data: bytes, device: torch.device) -> torch.Tensor:
 
 
 def _start(name: str, grid: tuple[int, int, int], argument: bytes, device: torch.device, stream: int) -> None:
-    """Launch a kernel of the file, whose only argument is a ``Step``."""
+    """Launch a kernel of step.cu, whose only argument is a ``Step``."""
     function = load_kernel(_SOURCES, name, _OPTIONS, device.index)
     memory = ctypes.create_string_buffer(argument, len(argument))
     arguments = (ctypes.c_void_p * 1)(ctypes.addressof(memory))

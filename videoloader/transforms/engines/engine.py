@@ -1,4 +1,4 @@
-"""Carries out operations on a batch of clips, wherever it lies."""
+"""Carries out operations on a batch of clips on any device."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from videoloader.transforms.operations import (
 Program: TypeAlias = Sequence[Operation]
 
 _STATISTICS, _INTERPOLATIONS = get_args(Statistic), get_args(Interpolation)
-# Of a frame: the kernels count them in 32 bits.
+# The most pixels of a frame: the kernels count them in 32 bits.
 _MOST_PIXELS = 2**30
 
 
 class _Waiting(NamedTuple):
-    """A clip that has come to a function.
+    """A clip that has reached a ``BatchFunction``.
 
     Attributes:
         clip: number of the clip in the batch.
-        source: uint8[N, T, 3, H, W], the present frames.
+        source: uint8[N, T, 3, H, W], the current frames.
         row: row of the clip in ``source``.
         before: steps before the function.
         function: the function.
@@ -56,26 +56,25 @@ class _Waiting(NamedTuple):
 def apply_operations(
     frames: torch.Tensor, programs: Sequence[Program], output: OutputSpec | None = None, layout: Layout = "TCHW"
 ) -> torch.Tensor:
-    """Carry out each clip's operations. CPU and CUDA give the same numbers, bit for bit.
+    """Carry out each clip's operations. CPU and CUDA give the same results, bit for bit.
 
-    On a GPU step s does the s-th operation of all clips in one kernel (two small ones come before it where a
-    ``StatisticTable`` is among them), on the current stream, without waiting for anything. A ``BatchFunction`` waits
-    until no clip has anything else to do, and runs once for all clips that have come to the same function with frames
-    of the same size.
+    On a GPU, step s does the s-th operation of all clips in one kernel (after two small ones if a ``StatisticTable`` is
+    among them), on the current stream, without waiting for anything. A ``BatchFunction`` is deferred until no clip has
+    anything else to do, and runs once for all clips that have reached the same function with frames of the same size.
 
     Args:
         frames: uint8[B, T, 3, H, W], contiguous; they are not changed.
         programs: operations of each clip, in order, of any length.
-        output: number type and normalisation of the result: uint8 unless given. Its colours are not looked at.
+        output: dtype and normalisation of the result, by default uint8. Its colour settings are ignored.
         layout: layout of the result.
 
     Returns:
         [B, T, 3, H', W'] of ``output.dtype``, or with the layout's order of the last four dimensions: new memory, or
-        ``frames`` where nothing is to do.
+        ``frames`` if there is nothing to do.
 
     Raises:
-        ConfigurationError: frames or an operation's arrays have another shape or type, or clips come out in different
-            sizes.
+        ConfigurationError: frames or an operation's arrays have another shape or dtype, or output sizes differ between
+            clips.
     """
     _check_frames(frames, programs)
     clips, length, _, height, width = frames.shape
@@ -113,7 +112,7 @@ def apply_operations(
 
 
 def _gather(members: Sequence[_Waiting], size: tuple[int, int], works: list[ClipWork]) -> torch.Tensor:
-    """Memory for the clips that a function gets together, and the works that fill it."""
+    """Allocate memory for the clips that a function gets together, and add the works that fill it."""
     source = members[0].source
     batch = torch.empty((len(members), source.shape[1], 3, *size), dtype=torch.uint8, device=source.device)
     works += [ClipWork(each.source, each.row, each.before, batch, row, False) for row, each in enumerate(members)]
@@ -121,7 +120,7 @@ def _gather(members: Sequence[_Waiting], size: tuple[int, int], works: list[Clip
 
 
 def _call(operations: Sequence[BatchFunction], frames: torch.Tensor) -> torch.Tensor:
-    """Call the function of all these operations on their clips."""
+    """Call the common function of these operations on their clips."""
     function, shape = operations[0].function, frames.shape
     params = {name: np.stack([each.params[name] for each in operations]) for name in operations[0].params}
     result = function(frames, params)
@@ -141,7 +140,7 @@ def _size_after(program: Program, size: tuple[int, int]) -> tuple[int, int]:
 
 
 def _checked_size(program: Program, length: int, size: tuple[int, int]) -> tuple[int, int]:
-    """(height, width) in which a clip comes out of its operations, which are checked."""
+    """Check a clip's operations, and return the (height, width) after them."""
     for operation in program:
         kind = type(operation)
         if kind not in ARRAYS:
@@ -150,7 +149,7 @@ def _checked_size(program: Program, length: int, size: tuple[int, int]) -> tuple
             continue
         name, dtype, shape = ARRAYS[kind]
         array = getattr(operation, name)
-        # Of boxes there may be any number.
+        # There may be any number of boxes.
         rest = array.shape[2:] if kind is Erase else array.shape[1:]
         if array.dtype != dtype or array.ndim < 1 or len(array) not in (1, length) or rest != shape:
             boxes = ["N"] if kind is Erase else []

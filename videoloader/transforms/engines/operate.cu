@@ -1,6 +1,6 @@
-// How values are written, and the kernel that carries out a step.
+// Writes values, and the kernel that carries out a step.
 
-// value / 255, correctly rounded for whole values up to 255; the division instruction's exceptions take many registers.
+// value / 255, correctly rounded for integers up to 255; a division instruction would take many registers.
 __device__ inline float unit(float value) {
     const float close = value * (1.0f / 255.0f);
     return __fmaf_rn(__fmaf_rn(-255.0f, close, value), 1.0f / 255.0f, close);
@@ -15,7 +15,7 @@ __device__ inline Number number(const Step &step, int channel, int value, Number
     return result;
 }
 
-// `count` of AT_ONCE pixels to where the first one goes; `channel_step` and `pixel_step` lie between neighbours.
+// Stores `count` of AT_ONCE pixels from `out` on; `channel_step` and `pixel_step` are strides.
 template <typename Number>
 __device__ void store(const Step &step, Number *out, long long channel_step, long long pixel_step, int count, bool whole,
                       const Pixels &pixels) {
@@ -56,7 +56,7 @@ __device__ void store(const Step &step, Number *out, long long channel_step, lon
     }
 }
 
-// Pixels that are made of those in their place. All that a thread reads is under way before it makes any of it.
+// Makes pixels from those in the same place. A thread issues all its reads before it makes the first pixel.
 template <typename Output, typename Change>
 __device__ void change_pixels(const Step &step, const Clip &clip, int frame, const Picture &picture, Change change) {
     constexpr int STRIDE = AT_ONCE * THREADS, ROUNDS = CHUNK / STRIDE;
@@ -88,8 +88,8 @@ __device__ void change_pixels(const Step &step, const Clip &clip, int frame, con
     }
 }
 
-// Pixels that are made of those elsewhere, each thread so many at a time. The threads of a warp make neighbours: they
-// read near each other, too.
+// Makes pixels from those elsewhere, each thread AT_A_TIME at once. The threads of a warp make neighbouring pixels, so
+// they also read close to each other.
 template <typename Output, int AT_A_TIME, typename Make>
 __device__ void make_pixels(const Step &step, const Clip &clip, int frame, Make make) {
     const int width = clip.out_width, plane = clip.out_height * width;

@@ -1,6 +1,6 @@
-// What the operations make of pixels.
+// The operations on pixels.
 
-// One frame that is read.
+// A frame to read from.
 struct Picture {
     const Byte *first;
     int height, width, plane;
@@ -14,7 +14,7 @@ struct Picture {
 
     __device__ Color color(int pixel) const { return {at(0, pixel), at(1, pixel), at(2, pixel)}; }
 
-    // AT_ONCE pixels, or as many as there are.
+    // AT_ONCE pixels, or as many as are left.
     __device__ Packed load(int pixel) const {
         Packed result = {};
         const bool whole = ((plane | (int)(unsigned long long)first) & (AT_ONCE - 1)) == 0;
@@ -32,7 +32,7 @@ struct Picture {
     }
 };
 
-// What operations make of a pixel by itself.
+// Operations on single pixels.
 
 struct Same {
     __device__ Color operator()(Color in, int, int) const { return in; }
@@ -63,7 +63,7 @@ struct Matrix {
     }
 };
 
-// In HSV's hexcone largest and smallest component are value and what saturation leaves of it: a turn keeps both.
+// In HSV's hexcone the largest and smallest components depend only on value and saturation, so rotating keeps both.
 struct HueTurned {
     float sixths;
 
@@ -98,7 +98,7 @@ struct Erased {
     }
 };
 
-// What operations make of a pixel's neighbourhood, or of one elsewhere.
+// Operations that read a pixel's neighbours, or pixels elsewhere.
 
 struct Sharpened {
     Picture picture;
@@ -123,8 +123,8 @@ struct Sharpened {
     }
 };
 
-// Keys, "Cubic convolution interpolation for digital image processing" (1981), a = -0.75: weights of the four pixels
-// around a point that lies `t` after the second.
+// Keys, "Cubic convolution interpolation for digital image processing" (1981), a = -0.75: the weights of the four
+// pixels around a point at distance `t` after the second.
 __device__ inline void cubic_weights(float t, float *weights) {
     const float a = -0.75f, before = t + 1.0f, after = 1.0f - t, last = after + 1.0f;
     weights[0] = ((a * before - 5.0f * a) * before + 8.0f * a) * before - 4.0f * a;
@@ -133,7 +133,7 @@ __device__ inline void cubic_weights(float t, float *weights) {
     weights[3] = ((a * last - 5.0f * a) * last + 8.0f * a) * last - 4.0f * a;
 }
 
-// SIMPLE: one sample, and nothing to divide by.
+// SIMPLE: a single sample, and no perspective division.
 template <Interpolation INTERPOLATION, bool SIMPLE>
 struct Warped {
     Picture picture;
@@ -142,7 +142,7 @@ struct Warped {
     int down, across;
     bool extend;
 
-    // A pixel's values, or what is outside. There is no branch, so that many are read at a time.
+    // A pixel's values, or the fill outside. There is no branch, so that many are read at a time.
     __device__ Floats tap(int x, int y) const {
         const bool inside =
             extend || ((unsigned)x < (unsigned)picture.width && (unsigned)y < (unsigned)picture.height);
@@ -154,18 +154,18 @@ struct Warped {
         return result;
     }
 
-    // The value at a point of the input. A point whose taps all lie outside, or that is none (0 / 0), has the fill's.
+    // The value at a point of the input. A point whose taps are all outside, or an undefined one (0 / 0), has the fill's.
     __device__ Floats at(double u, double v) const {
         constexpr int BEFORE = INTERPOLATION == NEAREST ? 0 : INTERPOLATION == BILINEAR ? 1 : 2;
         constexpr int AFTER = INTERPOLATION == BICUBIC ? 1 : 0;
         if constexpr (INTERPOLATION != NEAREST) u = u - 0.5, v = v - 0.5;
-        // Further away nothing changes any more; fmin and fmax leave no point that is none (0 / 0).
+        // Points further away are all alike; fmin and fmax also remove undefined points (0 / 0).
         if (extend) {
             u = fmin(fmax(u, (double)-BEFORE), (double)(picture.width - 1 + AFTER));
             v = fmin(fmax(v, (double)-BEFORE), (double)(picture.height - 1 + AFTER));
         }
         const bool inside = u >= -BEFORE && v >= -BEFORE && u < picture.width + AFTER && v < picture.height + AFTER;
-        const int outside = -8;  // no tap of it lies inside
+        const int outside = -8;  // none of its taps is inside
         const int x = inside ? (int)floor(u) : outside, y = inside ? (int)floor(v) : outside;
         if constexpr (INTERPOLATION == NEAREST) return tap(x, y);
         const float right = (float)(u - x), below = (float)(v - y);

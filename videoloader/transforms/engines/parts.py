@@ -1,4 +1,4 @@
-"""Work on the frames of a batch a part at a time, so that what is computed on the way takes bounded memory."""
+"""Processes the frames of a batch in parts, so that intermediate results take bounded memory."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Callable
 
 import torch
 
-# Numbers at a time: enough to fill a GPU, 64 MiB in float32.
+# Values at a time: enough to fill a GPU, 64 MiB in float32.
 _PART = 1 << 24
 
 
 def for_all_frames(frames: torch.Tensor, function: Callable[[torch.Tensor, slice], torch.Tensor]) -> torch.Tensor:
-    """Frames through a function that takes any number of them.
+    """Apply a function that takes any number of frames to all frames.
 
     Args:
         frames: [N, T, 3, H, W]; changed in place where they are contiguous.
-        function: ``function(frames, places)`` gets [n, 3, H, W] and the slice of the N·T frames that these are, and
-            returns the same shape.
+        function: ``function(frames, places)`` gets [n, 3, H, W] and their slice of the N·T frames, and returns the same
+            shape.
 
     Returns:
-        [N, T, 3, H, W], of the type that the frames had.
+        [N, T, 3, H, W], of the frames' dtype.
     """
     flat = frames.flatten(0, 1)
     at_once = max(_PART // max(flat[0].numel(), 1), 1) if len(flat) else 1
@@ -30,5 +30,5 @@ def for_all_frames(frames: torch.Tensor, function: Callable[[torch.Tensor, slice
 
 
 def to_pixels(values: torch.Tensor) -> torch.Tensor:
-    """uint8 of floats, rounded to nearest, halves up, and clamped to 0 … 255. The floats are written over."""
+    """Floats as uint8, rounded to the nearest, halves up, and clamped to 0 … 255. The floats are overwritten."""
     return values.clamp_(0, 255).add_(0.5).to(torch.uint8)

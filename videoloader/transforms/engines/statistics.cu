@@ -1,7 +1,7 @@
-// The kernels that make the tables which follow from the pixels.
+// The kernels that make tables computed from pixels.
 //
 // The clips with a STATISTIC come first in a step; `counts` holds zeros. For each row of counts:
-// CONTRAST: the sum of the gray values; AUTO_CONTRAST: for each channel the largest value and 255 less the smallest;
+// CONTRAST: the sum of the gray values; AUTO_CONTRAST: for each channel the largest value and 255 minus the smallest;
 // EQUALIZE: the histograms of the channels.
 __device__ inline int counts_of(int statistic) { return statistic == CONTRAST ? 1 : statistic == AUTO_CONTRAST ? 6 : TABLE; }
 
@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(THREADS) statistics(const Step step) {
     }
 }
 
-// One channel of a table, one value a thread. Grid: (rows of the longest table, channels, clips with a STATISTIC).
+// Makes one channel of a table, one value a thread. Grid: (rows of the longest table, channels, clips with a STATISTIC).
 __global__ void __launch_bounds__(256) tables(const Step step) {
     __shared__ Count below[256];
     __shared__ int largest;

@@ -1,17 +1,17 @@
-// A step of the operations of a batch: what the host hands over, and numbers.
+// The structures of a step, which the host fills in, and conversions of numbers.
 //
-// The engine compiles step.cu, operations.cu, operate.cu and statistics.cu as one program, in this order. `operate` carries
-// the operations of a step out, one for each clip: a block makes CHUNK pixels of one frame. For tables that follow from
-// the pixels `statistics` counts what they need, and `tables` makes them of it, before. Arithmetic is that of
-// cpu_operations.py, in the same order; compiled without fused multiply-add, so that both devices round alike.
+// The engine compiles step.cu, operations.cu, operate.cu and statistics.cu as one program, in this order. `operate`
+// carries out the operations of a step, one for each clip: a block makes CHUNK pixels of one frame. For tables computed
+// from pixels, `statistics` first counts what they need, and `tables` then makes them. Arithmetic is that of cpu.py, in
+// the same order, and compiled without fused multiply-add, so that both devices round alike.
 
 constexpr int THREADS = 256;
 constexpr int AT_ONCE = 4;           // neighbouring pixels that a thread makes together
-constexpr int CHUNK = 4096;          // pixels of a block of `operate`
-constexpr int COUNTED_CHUNK = 8192;  // and of one of `statistics`
+constexpr int CHUNK = 4096;          // pixels per block of `operate`
+constexpr int COUNTED_CHUNK = 8192;  // pixels per block of `statistics`
 constexpr int TABLE = 3 * 256;
 
-// Operations are in the order of ``ARRAYS`` in operations.py, the others in that of cuda.py.
+// Operations are in the order of ``ARRAYS`` in operations.py, statistics and interpolations in that of cuda.py.
 enum Operation { COPY, LOOK_UP, STATISTIC, COLOR_MATRIX, HUE_SHIFT, SHARPEN, WARP, ERASE };
 enum Statistic { CONTRAST, AUTO_CONTRAST, EQUALIZE };
 enum Interpolation { NEAREST, BILINEAR, BICUBIC };
@@ -19,19 +19,19 @@ enum Interpolation { NEAREST, BILINEAR, BICUBIC };
 typedef unsigned char Byte;
 typedef unsigned long long Count;
 
-// A clip and what to do to it. Arrays of the operation have one row, or one for each frame.
+// A clip and its operation. Arrays of the operation have one row, or one for each frame.
 struct Clip {
     const Byte *source;        // [T, 3, height, width]
-    void *target;              // the same, of its own size; or in the output's layout and number type, if `last`
-    long long values;          // of the operation: bytes from Step::values, of a STATISTIC from Step::tables
-    long long counts;          // of a STATISTIC: from Step::counts, elements
-    long long factors;         // of a CONTRAST: bytes from Step::values
+    void *target;              // the same with its own size; or if `last`, in the output's layout and type
+    long long values;          // the operation's array: bytes from Step::values, for a STATISTIC from Step::tables
+    long long counts;          // for a STATISTIC: elements from Step::counts
+    long long factors;         // for a CONTRAST: bytes from Step::values
     int operation, variant;    // variant: the statistic, or the interpolation
     int height, width, out_height, out_width;
-    int rows, count_rows, factor_rows;  // of the values; of a STATISTIC's table, counts and factors
+    int rows, count_rows, factor_rows;  // rows of the values, counts and factors
     int last;
     int boxes, down, across;
-    int extend;  // of a WARP: whether its border pixels go on outside, in place of the fill
+    int extend;  // for a WARP: whether its border pixels extend outside, instead of the fill
     float fill[3];
 };
 
@@ -40,7 +40,7 @@ struct Step {
     const Byte *values;
     Byte *tables;
     Count *counts;
-    long long out_frame, out_channel, out_pixel;  // of the output, between neighbours: elements
+    long long out_frame, out_channel, out_pixel;  // strides of the output in elements
     float scale[3], shift[3];                     // output = value / 255 * scale + shift
     int length;                                   // T
 };
@@ -57,7 +57,7 @@ struct Pixels {
     Color p[AT_ONCE];
 };
 
-// AT_ONCE pixels as they are read: a byte each.
+// AT_ONCE pixels as they are read, one byte each.
 struct Packed {
     unsigned word[3];
 
@@ -67,7 +67,7 @@ struct Packed {
     }
 };
 
-// Half precision by its bits, so that no header is needed.
+// Half precision as raw bits, so that no header is needed.
 struct Half {
     unsigned short bits;
 };
@@ -83,7 +83,7 @@ struct alignas(AT_ONCE * sizeof(Number)) Numbers {
 
 __device__ inline void convert(float value, float &out) { out = value; }
 __device__ inline void convert(float value, Half &out) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out.bits) : "f"(value)); }
-// To nearest, ties to even, by hand: the instruction for it came with compute capability 8.0.
+// Round to the nearest, ties to even, by hand: the instruction needs compute capability 8.0.
 __device__ inline void convert(float value, BFloat16 &out) {
     const unsigned bits = __float_as_uint(value);
     out.bits = (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);

@@ -1,4 +1,4 @@
-"""The orders to the engines of the devices."""
+"""The work items for the engines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from videoloader.transforms.operations import Operation
 
 
 class ClipWork(NamedTuple):
-    """Operations on one clip, none of them a ``BatchFunction``. Clips are rows of batches: to slice them takes long.
+    """Operations on one clip, without ``BatchFunction``. Clips are given as rows of batches, since slicing is slow.
 
     Attributes:
         source: uint8[N, T, 3, H, W], contiguous; only read.
@@ -21,8 +21,8 @@ class ClipWork(NamedTuple):
         operations: operations in order. Without any the clip is copied.
         target: memory of the result.
         target_row: row of the clip.
-        last: whether the result is the output: ``target`` has the ``Finish``'s layout and number type. Else it is
-            uint8[N, T, 3, H', W'], contiguous.
+        last: whether the result is the output, so that ``target`` has the layout and dtype of the ``Finish``; otherwise
+            it is uint8[N, T, 3, H', W'], contiguous.
     """
 
     source: torch.Tensor
@@ -35,10 +35,10 @@ class ClipWork(NamedTuple):
 
 @dataclass(frozen=True)
 class Finish:
-    """The form in which frames leave an engine.
+    """The output format of an engine.
 
     Attributes:
-        output: number type and normalisation: ``value / 255 · scale + shift`` in float32, each step rounded.
+        output: dtype and normalisation: ``value / 255 · scale + shift`` in float32, each step rounded.
         layout: order of a clip's dimensions.
     """
 
@@ -47,7 +47,7 @@ class Finish:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether uint8[T, 3, H, W] is what is wanted."""
+        """Whether the output is plain uint8[T, 3, H, W]."""
         return self.output.dtype == torch.uint8 and self.layout == "TCHW"
 
     def allocate(self, clips: int, length: int, size: tuple[int, int], device: torch.device) -> torch.Tensor:
@@ -57,5 +57,5 @@ class Finish:
         return torch.empty(shape, dtype=self.output.dtype, device=device)
 
     def frames(self, target: torch.Tensor) -> torch.Tensor:
-        """Results as [B, T, 3, H, W]: a view."""
+        """A view of results as [B, T, 3, H, W]."""
         return target.permute([0, *(1 + self.layout.index(axis) for axis in "TCHW")])

@@ -1,1 +1,1 @@
-"""The origin of pixels: places, matrices, and resampling."""
+"""Coordinates, matrices and resampling of geometric transforms."""

@@ -1,4 +1,4 @@
-"""The places of the output's points in the input: of a conversion as a matrix, and through any matrix."""
+"""Expresses a conversion as a matrix from output to input points, and maps points through matrices."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from videoloader.transforms.geometry.warp_matrices import Matrices
 
 
 def picture_box(geometry: Geometry) -> tuple[int, int, int, int]:
-    """(top, left, height, width) of the picture in the output, pixels."""
+    """(top, left, height, width) of the picture in the output, in pixels."""
     top, left = (0, 0) if geometry.border is None else (geometry.border.top, geometry.border.left)
     return top, left, *geometry.picture_size
 
 
 def geometry_matrix(geometry: Geometry) -> Matrices:
-    """float64[3, 3]: where points of what a conversion puts out lie in the frames that a player shows.
+    """float64[3, 3]: the map from points of a conversion's output to points of the displayed frames.
 
-    A point (x, y) lies at ``matrix @ (x, y, 1)``. Both are counted in pixels from the corner of the top left pixel,
-    whose centre is at (0.5, 0.5).
+    A point (x, y) maps to ``matrix @ (x, y, 1)``. Both are in pixels from the corner of the top left pixel, whose
+    centre is (0.5, 0.5).
     """
     matrix: Matrices = geometry_matrices([geometry])[0]
     return matrix
@@ -39,7 +39,7 @@ def _matrix_rows(geometry: Geometry) -> tuple[tuple[float, float, float], ...]:
     window_top, window_left = (0, 0) if geometry.window is None else geometry.window[:2]
     crop_top, crop_left, rows, columns = geometry.crop
     scale_x, scale_y = columns / geometry.size[1], rows / geometry.size[0]
-    # A column x of the output is column start + sign · x of the resized crop, and so are its rows.
+    # Column x of the output is column start + sign · x of the resized crop; rows likewise.
     sign_x, start_x = (-1, left + width + window_left) if geometry.flip else (1, window_left - left)
     sign_y, start_y = (-1, top + height + window_top) if geometry.flip_vertical else (1, window_top - top)
     return (
@@ -50,7 +50,7 @@ def _matrix_rows(geometry: Geometry) -> tuple[tuple[float, float, float], ...]:
 
 
 def apply_matrix(matrix: Matrices, points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Points (x, y) through matrices: float64[N, ..., 2] through float64[N, 3, 3], either N may be 1."""
+    """Map points (x, y), float64[N, ..., 2], through matrices, float64[N, 3, 3]; either N may be 1."""
     matrix = matrix.reshape(len(matrix), *[1] * (points.ndim - 2), 3, 3)
     mapped = (matrix[..., :2] @ points[..., None])[..., 0] + matrix[..., 2]
     result: npt.NDArray[np.float64] = mapped[..., :2] / mapped[..., 2:]
@@ -58,20 +58,20 @@ def apply_matrix(matrix: Matrices, points: npt.NDArray[np.float64]) -> npt.NDArr
 
 
 def inverse(matrix: Matrices) -> Matrices:
-    """The way back: float64[..., 3, 3]."""
+    """float64[..., 3, 3]: the inverse maps."""
     return np.linalg.inv(matrix).astype(np.float64)
 
 
 def map_points(points: torch.Tensor, matrix: Matrices) -> torch.Tensor:
-    """Points or boxes through matrices, such as those from a batch's frames to the videos.
+    """Map points or boxes through matrices, such as those from a batch's frames to the videos.
 
     Args:
         points: [N, ..., 2] for points (x, y), or [N, ..., 4] for boxes (x1, y1, x2, y2).
         matrix: float64[N, 3, 3], or float64[N, T, 3, 3] for points [N, T, ...]; see ``boxes.source_matrix``.
 
     Returns:
-        The same shape, float32 or the wider type that they came in. Of a box it is the smallest one around its mapped
-        corners: x1 ≤ x2 and y1 ≤ y2.
+        A tensor of the same shape, float32 or the wider dtype of the input. A box becomes the bounding box of its
+        mapped corners: x1 ≤ x2 and y1 ≤ y2.
 
     Raises:
         ConfigurationError: the points have neither shape.
@@ -91,6 +91,6 @@ def map_points(points: torch.Tensor, matrix: Matrices) -> torch.Tensor:
 
 
 def _through(points: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    # Added up one by one: a matrix product may be of lower precision on a GPU.
+    # Products are added one by one: a matrix product may have lower precision on a GPU.
     x, y, scale = (row[..., 0] * points[..., 0] + row[..., 1] * points[..., 1] + row[..., 2] for row in rows.unbind(-2))
     return torch.stack([x / scale, y / scale], -1)

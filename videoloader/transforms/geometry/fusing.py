@@ -1,6 +1,6 @@
-"""The parts of transforms that fuse into conversion. Each takes the geometry planned so far and adds itself to it.
+"""The steps that fuse into conversion. Each takes the geometry planned so far and adds itself to it.
 
-Nothing is resampled here: the steps of a clip add up to one geometry, which conversion carries out at once.
+Nothing is resampled here: the steps of a clip combine into one geometry, which conversion carries out at once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from videoloader.errors import ConfigurationError
 
 
 def pair(size: int | tuple[int, int], name: str) -> tuple[int, int]:
-    """(height, width) given as that, or as one number for both.
+    """(height, width) from a pair, or from one number for both.
 
     Raises:
         ConfigurationError: the size is anything else, or not positive; the message names the step.
@@ -26,7 +26,7 @@ def pair(size: int | tuple[int, int], name: str) -> tuple[int, int]:
 
 
 def cut(geometry: Geometry, top: int, left: int, height: int, width: int) -> Geometry:
-    """Keep a box of the output as it is now.
+    """Crop the current output to a box.
 
     Raises:
         ConfigurationError: the box reaches outside.
@@ -40,7 +40,7 @@ def cut(geometry: Geometry, top: int, left: int, height: int, width: int) -> Geo
     if geometry.flip_vertical:
         top = rows - top - height
     if geometry.window is None and geometry.size == geometry.crop[2:]:
-        # Nothing is resized yet: cutting the source is the same, and less to read.
+        # Nothing is resized yet: cropping the source is equivalent and reads less.
         return replace(
             geometry, crop=(geometry.crop[0] + top, geometry.crop[1] + left, height, width), size=(height, width)
         )
@@ -49,11 +49,11 @@ def cut(geometry: Geometry, top: int, left: int, height: int, width: int) -> Geo
 
 
 def resize_to(geometry: Geometry, size: tuple[int, int], interpolation: Interpolation, antialias: bool) -> Geometry:
-    """Make the output as it is now as large as ``size``."""
+    """Resize the current output to ``size``."""
     geometry = replace(geometry, interpolation=interpolation, antialias=antialias)
     if geometry.window is None:
         return replace(geometry, size=size)
-    # The window of an earlier resize becomes the source's nearest whole pixels.
+    # The window of an earlier resize is rounded to whole pixels of the source.
     top, left, height, width = geometry.window
     crop_top, crop_left, rows, columns = geometry.crop
     down, across = rows / geometry.size[0], columns / geometry.size[1]

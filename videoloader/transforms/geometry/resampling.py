@@ -1,4 +1,4 @@
-"""Geometric steps of one clip, each drawn, become as few resamplings of its frames as there can be."""
+"""Combines the drawn geometric steps of a clip into as few resamplings as possible."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from videoloader.transforms.operations import Warp
 Size: TypeAlias = tuple[int, int]
 Color: TypeAlias = tuple[float, float, float]
 
-# At most so many points for an output pixel along each axis; see ``Warp.samples``.
+# The most points for an output pixel along each axis; see ``Warp.samples``.
 _MAX_SAMPLES = 8
-# Pixels. Rounding stays far below, and what moves by less shows in no pixel.
+# Pixels. Rounding errors stay far below this, and smaller moves change no pixel.
 _NOTHING = 1e-7
 
 
 class Resampling(NamedTuple):
-    """One step of one clip.
+    """One geometric step of one clip.
 
     Attributes:
         matrix: float64[F, 3, 3], from the output to the input; see ``Warp``.
-        size: (height, width) of the output, pixels.
-        interpolation: None where whole pixels move to whole pixels.
-        antialias: whether several points are taken for each output pixel where the picture gets smaller.
-        fill: red, green and blue outside the input; None for a step that does not look there, or shows the nearest
+        size: (height, width) of the output, in pixels.
+        interpolation: the interpolation; None where whole pixels move to whole pixels.
+        antialias: whether several points are averaged for each output pixel where the picture gets smaller.
+        fill: red, green and blue outside the input; None for a step that never reads there, or extends the nearest
             pixel.
-        crops: whether it cuts off a part of the frames on purpose, which must not come into sight again.
-        surrounds: whether it adds a border, in which nothing of the picture may be seen.
+        crops: whether it cuts off a part of the frames on purpose, which must not reappear.
+        surrounds: whether it adds a border, in which no part of the picture may appear.
     """
 
     matrix: npt.NDArray[np.float64]
@@ -49,7 +49,7 @@ def of_geometry(geometry: Geometry, size: Size) -> Resampling:
     """Crop, resize, flips and border as one step.
 
     Args:
-        geometry: geometry of frames of this size; a border of it has one colour.
+        geometry: geometry for frames of this size; its border, if any, has one colour.
         size: (height, width), pixels.
     """
     resizes = geometry.size != geometry.crop[2:]
@@ -65,18 +65,17 @@ def of_geometry(geometry: Geometry, size: Size) -> Resampling:
 
 
 def compose(steps: Sequence[Resampling], size: Size) -> list[Warp]:
-    """Steps, one after the other, as one warp: none where nothing changes.
+    """Combine successive steps into one warp; none if nothing changes.
 
-    The frames' edges between two warps count for nothing: what one moves out of sight is there again if the next one
-    moves it back. What is cropped stays cropped. It is interpolated as the last step says that does not only move whole
-    pixels.
+    Frame edges between two warps are ignored: what one moves out of the frame reappears if the next one moves it back.
+    What is cropped stays cropped. The interpolation is that of the last step that does more than move whole pixels.
 
-    Two warps are made only where one cannot say it: a step shows, beside the picture, what was cropped before; or a
-    border lies where there is still something of the picture; or two steps fill with different colours, and both show.
+    Two warps are made only where one cannot express the result: a step would show what was cropped before; a border
+    covers a place where the picture continues; or two steps fill with different colours, and both are visible.
 
     Args:
         steps: steps in the order in which they apply.
-        size: (height, width) of the frames that the first one gets, pixels.
+        size: (height, width) of the first step's input, in pixels.
     """
     warps: list[Warp] = []
     whole: Resampling | None = None
@@ -91,7 +90,7 @@ def compose(steps: Sequence[Resampling], size: Size) -> list[Warp]:
 
 
 def _join(first: Resampling, second: Resampling, size: Size) -> Resampling | None:
-    """Both as one, or None where one warp cannot say it."""
+    """Both steps as one, or None if one warp cannot express them."""
     fill = second.fill or first.fill
     if second.fill and _shows_outside(second, first.size):
         if first.fill and first.fill != second.fill and _shows_outside(first, size):
@@ -127,12 +126,12 @@ def _rectangle(size: Size) -> npt.NDArray[np.float64]:
 
 
 def _corners(step: Resampling) -> npt.NDArray[np.float64]:
-    """float64[F, 4, 2]: where the output's corners lie in the input."""
+    """float64[F, 4, 2]: the positions of the output's corners in the input."""
     return apply_matrix(step.matrix, _rectangle(step.size)[None])
 
 
 def _shows_outside(step: Resampling, size: Size) -> bool:
-    # A matrix takes straight lines to straight lines: corners inside leave nothing outside.
+    # A matrix maps straight lines to straight lines: if the corners are inside, so is everything else.
     corners, (height, width) = _corners(step), size
     return bool((corners < -_NOTHING).any() or (corners > np.array([width, height]) + _NOTHING).any())
 
@@ -143,8 +142,8 @@ def _shows_all(step: Resampling, size: Size) -> bool:
 
 
 def _samples(step: Resampling) -> tuple[int, int]:
-    """(down, across) points for each output pixel, so that none is further from the next than an input pixel."""
-    # Where a matrix with perspective makes the picture smallest is at a corner.
+    """(down, across) points for each output pixel, so that neighbouring points are at most an input pixel apart."""
+    # A perspective matrix shrinks the picture most at a corner.
     corners, moved = _rectangle(step.size)[None], 1e-3
     across, down = (
         np.linalg.norm(apply_matrix(step.matrix, corners + move) - _corners(step), axis=-1).max() / moved

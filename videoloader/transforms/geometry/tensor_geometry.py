@@ -1,4 +1,4 @@
-"""Conversion's effect on the places of pixels, for tensors that are no part of the video: masks, flow, frames."""
+"""Applies the geometry of a conversion to tensors that are not part of the video: masks, flow, frames."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ def apply_geometry(
     interpolation: Interpolation | None = None,
     fill: Sequence[float] | None = None,
 ) -> torch.Tensor:
-    """Crop, resize, flip and surround frames as a conversion does.
+    """Crop, resize, flip and pad frames as a conversion does.
 
     Args:
-        frames: any number type, [T, C, H, W], in the size in which a player shows the video.
+        frames: any numeric dtype, [T, C, H, W], in the displayed size of the video.
         geometry: geometry of the conversion.
-        interpolation: replacement of the geometry's interpolation. ``"nearest"`` takes the pixels that the geometry's
-            own nearest shows, or, where frames are interpolated, those in which the centres of the output's pixels lie.
+        interpolation: replacement for the geometry's interpolation. ``"nearest"`` takes the same pixels as the geometry
+            if that is nearest, too; otherwise those that contain the centres of the output's pixels.
         fill: one value for each channel, or one for all, in place of the border's colour.
 
     Returns:
-        [T, C, *geometry.output_size] of the same type: values of integers are rounded to nearest, halves up, and
-        clamped to what the type holds.
+        [T, C, *geometry.output_size] of the same dtype: integers are rounded to the nearest, halves up, and clamped to
+        the range of the dtype.
 
     Raises:
         ConfigurationError: the crop reaches outside the frames.
@@ -67,13 +67,13 @@ def _resized(picture: torch.Tensor, geometry: Geometry, interpolation: Interpola
     top, left, height, width = geometry.window or (0, 0, *geometry.size)
     spans = slice(top, top + height), slice(left, left + width)
     if interpolation == "nearest":
-        # A picture resized by "nearest" shows PyTorch's pixels, up to half a pixel of the output before the centre.
+        # A picture resized by "nearest" shows PyTorch's pixels, up to half an output pixel before the centre.
         pixels = nearest_pixels if geometry.interpolation == "nearest" else central_pixels
         rows, columns = (
             torch.from_numpy(pixels(*side)[span]).to(picture.device) for side, span in zip(sides, spans, strict=True)
         )
         return picture[:, :, rows[:, None], columns]
-    # A GPU may multiply float32 with less precision (TF32), if PyTorch is told so for training.
+    # A GPU may multiply float32 with less precision (TF32), if PyTorch is so configured for training.
     dtype = torch.float64 if picture.is_cuda else torch.promote_types(picture.dtype, torch.float32)
     down, across = (
         torch.from_numpy(filter_weights(*side, interpolation, geometry.antialias)[span]).to(picture.device, dtype)
@@ -83,9 +83,9 @@ def _resized(picture: torch.Tensor, geometry: Geometry, interpolation: Interpola
 
 
 def round_to(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Floats as another type: integers are rounded to nearest, halves up, and clamped to what it holds.
+    """Floats as another dtype: integers are rounded to the nearest, halves up, and clamped to its range.
 
-    The floats may be written over.
+    The floats may be overwritten.
     """
     if dtype.is_floating_point:
         return values.to(dtype)

@@ -1,8 +1,7 @@
-"""The matrices of ``Warp``: where the picture goes, said as where each output pixel comes from.
+"""Makes the matrices of ``Warp``, which map output pixels to input pixels.
 
-Each maker takes numbers, or one for each of F frames, and gives float64[F, 3, 3] from output to input, in pixels
-counted from the corner of the top left pixel: x to the right, y down. ``a @ b`` does to a picture what ``a`` says, and
-then ``b``.
+Each function takes numbers, or one for each of F frames, and returns float64[F, 3, 3] from output to input, in pixels
+from the corner of the top left pixel: x to the right, y down. ``a @ b`` applies ``a`` to the picture, and then ``b``.
 """
 
 from __future__ import annotations
@@ -19,28 +18,28 @@ Point: TypeAlias = tuple[Number, Number]
 
 
 def rotation(degrees: Number, centre: Point) -> Matrices:
-    """The picture turns about ``centre`` (x, y), counter-clockwise as one looks at it."""
+    """Rotate the picture about ``centre`` (x, y), counter-clockwise as seen."""
     turn = np.radians(degrees)
     cosine, sine = np.cos(turn), np.sin(turn)
     return _about(centre, [[cosine, -sine], [sine, cosine]])
 
 
 def shear(across: Number, down: Number, centre: Point) -> Matrices:
-    """A point that is y below ``centre`` goes ``across · y`` to the left, one that is x right of it ``down · x`` up.
+    """Move points y below ``centre`` by ``across · y`` to the left, and points x to its right by ``down · x`` up.
 
-    Both factors are tangents, not angles; ``across`` is applied to the picture first. That is Pillow's ``(1, across, 0,
+    Both factors are tangents, not angles; ``across`` is applied first. This is Pillow's ``(1, across, 0,
     0, 1, 0)``, as published for automatic augmentation (Cubuk et al., arXiv 1805.09501).
     """
     return _about(centre, [[1 + across * down, across], [down, 1.0]])
 
 
 def translation(right: Number, down: Number) -> Matrices:
-    """The picture moves by so many pixels."""
+    """Move the picture by so many pixels."""
     return _matrices([[1.0, 0.0, -right], [0.0, 1.0, -down]])
 
 
 def scaling(across: Number, down: Number, centre: Point) -> Matrices:
-    """The picture gets so many times as wide and as high; ``centre`` (x, y) stays where it is."""
+    """Scale the picture's width and height by these factors; ``centre`` (x, y) stays in place."""
     return _about(centre, [[1 / across, 0.0], [0.0, 1 / down]])
 
 

@@ -1,4 +1,4 @@
-"""``Warp`` on tensors of any type and number of channels, in torch, wherever they are: frames, masks, flow, depth."""
+"""Applies ``Warp`` in torch to tensors of any dtype, number of channels and device: frames, masks, flow, depth."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from videoloader.transforms.operations import Warp
 
 
 class _Points(NamedTuple):
-    """The taps of all output pixels in a picture that has a border of what is outside around it.
+    """The taps of all output pixels in a picture that was padded with its outside.
 
     Attributes:
         first: int64[H', W'], the number of the first tap (up and left).
-        right, below: [H', W'] of the picture's type, the point's distance after the centre of that tap, pixels.
-        outside: bool[H', W'], points whose taps all lie outside; their first tap means nothing.
+        right, below: [H', W'] of the picture's dtype, the point's distance from the centre of that tap, in pixels.
+        outside: bool[H', W'], points whose taps are all outside; their first tap is meaningless.
     """
 
     first: torch.Tensor
@@ -31,7 +31,7 @@ class _Points(NamedTuple):
 
 
 class _Reach(NamedTuple):
-    """The distance outside the input for points and their taps, pixels: farther ones have the fill's value alone."""
+    """The distances outside the input, in pixels, beyond which points and their taps see only the fill."""
 
     before: int
     after: int
@@ -42,16 +42,16 @@ _REACH = {"nearest": _Reach(0, 0, 0), "bilinear": _Reach(1, 0, 1), "bicubic": _R
 
 
 def warp_tensor(frames: torch.Tensor, warp: Warp, fill: Sequence[float] | None = None) -> torch.Tensor:
-    """Resample frames as a warp says. Of uint8 frames, these are the pixels of the kernels, bit for bit.
+    """Resample frames by a warp. For uint8 frames the result equals that of the CUDA kernels, bit for bit.
 
     Args:
-        frames: [T, C, H, W] of any number type.
+        frames: [T, C, H, W] of any numeric dtype.
         warp: warp with one matrix, or T.
-        fill: one value for each channel, or one for all, in place of the warp's.
+        fill: one value for each channel, or one for all, in place of the warp's fill.
 
     Returns:
-        [T, C, *warp.size] of the same type: values of integers are rounded to nearest, halves up, and clamped to what
-        the type holds. Where one nearest pixel is taken, no value comes out that did not go in.
+        [T, C, *warp.size] of the same dtype: integers are rounded to the nearest, halves up, and clamped to the range
+        of the dtype. With nearest interpolation and one sample, no new values arise.
     """
     border = _REACH[warp.interpolation].border
     moved = warp.interpolation == "nearest" and warp.samples == (1, 1)
@@ -73,7 +73,7 @@ def warp_tensor(frames: torch.Tensor, warp: Warp, fill: Sequence[float] | None =
 
 
 def _points(matrix: npt.NDArray[np.float64], offset: tuple[float, float], warp: Warp, frame: torch.Tensor) -> _Points:
-    """The points that output pixels show, taken at an offset (x, y) from each one's top left corner."""
+    """The input points of output pixels, taken at an offset (x, y) from each pixel's top left corner."""
     before, after, border = _REACH[warp.interpolation]
     height, width = frame.shape[1:]
     rows, columns = (torch.arange(side, dtype=torch.float64, device=frame.device) for side in warp.size)
@@ -83,7 +83,7 @@ def _points(matrix: npt.NDArray[np.float64], offset: tuple[float, float], warp: 
     if warp.interpolation != "nearest":
         u, v = u - 0.5, v - 0.5
     if warp.extend:
-        # Further away nothing changes any more; fmin and fmax leave no point that is none (0 / 0).
+        # Points further away are all alike; fmin and fmax also remove undefined points (0 / 0).
         u, v = (_clamp(each, -before, side - 1 + after) for each, side in ((u, width), (v, height)))
     inside = (u >= -before) & (v >= -before) & (u < width + after) & (v < height + after)
     u, v = torch.where(inside, u, 0.0), torch.where(inside, v, 0.0)
@@ -98,7 +98,7 @@ def _clamp(values: torch.Tensor, low: int, high: int) -> torch.Tensor:
 
 
 def _surrounded(frame: torch.Tensor, border: int, outside: torch.Tensor | None) -> torch.Tensor:
-    """A frame with so many rows and columns of this colour around it, or of its own nearest pixels."""
+    """Pad a frame with so many rows and columns of a colour, or of its own nearest pixels."""
     if outside is None and border:
         return torch.nn.functional.pad(frame[None], [border] * 4, mode="replicate")[0]
     if outside is None or not border:
@@ -123,26 +123,26 @@ def _interpolated(picture: torch.Tensor, points: _Points, interpolation: Interpo
 
 
 def _taps(picture: torch.Tensor, points: _Points, right: int, below: int) -> torch.Tensor:
-    """[C, H', W']: of each point the tap that lies so far from its first."""
+    """[C, H', W']: for each point, the tap at this offset from its first tap."""
     index, planes = points.first + (below * picture.shape[2] + right), picture.flatten(1)
-    # Advanced indexing takes four times as long.
+    # Advanced indexing would take four times as long.
     return planes.gather(1, index.flatten().expand(len(planes), -1)).view(-1, *index.shape)
 
 
 def _sum(parts: Iterable[torch.Tensor]) -> torch.Tensor:
-    """Tensors added up one by one, in the memory of the first."""
+    """Sum tensors one by one, in the memory of the first."""
     return reduce(torch.Tensor.add_, parts)
 
 
 def _linear_weights(t: torch.Tensor) -> list[torch.Tensor]:
-    """The weights of the two pixels around a point that lies ``t`` after the first."""
+    """The weights of the two pixels around a point at distance ``t`` after the first."""
     return [1 - t, t]
 
 
 def _cubic_weights(t: torch.Tensor) -> list[torch.Tensor]:
-    """Keys, "Cubic convolution interpolation for digital image processing" (1981), a = −0.75.
+    """The weights of the four pixels around a point at distance ``t`` after the second.
 
-    Weights of the four pixels around a point that lies ``t`` after the second.
+    Keys, "Cubic convolution interpolation for digital image processing" (1981), with a = −0.75.
     """
     a = -0.75
     near = [((a + 2) * distance - (a + 3)) * distance * distance + 1 for distance in (t, 1 - t)]

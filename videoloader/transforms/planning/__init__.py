@@ -1,1 +1,1 @@
-"""From a list of transforms to what conversion and the engines carry out."""
+"""Plans how a list of transforms is carried out by conversion and by the engines."""

@@ -1,4 +1,4 @@
-"""Consecutive geometric transforms become one: their matrices are multiplied and the frames resampled once."""
+"""Merges consecutive geometric transforms: their matrices are multiplied and frames are resampled once."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from videoloader.transforms.planning.steps import Choice, GeometryStep, Step, Wa
 
 @dataclass(frozen=True)
 class GeometricGroup(PixelTransform):
-    """Geometric transforms as one pixel transform with one resampling; see ``resampling.compose`` for what that means.
+    """Geometric transforms merged into one pixel transform with one resampling; see ``resampling.compose``.
 
     Args:
         transforms: steps in the order in which they apply; see ``is_geometric``.
 
     Raises:
-        ConfigurationError: one of them has a border that is no colour.
+        ConfigurationError: one of them has a border that is not a colour.
 
     Examples:
         >>> group = GeometricGroup((Rotate((-10, 10)), CenterCrop(200), RandomHorizontalFlip()))
@@ -44,7 +44,7 @@ class GeometricGroup(PixelTransform):
                     )
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Warp]:
-        """One warp, or none where nothing changes; two where one cannot say it."""
+        """One warp, none if nothing changes, or two if one cannot express the result."""
         steps: list[Resampling] = []
         size = clip.height, clip.width
         for transform in self.transforms:
@@ -54,27 +54,27 @@ class GeometricGroup(PixelTransform):
 
 
 def is_geometric(transform: Transform) -> bool:
-    """Whether a transform does nothing but move pixels: crops, resizes, flips, borders, warps, and choices of such."""
+    """Whether a transform only moves pixels: crops, resizes, flips, borders, warps, and choices of these."""
     return all(isinstance(each, (GeometryStep, WarpStep)) for each in single_steps(transform))
 
 
 def group_geometric(transforms: Iterable[Step]) -> list[PixelTransform]:
-    """The same list, with each run of consecutive geometric transforms as one ``GeometricGroup``."""
+    """The list with each run of consecutive geometric transforms replaced by a ``GeometricGroup``."""
     grouped: list[PixelTransform] = []
     for geometric, run in groupby(transforms, is_geometric):
         if geometric:
             grouped.append(GeometricGroup(tuple(run)))
         else:
-            grouped += run  # type: ignore[arg-type]  # all steps of geometry are geometric
+            grouped += run  # type: ignore[arg-type]  # all geometry steps are geometric
     return grouped
 
 
 def output_size(transforms: Iterable[Step], size: Size) -> Size:
-    """(height, width) that transforms give to frames, whatever they draw. Those that are not geometric keep the size.
+    """(height, width) of frames after transforms, whatever these draw. Transforms that are not geometric keep the size.
 
     Raises:
-        ConfigurationError: it depends on what is drawn, a crop is larger than the frames, or frames are larger than the
-            size that they are padded to.
+        ConfigurationError: the size depends on what is drawn, a crop is larger than the frames, or frames are larger
+            than the size that they are padded to.
     """
     for transform in transforms:
         if isinstance(transform, Choice):
@@ -92,14 +92,14 @@ def output_size(transforms: Iterable[Step], size: Size) -> Size:
         elif isinstance(transform, GeometricGroup):
             size = output_size(transform.transforms, size)
         elif isinstance(transform, GeometryStep):
-            # What is drawn moves a crop but does not change its size.
+            # Random draws move a crop but do not change its size.
             with note(IN_TRANSFORM, transform):
                 size = transform.plan(_whole(size), np.random.default_rng(0)).output_size
     return size
 
 
 def _draw(transform: Step, rng: np.random.Generator, clip: ClipInfo, size: Size, steps: list[Resampling]) -> Size:
-    """Add what a transform draws, and give the size that frames have after it."""
+    """Append what a transform draws, and return the size of frames after it."""
     clip = clip._replace(height=size[0], width=size[1])
     if isinstance(transform, Choice):
         for each in transform.choose(rng, clip):

@@ -1,4 +1,4 @@
-"""From a list of transforms to the one conversion that carries them out."""
+"""Plans the single conversion that carries out leading geometric transforms."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def plan_geometries(
     rng: np.random.Generator,
     clip: ClipInfo | None = None,
 ) -> list[Geometry]:
-    """The crop, resize, flip and border that a clip's transforms add up to, for each view of it: one if none is wanted.
+    """The combined crop, resize, flip and border of a clip's transforms, for each of its views.
 
-    What comes before a step that makes views is drawn once, what comes after it for each view.
+    Steps before one that makes views are drawn once, and steps after it are drawn for each view.
 
     Args:
-        transforms: the list that ``split_conversion`` gives, in the order in which it applies.
-        display_size: (height, width) of the video's frames as a player shows them.
+        transforms: the list from ``split_conversion``, in order of application.
+        display_size: (height, width) of the video's displayed frames.
         rng: the clip's own generator; each random transform draws from it in turn.
-        clip: facts that predicates are told; nothing but the frames' size by default.
+        clip: facts for predicates; by default only the frames' size.
 
     Raises:
         ConfigurationError: a crop is larger than the frames, or the frames are larger than the size that they are
@@ -74,13 +74,13 @@ def _planned(transform: Transform, geometry: Geometry, rng: np.random.Generator,
 
 
 def split_conversion(transforms: Sequence[Step | ViewStep]) -> tuple[list[ConversionStep], list[Step]]:
-    """The transforms that conversion carries out, and all after them.
+    """Split transforms into those that conversion carries out, and the rest.
 
-    The first part is as long as steps are axis-aligned; see ``steps.is_axis_aligned``. After one that adds a border it
-    has flips only.
+    The first part extends as far as steps are axis-aligned; see ``steps.is_axis_aligned``. After a border it can only
+    contain flips.
 
     Raises:
-        ConfigurationError: a step among the rest makes several views.
+        ConfigurationError: a step of the rest makes several views.
     """
     first: list[ConversionStep] = []
     padded = False
@@ -103,7 +103,7 @@ def split_conversion(transforms: Sequence[Step | ViewStep]) -> tuple[list[Conver
 
 
 def steps_with_border(transform: Transform) -> list[Bordering]:
-    """The steps of a transform that may surround the picture with a border."""
+    """The steps of a transform that may add a border."""
     return [
         each
         for each in single_steps(transform)

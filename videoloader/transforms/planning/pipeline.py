@@ -1,4 +1,4 @@
-"""From a list of transforms to the steps that carry them out: in the plan of frames, in conversion, on the batch."""
+"""Sorts a list of transforms by where they run: on positions, in conversion, or on the batch."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ Transforms: TypeAlias = Sequence[Transform | torch.nn.Module] | Transform | torc
 
 
 class DrawnView(NamedTuple):
-    """One view of a clip with all that was drawn for it.
+    """One view of a clip with everything that was drawn for it.
 
     Attributes:
         geometry: the part that conversion carries out.
-        operations: operations on the pixels that conversion makes.
-        seeds: seeds of the modules that get floats.
+        operations: operations on the converted pixels.
+        seeds: seeds for the modules that get floats.
     """
 
     geometry: Geometry
@@ -53,15 +53,15 @@ class DrawnView(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TransformPlan:
-    """The plan by which a list of transforms is carried out.
+    """The plan for carrying out a list of transforms.
 
     Attributes:
-        time: transforms of positions, which choose among the frames of a clip before any is decoded.
-        conversion: the first of the others, which conversion carries out as it writes a frame.
-        pixels: the next ones, on the decoded frames of the batch, uint8[B, T, 3, H, W].
-        decoded: pixels that conversion writes.
+        time: temporal transforms, applied before any frame is decoded.
+        conversion: the leading geometric transforms, which conversion carries out as it writes a frame.
+        pixels: the next transforms, on the decoded frames of the batch, uint8[B, T, 3, H, W].
+        decoded: format of the pixels that conversion writes.
         modules: modules that get floats.
-        output: pixels of the finished batch.
+        output: format of the finished batch's pixels.
         mixing: mixing of the finished batch; None for none.
     """
 
@@ -72,12 +72,12 @@ class TransformPlan:
     decoded: OutputSpec
     output: OutputSpec
     mixing: Mixing | None
-    # Of transforms of pixels, by number and the size that they get: the same for all clips, so found out once.
+    # Caches output sizes of ``pixels`` by transform number and input size; they are the same for all clips.
     _sizes: dict[tuple[int, int, int], tuple[int, int]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def fused(self) -> bool:
-        """Whether conversion writes the pixels that are given out, but for modules."""
+        """Whether conversion writes the output pixels, before modules."""
         return not self.pixels
 
     @property
@@ -86,7 +86,7 @@ class TransformPlan:
         return count_views(self.conversion)
 
     def one_view(self) -> TransformPlan:
-        """The same, unless it makes several views of a clip or mixes clips, which then is a ConfigurationError."""
+        """Return this plan, or raise ConfigurationError if it makes several views of a clip or mixes clips."""
         if self.mixing is not None:
             raise ConfigurationError("only loaders of batches mix clips: here each clip stands by itself")
         if self.views > 1:
@@ -94,7 +94,7 @@ class TransformPlan:
         return self
 
     def positions(self, rng: np.random.Generator, length: int) -> npt.NDArray[np.int64]:
-        """int64[length]: which of the frames that its mode chose a clip shows at each position."""
+        """int64[length]: for each position of a clip, the index of the frame to show among those of its mode."""
         return apply_to_positions(self.time, rng, length)
 
     def draw(
@@ -106,10 +106,10 @@ class TransformPlan:
         label: int | None = None,
         columns: Mapping[str, Any] | None = None,
     ) -> list[DrawnView]:
-        """All that is random about the pixels of a clip, for each of its views.
+        """Draw everything that is random about the pixels of a clip, for each of its views.
 
         Args:
-            display_size: (height, width) of the video's frames as a player shows them.
+            display_size: (height, width) of the video's displayed frames.
             length: number of frames.
             rng: the clip's own generator; each transform draws from it in turn.
             label, columns: see ``ClipInfo``.
@@ -144,10 +144,10 @@ class TransformPlan:
         return self._sizes[key]
 
     def apply(self, frames: torch.Tensor, drawn: Sequence[DrawnView], layout: Layout) -> torch.Tensor:
-        """Carry out what comes after conversion, on the current CUDA stream where the frames are on a GPU.
+        """Carry out the steps after conversion, on the current CUDA stream if the frames are on a GPU.
 
         Args:
-            frames: frames of B clips as decoded: uint8[B, T, 3, H, W], or in the layout where no pixels are
+            frames: decoded frames of B clips: uint8[B, T, 3, H, W], or already in the layout if no pixels are
                 transformed.
             drawn: one view for each clip.
             layout: layout of the result.
@@ -157,7 +157,7 @@ class TransformPlan:
         return self.apply_modules(frames, drawn, layout)
 
     def apply_modules(self, frames: torch.Tensor, drawn: Sequence[DrawnView], layout: Layout) -> torch.Tensor:
-        """Carry out what comes after the operations."""
+        """Carry out the modules after the operations."""
         for number, module in enumerate(self.modules):
             with note(IN_TRANSFORM, module):
                 frames = module.in_layout(frames, layout, np.array([view.seeds[number] for view in drawn], np.int64))
@@ -165,7 +165,7 @@ class TransformPlan:
 
 
 def list_transforms(transforms: Transforms) -> list[Transform | torch.nn.Module]:
-    """Transforms given as a list, as a single one, or as None for none.
+    """Transforms given as a list, a single transform, or None, as a list.
 
     Raises:
         ArgumentError: they are none of these.
@@ -182,7 +182,7 @@ def list_transforms(transforms: Transforms) -> list[Transform | torch.nn.Module]
 
 
 def _instead_of(given: object) -> str:
-    """The object to write in place of something that is no transform."""
+    """Advice on what to write in place of an object that is not a transform."""
     if given is None:
         return "leave it out"
     if isinstance(given, type):
@@ -205,17 +205,17 @@ def arrange_transforms(
     """Plan how a list of transforms is carried out.
 
     Args:
-        transforms: list, single transform or function; see ``list_transforms``. Those of positions may stand anywhere;
-            transforms of pixels come before ``Normalize`` or ``ToFloat``, mixing last of all. A ``torch.nn.Module`` is
-            taken as ``Module``.
+        transforms: list, single transform or function; see ``list_transforms``. Temporal transforms may be anywhere;
+            transforms of pixels come before ``Normalize`` or ``ToFloat``, and mixing comes last. A ``torch.nn.Module``
+            is wrapped in ``Module``.
         dtype: default None. See ``output_dtype``.
         color, fill_value: see ``OutputSpec``.
 
     Raises:
-        ConfigurationError: something is no transform; there are two Normalize, one with uint8 output, or one before
-            transforms of pixels that are no modules; a CropToBox follows others; mixing is not the last, or comes
-            twice; there is no such dtype or color; or pixels are transformed, or normalised by the statistics of
-            ImageNet, that are not RGB.
+        ConfigurationError: an item is not a transform; there are two Normalize, one with uint8 output, or one before
+            transforms of pixels that are not modules; a CropToBox follows others; mixing is not last, or comes twice;
+            there is no such dtype or color; or pixels that are not RGB are transformed, or normalised by the statistics
+            of ImageNet.
     """
     time: list[TimeTransform] = []
     mixing: Mixing | None = None

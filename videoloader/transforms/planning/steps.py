@@ -1,4 +1,4 @@
-"""Kinds of geometric transforms."""
+"""Base classes of geometric transforms."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from videoloader.transforms.operations import ClipInfo, PixelTransform, Transfor
 
 @dataclass(frozen=True)
 class Sized(Transform):
-    """A step that is told the size of its output.
+    """A step with a given output size.
 
     Attributes:
         size: an int for a square, or (height, width).
@@ -28,7 +28,7 @@ class Sized(Transform):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = self._sides  # raises where it is none
+        _ = self._sides  # raises if it is not a size
 
     @property
     def _sides(self) -> tuple[int, int]:
@@ -40,7 +40,7 @@ class GeometryStep(Transform):
     """A crop, resize, flip or border.
 
     Examples:
-        One of one's own, in full:
+        A complete custom transform:
 
             class Square(vl.GeometryStep):
                 def plan(self, geometry, rng):
@@ -53,12 +53,12 @@ class GeometryStep(Transform):
         raise no_method(self, "plan(self, geometry, rng), which gives a Geometry")
 
     def plan_clip(self, geometry: Geometry, rng: np.random.Generator, clip: ClipInfo) -> Geometry:
-        """The same, for steps that go by more of the clip: its label, its columns."""
+        """The same for steps that depend on more of the clip, such as its label or columns."""
         return self.plan(geometry, rng)
 
 
 class ViewStep(Transform):
-    """A step that makes several clips of one.
+    """A step that makes several views of a clip.
 
     Attributes:
         views: number of views.
@@ -68,7 +68,7 @@ class ViewStep(Transform):
 
     @abstractmethod
     def plan_views(self, geometry: Geometry, rng: np.random.Generator) -> list[Geometry]:
-        """The V geometries with this step added."""
+        """The geometries of all views with this step added."""
 
 
 class WarpStep(PixelTransform):
@@ -76,10 +76,10 @@ class WarpStep(PixelTransform):
 
     @abstractmethod
     def resampling(self, rng: np.random.Generator, clip: ClipInfo) -> Resampling | None:
-        """The step as drawn for one clip; None where nothing is done."""
+        """The step as drawn for one clip; None to leave it unchanged."""
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Warp]:
-        """The step as a warp; none where it changes nothing."""
+        """The step as a warp, or no operation if it changes nothing."""
         step = self.resampling(rng, clip)
         return [] if step is None else compose([step], (clip.height, clip.width))
 
@@ -88,23 +88,23 @@ Step: TypeAlias = PixelTransform | GeometryStep
 
 
 class Choice(PixelTransform):
-    """A transform that carries out others, or not."""
+    """A transform that may apply others."""
 
     @property
     @abstractmethod
     def alternatives(self) -> Iterable[Sequence[Step]]:
-        """All that may be carried out: each a list of transforms, empty for none."""
+        """Everything that may be applied: each item a list of transforms, empty for none."""
 
     @abstractmethod
     def choose(self, rng: np.random.Generator, clip: ClipInfo) -> Sequence[Step]:
-        """The transforms that one clip gets."""
+        """The transforms to apply to one clip."""
 
 
 ConversionStep: TypeAlias = GeometryStep | ViewStep | Choice
 
 
 def single_steps(transform: Transform) -> Iterator[Transform]:
-    """The transform itself; of a choice all that it may carry out, and that choices among these may."""
+    """The transform itself, or all transforms that a choice may apply, including those of nested choices."""
     if isinstance(transform, Choice):
         for alternative in transform.alternatives:
             for each in alternative:
@@ -114,5 +114,5 @@ def single_steps(transform: Transform) -> Iterator[Transform]:
 
 
 def is_axis_aligned(transform: Transform) -> TypeGuard[ConversionStep]:
-    """Whether conversion can carry a transform out: a crop, resize, flip or border, several views, a choice of such."""
+    """Whether conversion can carry out a transform: a crop, resize, flip, border, views, or a choice of these."""
     return all(isinstance(each, (GeometryStep, ViewStep)) for each in single_steps(transform))
