@@ -11,7 +11,7 @@ class ImageHeader(NamedTuple):
     Attributes:
         codec: libavcodec's decoder name.
         width, height: size of the coded picture in pixels.
-        orientation: how a viewer turns the picture, 1 to 8 (Exif 2.32, tag 0x0112); 1 is not at all.
+        orientation: turn that a viewer applies, 1 to 8 (Exif 2.32, tag 0x0112); 1 is none.
         animated: whether the file has more than one picture to show.
     """
 

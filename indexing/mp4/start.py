@@ -18,7 +18,7 @@ _MOST_FRAGMENTS = 8
 
 
 class TrackHead(NamedTuple):
-    """What tells when a track begins.
+    """The facts that determine when a track begins.
 
     Attributes:
         track_id: number of the track.
