@@ -28,7 +28,7 @@ _MOST_LONG_TERM = 33
 
 
 class _Order(NamedTuple):
-    """How a picture's order count follows from its low bits and the anchor before it (8.3.1).
+    """A picture's order count, and the anchor from which its low bits are counted (8.3.1).
 
     Attributes:
         order: the picture order count.

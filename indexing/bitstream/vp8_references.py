@@ -23,7 +23,7 @@ class Settings(NamedTuple):
 
 
 class FrameHeader(NamedTuple):
-    """What a frame takes from earlier ones and leaves behind (RFC 6386, 9.2 to 9.11).
+    """The data that a frame takes from earlier ones and leaves behind (RFC 6386, 9.2 to 9.11).
 
     Attributes:
         settings: settings after this frame.
