@@ -91,7 +91,7 @@ def _build(opened: ByteSource) -> VideoIndex:
         index = index_by_demuxing(opened)
     if index.stream.encrypted:
         warnings.warn(f"{opened.name}: is encrypted: its frames are noise", VideoWarning, stacklevel=2)
-    elif index.container != "images":  # the headers of images tell everything
+    elif index.container != "images":  # the headers of image files tell everything
         switches = config_switches(index)
         brought: dict[int, list[bytes]] = {}
         if index.byte_ranges and index.keys_from == "container":

@@ -27,7 +27,7 @@ _WITHOUT_SIZE = ("ffv1",)
 WELL_KNOWN_CODECS = (
     "h264", "hevc", "vvc", "vp8", "vp9", "av1", "mpeg1video", "mpeg2video", "mpeg4", "mjpeg",
 )  # fmt: skip
-# libavcodec ends the process if it is told of more.
+# libavcodec aborts the process if it is given a larger value.
 _DEEPEST_H264_REORDERING = 16
 
 

@@ -169,7 +169,7 @@ def read_head(codec: str, record: bytes, start: bytes | memoryview, size: int) -
     """Return the facts in a packet's first bytes about starting to decode there.
 
     Args:
-        codec: codec of the stream, one whose headers tell keyframes.
+        codec: codec of the stream, whose headers must tell keyframes.
         record: the packet's configuration record.
         start: its first bytes.
         size: size of the whole packet.

@@ -53,7 +53,7 @@ def with_pictures_that_come(index: VideoIndex, source: ByteSource) -> VideoIndex
     try:
         decoded = index_by_decoding(source)
     except DecodeError:
-        return index  # damaged: the container's word stands where a decode cannot tell
+        return index  # damaged: keep the frames of the container's tables
     if not np.array_equal(decoded.packet_size, index.packet_size):
         return decoded
     if not np.array_equal(decoded.frame_packet, index.frame_packet):

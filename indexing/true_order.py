@@ -21,12 +21,12 @@ def with_decoded_frames(index: VideoIndex, source: ByteSource) -> VideoIndex:
     try:
         decoded = index_by_decoding(source)
     except DecodeError:
-        return index  # damaged: the container's word stands where a decode cannot tell
+        return index  # damaged: keep the frames of the container's tables
     packets = packets_of(decoded, index)
     if packets is None:
         return decoded
     frame_packet = packets[decoded.frame_packet].astype(np.int32)
-    # For packets that are decoded but not shown, the container's word stands.
+    # For packets that are decoded but not shown, keep what the container says.
     key = index.packet_key.copy()
     key[frame_packet] = decoded.packet_key[decoded.frame_packet]
     return with_sets_met(with_frames(index, frame_packet, decoded).with_keyframes(key), decoded, packets)

@@ -1,4 +1,4 @@
-"""Find the packets that a VP8 frame needs: all that leave something behind, which not every frame does."""
+"""Find the packets that a VP8 frame needs: all that leave state behind, which not every frame does."""
 
 from __future__ import annotations
 

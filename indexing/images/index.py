@@ -159,7 +159,7 @@ def _assemble(name: str, offsets: list[int], header: ImageHeader, times: FrameTi
             height=header.height,
             rotation=rotation,
             mirrored=mirrored,
-            # All kinds use all codes, except WebP, whose frames tell. libavcodec does not say so for some kinds.
+            # All kinds use the full range, except WebP, whose frames tell. libavcodec does not say so for some kinds.
             color_range="" if header.codec == "webp" else "full",
             frame_rate=times.rate,
         ),

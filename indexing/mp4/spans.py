@@ -65,7 +65,7 @@ def with_decoded_spans(index: VideoIndex, source: ByteSource) -> VideoIndex:
     except NothingDecodesError:
         raise
     except DecodeError:
-        return index  # damaged: the container's word stands where a decode cannot tell
+        return index  # damaged: keep the frames of the container's tables
     packets = packets_of(decoded, index)
     if packets is None:
         return decoded

@@ -99,20 +99,19 @@ class ColorSpec:
 
 
 def color_spec(stream: StreamInfo, frame: av.VideoFrame | None = None) -> ColorSpec:
-    """The colours of a video's pictures.
+    """Return the colours of a video's pictures.
 
-    Matrix and range are each taken from the first that specifies it: the decoded frame (where there is
-    one), the codec's own header, the container. That is libavformat's and libavcodec's order, so a frame
-    and the stream it comes from agree unless the video changes its colours on the way. Where nobody
-    specifies:
+    Matrix and range are each taken from the first that specifies it: the decoded frame (if given), the codec's own
+    header, the container. That is the order of libavformat and libavcodec, so a frame and its stream agree unless the
+    video changes its colours on the way. If none specifies it:
 
-    - matrix: BT.601 whatever the size, as libswscale has it. Identity counts only without chroma
-      subsampling, H.273 allows no other.
+    - matrix: BT.601 for any size, as in libswscale. Identity counts only without chroma
+      subsampling, as H.273 requires.
     - range: studio range; but full range for ``yuvj`` and gray pixel formats (libavutil's convention).
-    - RGB, and Y'CbCr with the identity matrix, is full range whatever the flag says: encoders flag it as
-      they like and libswscale does not look.
-    - chroma site: neither container nor frame tell; MPEG-2's (left) but for the codecs whose standard puts
-      it in the centre.
+    - RGB, and Y'CbCr with the identity matrix, is full range whatever the flag says: encoders set it
+      arbitrarily, and libswscale ignores it.
+    - chroma site: neither container nor frame states it. It is MPEG-2's (left), but centre for codecs
+      whose standard says so.
 
     Primaries and transfer curve are not converted: HDR pictures come out as they are coded.
 
@@ -121,7 +120,7 @@ def color_spec(stream: StreamInfo, frame: av.VideoFrame | None = None) -> ColorS
         frame: a decoded frame of it.
 
     Raises:
-        UnsupportedError: the matrix is one of those that no 3×3 matrix describes, or YCgCo.
+        UnsupportedError: the matrix is one that no 3×3 matrix describes, or YCgCo.
     """
     site: ChromaSite = "center" if stream.codec in _CENTERED_CODECS else "left"
     header = picture_format(stream)

@@ -189,7 +189,7 @@ class ClipReader:
             errors[number] = errors[number] or _error_of(image, partial(_finish_image, image, sink))
         seconds = (time.perf_counter() - begin) / max(len(images), 1)
         counts = [(image.plan.packets, len(sink.packets), len(sink.marked)) for image, sink in both]
-        remote = [reads_so_far() - read_before, *[NO_READS] * (len(images) - 1)]  # of all images, told with the first
+        remote = [reads_so_far() - read_before, *[NO_READS] * (len(images) - 1)]  # of all images, given with the first
         return [
             error or ClipsReport(*each, image.index, (), [], seconds, False, read)
             for error, each, image, read in zip(errors, counts, images, remote, strict=False)

@@ -128,7 +128,7 @@ class VideoReader:
         """Select the frames of a job that would be decoded differently by the current index; all if the job has failed.
 
         Raises:
-            DecodeError: it failed by the index as it is known now.
+            DecodeError: the job failed by the current index.
         """
         index = outcome.index if isinstance(outcome, ClipsReport) else job.index
         outdated = np.zeros(len(job.frames), np.bool_)
