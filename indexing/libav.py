@@ -263,7 +263,7 @@ def _assemble(
 
 
 def _keys_from(codec: str, method: str) -> Literal["headers", "decoder", "container"]:
-    """Return what vouches for the keyframes, given that all packets were examined or decoded."""
+    """Return what vouches for keyframes when all packets were examined or decoded; known codecs are checked more."""
     if reads_headers(codec) and codec not in WELL_KNOWN_CODECS:
         return "headers"
     return "decoder" if method == "decoded" and codec in MARKED_BY_DECODER else "container"

@@ -46,17 +46,17 @@ def open_source(source: Openable) -> ByteSource:
         source: str, path, bytes, file object or ByteSource, which means one of:
 
             - a path. A path that exists is never taken for anything else. ``file://`` URLs are paths too.
-            - a folder of image files, or a pattern for some of them, ``folder/left_*.png``. A rate or a list of times may
-              follow: ``folder::fps=24``, ``folder::timestamps=times.txt`` (see ``FolderSource``).
+            - a folder of image files, or a pattern for some of them, ``folder/left_*.png``. A rate or a list of times
+              may follow: ``folder::fps=24``, ``folder::timestamps=times.txt`` (see ``FolderSource``).
             - any URL that fsspec supports: ``https://…``, ``s3://…``, ``memory://…`` (needs the extra ``remote``). Two
               colons in the path of a URL must be written ``%3A%3A``.
             - ``"archive::member"``, where the archive is a path or URL. Its contents decide what the member is: in tar
               (uncompressed) and zip the member's path; in TFRecord the record's number, ``"a.tfrecord::17"``, or a
               feature of the ``tf.train.Example`` in it, ``"a.tfrecord::17/video/encoded"``; in MXNet RecordIO the
               record's number (its key, if an ``.idx`` file is beside), ``"a.rec::17"``, or, without the header that
-              ``mxnet.recordio.pack`` writes, ``"a.rec::17/unpacked"``; in LMDB (folder or file) the key (needs the extra
-              ``lmdb``). Only deflated members of zip files are unpacked. Directories of archives are read once per
-              process.
+              ``mxnet.recordio.pack`` writes, ``"a.rec::17/unpacked"``; in LMDB (folder or file) the key (needs the
+              extra ``lmdb``). Only deflated members of zip files are unpacked. Directories of archives are read once
+              per process.
             - any of these, followed by ``::stream_index=2`` for one of several video streams; see ``build_index``.
             - the bytes of a file, or a seekable binary file object, which must stay open and not be used otherwise.
             - a ByteSource, which is returned unchanged.
