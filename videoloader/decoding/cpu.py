@@ -220,7 +220,7 @@ class CpuDecoder:
 
 
 def _headers(codec: str, data: bytes | memoryview) -> bytes:
-    """Return the headers that stay in force in a context after a packet or record that is no own configuration."""
+    """Return the headers in a packet or configuration record that stay in force in a context for later packets."""
     if codec == "mjpeg":
         return b"Huffman tables" if HUFFMAN in segments_before_scan(data)[0] else b""
     if codec in WITH_HEADERS and codec not in WITH_PARAMETER_SETS:

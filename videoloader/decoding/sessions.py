@@ -72,7 +72,7 @@ def session_bytes(key: SessionKey, picture: PictureFormat) -> int:
     """Estimate the GPU memory of a session. Fitted to 240p to 4K on an H200; at most 11 % off.
 
     Surfaces are as large as the key allows. There are as many as the stream may make the decoder hold, and some more.
-    To these come working memory, which grows less than proportionally with the size, and the pictures in the output.
+    Added to these are working memory, which grows less than proportionally with the size, and the output pictures.
     """
     plain = key.max_width * key.max_height * 1.5
     sample = (3 if key.chroma == "444" else 1.5) * (2 if key.bit_depth > 8 else 1)
