@@ -1,4 +1,4 @@
-"""Find the place of every packet and frame of a video, from the container's own tables."""
+"""Index videos: find every packet and frame from the container's own tables, without decoding."""
 
 from videoloader.indexing.build import build_index
 from videoloader.indexing.index import VideoIndex

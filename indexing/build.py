@@ -1,4 +1,4 @@
-"""build_index: the right way to index each container."""
+"""``build_index``: choose the right way to index each container."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from videoloader.indexing.start import without_lost_frames
 from videoloader.indexing.true_order import with_decoded_frames
 from videoloader.indexing.wrong_times import times_are_wrong
 
-# Raised with every change that gives some file another index: stores then index their videos again.
+# Raised with every change by which some file gets another index. Stores then index their videos again.
 INDEXER_VERSION = 9
 
-# Box types that an ISO base media or QuickTime file may begin with.
+# The types of the boxes with which an ISO base media or QuickTime file may begin.
 _MP4_FIRST_BOXES = {b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"free", b"skip", b"wide", b"pnot", b"sidx", b"uuid"}
 
 
@@ -44,28 +44,29 @@ _MP4_FIRST_BOXES = {b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"free", b"skip
 def build_index(source: Openable, *, stream_index: int | None = None) -> VideoIndex:
     """Find the place of every packet and frame of a video, without decoding it.
 
-    mp4, mov and AVI are read from their own tables, in a millisecond or less, Matroska and WebM from the headers of
-    their blocks, MPEG transport streams in one pass over their bytes; other containers are demuxed once through
-    libavformat. Where the packets do not say which frames they become (no timestamps, a start without a keyframe) the
-    video is decoded once instead; ``VideoIndex.method`` tells. An image file is a video of one frame. A folder of them
-    has a frame for each, at the times that their numbers say; ``FolderSource`` takes a rate or a list of times.
+    mp4, mov and AVI files are indexed from their own tables, in a millisecond or less; Matroska and WebM from the
+    headers of their blocks; MPEG transport streams in one pass over their bytes; other containers are demuxed once with
+    libavformat. If the packets do not say which frames they become (no timestamps, a start without a keyframe), the
+    video is decoded once instead; ``VideoIndex.method`` says so. An image file is a video of one frame. A folder of
+    image files has one frame for each, at the time given by the number in its name; ``FolderSource`` takes a rate or a
+    list of times.
 
     Args:
-        source: path, URL, ``archive::member``, bytes, file object or ByteSource. The path of a file or of a folder of
-            image files, or anything else that ``open_source`` takes.
+        source: path, URL, ``archive::member``, bytes, file object or ByteSource. Anything that ``open_source`` takes,
+            such as the path of a file or of a folder of image files.
         stream_index: int, default None, libavformat's best. The number of the video stream in the file, counted from
-            zero over all kinds of streams, as ffprobe and torchcodec count. A path may say so itself,
-            ``"clip.mkv::stream_index=2"``, wherever one is given. Attached pictures, such as covers, are no video.
+            zero over all kinds of streams, as ffprobe and torchcodec count. Any path may also include it:
+            ``"clip.mkv::stream_index=2"``. Attached pictures, such as covers, are not video streams.
 
     Returns:
         The index of that stream.
 
     Raises:
         SourceError: the file is missing, unreadable or empty.
-        StaleIndexError: the file was written to meanwhile.
-        IndexingError: the file's tables are damaged, or it is cut off.
-        UnsupportedError: the file holds no video, or one that nothing here can decode, or takes more than ``Limits``.
-        ConfigurationError: the file has no such video stream; the message lists those that there are.
+        StaleIndexError: the file was changed while it was being indexed.
+        IndexingError: the file's tables are damaged, or the file is truncated.
+        UnsupportedError: the file contains no video, or one that cannot be decoded, or it exceeds ``Limits``.
+        ConfigurationError: the file has no such video stream; the message lists those that it has.
 
     Examples:
         >>> index = build_index("clip.mp4")
@@ -84,20 +85,20 @@ def _build(opened: ByteSource) -> VideoIndex:
     except VideoLoaderError:
         raise
     except (IndexError, ValueError, OverflowError, struct.error) as error:
-        # A number that no table can hold, or a box too short for what should be in it.
+        # A number is too large for any table, or a box is too short for its contents.
         raise IndexingError(f"its tables are damaged ({error})", opened.name) from error
     if index is None or wanted not in (None, index.stream.stream_number):
         index = index_by_demuxing(opened)
     if index.stream.encrypted:
         warnings.warn(f"{opened.name}: is encrypted: its frames are noise", VideoWarning, stacklevel=2)
-    elif index.container != "images":  # whose headers tell all
+    elif index.container != "images":  # the headers of image files tell everything
         switches = config_switches(index)
         brought: dict[int, list[bytes]] = {}
         if index.byte_ranges and index.keys_from == "container":
             known = index.stream.codec_configs
             index, brought = with_keyframes_read(index, opened)
             told_more = index.method == "tables" and index.stream.codec_configs != known
-            if told_more and times_are_wrong(index, opened):  # which was asked of the container's configurations only
+            if told_more and times_are_wrong(index, opened):  # checked before without these sets
                 index = with_decoded_frames(index, opened)
         if may_lose_pictures(index, switches, brought):
             index = with_pictures_that_come(index, opened)
@@ -116,7 +117,7 @@ def _build(opened: ByteSource) -> VideoIndex:
 
 
 def _index_by_tables(source: ByteSource) -> VideoIndex | None:
-    """The index from the container's own tables or headers; None where only libavformat can read it."""
+    """Index a video from the container's own tables or headers; None if only libavformat can read it."""
     if isinstance(source, FolderSource):
         return index_images(source)
     head = source.read(0, 12)

@@ -1,27 +1,27 @@
-"""The clock of a video: its frames' times, made to rise where a stream starts anew."""
+"""Compute a clock for a video: its frames' times, made to rise where the stream starts anew."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-# Frames within which a wrong time is made up for: more than any decoder reorders.
+# A wrong time is recovered from within this many frames, more than any decoder reorders.
 _FEW = 16
 
 
 def rising_clock(pts: npt.NDArray[np.int64], usual: int) -> npt.NDArray[np.int64]:
-    """Times in display order that never fall.
+    """Make times in display order never fall.
 
-    Where times fall and stay behind, the stream starts anew: from there on all are moved up, so that the first comes
-    one usual duration after the frame before it. Where they catch up sooner than frames that go on in order would,
-    only some of them are wrong: such frames count as shown when the latest before them is.
+    Where times fall and stay behind, the stream starts anew: all times from there on are moved up, so that the first
+    comes one usual duration after the frame before it. Where they catch up sooner than consecutive frames would, only
+    some times are wrong: such frames get the latest time before them.
 
     Args:
-        pts: int64[N], of frames in display order.
-        usual: duration of a frame where the times do not tell.
+        pts: int64[N], times of frames in display order.
+        usual: duration of a frame to assume if the times do not tell.
 
     Returns:
-        int64[N]; ``pts`` itself where it never falls.
+        int64[N]; ``pts`` itself if it never falls.
 
     Examples:
         >>> rising_clock(np.array([4, 6, 8, 0, 2, 6, 4, 8, 10, 12]), 2).tolist()
@@ -33,7 +33,7 @@ def rising_clock(pts: npt.NDArray[np.int64], usual: int) -> npt.NDArray[np.int64
         return pts
     rises = steps[steps > 0]
     usual = int(np.median(rises)) if len(rises) else max(usual, 1)
-    # Between frames that are out of order the steps are long.
+    # Frames that are out of order are separated by longer steps.
     shortest = min(usual, int(np.median(np.diff(np.unique(pts)))))
     starts = [0]
     highest, seen = int(pts[0]), 0
@@ -51,8 +51,8 @@ def rising_clock(pts: npt.NDArray[np.int64], usual: int) -> npt.NDArray[np.int64
 
 
 def _stays_behind(pts: npt.NDArray[np.int64], fall: int, highest: int, step: int) -> bool:
-    """Whether the frames from ``fall`` on are a start anew, and not a few that come late."""
-    # So many frames it takes to show all again that lies between, if none is missing.
+    """Whether the frames from ``fall`` on are a new start, and not a few frames with late times."""
+    # The number of frames it takes to cover the time in between again, if none is missing.
     between = (highest - int(pts[fall])) // step + 1
     length = min(between, _FEW)
     if fall + length > len(pts):

@@ -1,4 +1,4 @@
-"""The configuration in force at each packet: the container's records, and the sets that packets bring along."""
+"""Work out the decoder configuration in force at each packet, from the container's records and in-band sets."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ from videoloader.indexing.bitstream.parameter_sets import (
 )
 from videoloader.indexing.index import VideoIndex
 
-# Packets name their configuration by a byte.
+# Packets store the number of their configuration in a byte.
 _MOST_CONFIGURATIONS = 256
-# No picture is shown before one that was decoded so many pictures earlier, or more.
+# No picture is shown before one that was decoded this many pictures earlier, or more.
 _DEEPEST_REORDERING = 16
 
-# For some packets the sets that each brings along.
+# For some packets, the parameter sets in each.
 Brought = Mapping[int, Iterable[bytes]]
 
 
 def with_configurations(index: VideoIndex, brought: Brought, since: int | None = None) -> VideoIndex:
-    """The index where each packet's configuration is the one in force when decoding starts there.
+    """Return the index in which each packet's configuration is the one in force when decoding starts there.
 
-    Sets stay in force until others of their kind and number come, as decoders keep them: over changes of the
-    container's record, too. A set that a packet brings along counts from that packet on. A record that the container
-    gives out anew, though nothing is known to have come in between, has a number of its own: sets that are found later
-    in packets before it end there.
+    Sets stay in force until others of their kind and number come, as in decoders, even if the container's record
+    changes. A set in a packet takes effect from that packet on. A record that the container gives again gets a number
+    of its own, even if nothing is known to have come in between: sets that are found later in packets before it end
+    there.
 
     Args:
-        index: index whose packets name the container's records; with ``since`` one that was made here.
-        brought: parameter sets in packets (``units_of``): in all packets, or in those that were looked at. In MPEG-1, 2
-            and 4 only in keyframes without headers of their own, and then the last headers before them.
-        since: the packet from which on an index is to be corrected, because its sets were not known.
+        index: index whose packets have the numbers of the container's records; with ``since``, one that was made here.
+        brought: parameter sets in packets (``units_of``), for all packets or for those examined. For MPEG-1, 2 and 4
+            only keyframes without headers of their own, with the last headers before them.
+        since: the packet from which on the index is to be corrected, because its sets were not known.
     """
     codec, records = index.stream.codec, index.stream.codec_configs
     if codec not in WITH_HEADERS or (not brought and len(records) == 1):
         return index
     first = since or 0
     switched = {packet for packet in config_switches(index) if packet > first}
-    distinct = set(map(tuple, brought.values()))  # most keyframes bring the same
+    distinct = set(map(tuple, brought.values()))  # most keyframes contain the same sets
     if since is None and not switched and all(_are_known(codec, records[0], each) for each in distinct):
         return index
     configs: list[bytes] = [] if since is None else [*records]
@@ -62,7 +62,7 @@ def with_configurations(index: VideoIndex, brought: Brought, since: int | None =
         before, record = record, records[index.packet_config[packet]]
         anew = packet in switched and (since is None or record == before)
         if packet in switched:
-            # The container's record is given out anew, also where it is the same: others may have come in between.
+            # The container gives its record again, perhaps the same one: other sets may have come in between.
             known = {} if anew else sets_of_record(codec, before)
             changed = {name: unit for name, unit in sets_of_record(codec, record).items() if known.get(name) != unit}
             sets = merged_sets(sets, changed)
@@ -77,7 +77,8 @@ def with_configurations(index: VideoIndex, brought: Brought, since: int | None =
         if number < _MOST_CONFIGURATIONS:
             column[packet:following] = number
         else:
-            # More than the column can name: decoding starts before them, and meets them in their order.
+            # There are more configurations than the column can number. Decoding starts before these packets, and finds
+            # the sets in order.
             key[packet:following] = False
     kept = tuple(palettes.get(config, b"") for config in configs)
     stream = replace(index.stream, codec_configs=tuple(configs), palettes=kept if any(kept) else ())
@@ -85,22 +86,22 @@ def with_configurations(index: VideoIndex, brought: Brought, since: int | None =
 
 
 def config_switches(index: VideoIndex) -> list[int]:
-    """The packets with which another configuration record comes into force."""
+    """Return the packets at which another configuration record comes into force."""
     if len(index.stream.codec_configs) == 1:
         return []
     return [packet + 1 for packet in np.flatnonzero(np.diff(index.packet_config)).tolist()]
 
 
 def brings_others(index: VideoIndex, packet: int, units: Iterable[bytes]) -> bool:
-    """Whether a packet of H.264 or HEVC has sets that the index does not say are in force there."""
+    """Whether a packet of H.264 or HEVC has sets that are not in force there according to the index."""
     codec = index.stream.codec
     return not _are_known(codec, index.stream.codec_configs[index.packet_config[packet]], units)
 
 
 def renews_sequences(index: VideoIndex, brought: Brought) -> bool:
-    """Whether a packet inside a sequence brings along two sequence parameter sets of one number.
+    """Whether a packet inside a sequence contains two sequence parameter sets with the same number.
 
-    Then a decoder of H.264 or HEVC begins a new sequence there, whichever of them was in force before.
+    If so, a decoder of H.264 or HEVC begins a new sequence there, whichever of them was in force before.
 
     Args:
         index: index of the video.
@@ -117,17 +118,17 @@ def renews_sequences(index: VideoIndex, brought: Brought) -> bool:
 
 
 def is_closed(index: VideoIndex, packet: int) -> bool:
-    """Whether a packet is a keyframe, and none after it needs what comes before."""
+    """Whether a packet is a keyframe, and no packet after it needs what comes before."""
     following = index.packet_start[packet : packet + _DEEPEST_REORDERING]
     return bool(index.packet_key[packet] and (following >= packet).all())
 
 
 def decoded_otherwise(before: VideoIndex, after: VideoIndex) -> npt.NDArray[np.bool_]:
-    """bool[P]: packets whose pictures may be other ones, now that more is known of the configurations of their GOPs.
+    """Return the packets whose pictures may differ, now that more is known of their GOPs' configurations: bool[P].
 
     Args:
         before: an index.
-        after: the same with corrections.
+        after: the same index with corrections.
     """
     numbers: dict[bytes, int] = {}
     one, other = (
@@ -150,5 +151,5 @@ def _record_of(codec: str, record: bytes, sets: Sets) -> bytes:
     try:
         return record_with_sets(codec, record, sets)
     except ValueError:
-        # What a record cannot hold comes along with the packets; without it decoders refuse them, loudly.
+        # The packets contain what a record cannot hold. If it were missing, decoders would refuse them with an error.
         return record

@@ -1,4 +1,4 @@
-"""A libavcodec decoder for a video that is known by its index: fed with packets, without a container."""
+"""Open a libavcodec decoder for an indexed video, and make packets for it, without a container."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from videoloader.indexing.limits import count_decoded_packet, current_limits
 if TYPE_CHECKING:
     from av.packet import PktSideDataT
 
-# libavcodec's decoder of the codec's own name cannot decode on a CPU; this one can.
+# The decoder that libavcodec names after this codec cannot decode on a CPU; this one can.
 _DECODER_NAMES = {"av1": "libdav1d"}
-# Codecs whose packets do not tell the picture's size.
+# Codecs whose packets do not contain the picture's size.
 _WITHOUT_SIZE = ("ffv1",)
-# Their decoders need nothing but the record and the packets, whatever container they come from.
+# Codecs whose decoders need nothing but the record and the packets, whatever the container.
 WELL_KNOWN_CODECS = (
     "h264", "hevc", "vvc", "vp8", "vp9", "av1", "mpeg1video", "mpeg2video", "mpeg4", "mjpeg",
 )  # fmt: skip
-# libavcodec ends the process when told of more.
+# libavcodec aborts the process if it is given a larger value.
 _DEEPEST_H264_REORDERING = 16
 
 
 def size_told(index: VideoIndex, start: int) -> tuple[int, int]:
-    """The size of pictures that a decoder must be told which starts at a packet; (0, 0) where its packets tell alone.
+    """Return the picture size to tell a decoder that starts at a packet; (0, 0) if its packets are enough.
 
-    H.264's is told the size of the stream's first pictures, and cuts later ones to it as long as they fit.
+    H.264's decoder is told the size of the stream's first pictures, and crops later ones to it as long as they fit.
     """
     stream = index.stream
     size = (stream.width, stream.height)
@@ -47,16 +47,17 @@ def size_told(index: VideoIndex, start: int) -> tuple[int, int]:
 def open_decoder(
     index: VideoIndex, start: int, threads: int = 1, *, strict: bool = False, holds_back: bool = False
 ) -> av.video.codeccontext.VideoCodecContext:
-    """A decoder for the packets from one of them on.
+    """Open a decoder for the packets from one packet on.
 
     Args:
         index: index of the video.
-        start: the first packet that it will be given.
-        threads: most threads. More than one hold frames back, and must have ended before the process is forked.
-        strict: make damage an error where that can be, also what libavcodec else replaces without a mark: pictures that
-            are referred to and missing, for example. Where there is no error, pictures are the same.
-        holds_back: keep pictures of H.264 as long as can be. All come out, and the same; but each is decoded into
-            other memory, and what is taken from there without having been written before is something else.
+        start: the first packet that the decoder will be given.
+        threads: maximum number of threads. With more than one, frames are held back, and the threads must have ended
+            before the process is forked.
+        strict: make damage an error where possible, including what libavcodec would otherwise replace without a mark,
+            such as missing pictures that others refer to. If there is no error, pictures are the same.
+        holds_back: keep H.264 pictures as long as possible. All come out, and are the same, except that each is decoded
+            into other memory, so that anything read there before it is written differs.
 
     Raises:
         UnsupportedError: there is no decoder for the codec.
@@ -72,15 +73,15 @@ def open_decoder(
     context.thread_type = "AUTO"
     options = {"max_pixels": str(current_limits().picture_pixels)}
     if stream.codec == "h264":
-        # Streams that do not state their reorder depth start at zero and would lose the first frames
-        # that come out of order. With threads a picture given out before it is decoded lacks its mark of damage: it
-        # must stay until each thread has begun another one.
+        # Without this, decoding of streams that do not state their reorder depth would begin with a depth of zero, and
+        # lose the first frames that come out of order. With threads, a picture that is output before it is decoded
+        # lacks its mark of damage, so it must stay until each thread has begun another one.
         held_back = _DEEPEST_H264_REORDERING if holds_back else stream.reorder_depth + (threads if threads > 1 else 0)
         options["has_b_frames"] = str(min(held_back, _DEEPEST_H264_REORDERING))
     if strict:
         options["err_detect"] = "explode"
     if threads > 1 and stream.codec == "av1":
-        # With dav1d errors are reliable within a frame only.
+        # With several frames in flight, dav1d does not report errors reliably.
         options["max_frame_delay"] = "1"
     context.options = options
     if stream.codec_tag:
@@ -98,28 +99,28 @@ def open_decoder(
 def make_packet(
     index: VideoIndex, data: bytes | memoryview, number: int, previous: int | None
 ) -> av.packet.Packet[Any]:
-    """A packet for the decoder, whose frame comes out with ``number`` as its pts.
+    """Make a packet for the decoder, whose frame comes out with ``number`` as its pts.
 
     Args:
         index: index of the video.
         data: the packet's bytes.
         number: number of the packet in the index.
-        previous: number of the packet that the same decoder was given before in this run; None for the first. Where
-            another configuration is in force since then, the packet tells the decoder of it.
+        previous: number of the packet that the decoder got before in this run; None for the first. If another
+            configuration has come into force since, the packet carries it as side data.
     """
-    # Made by size, the packet has the zeros after its end that decoders read on into; a packet
-    # made around our buffer would show them the bytes that happen to follow.
+    # av.Packet(size) has the zeros after its end that decoders read past the end. A packet made around our buffer would
+    # show them the bytes that happen to follow.
     packet: av.packet.Packet[Any] = av.Packet(len(data))
     packet.update(data)  # type: ignore[arg-type]  # any buffer will do
     packet.pts = number
-    # Some decoders (PNG's) take packets without the mark for differences to the last picture.
+    # Some decoders (such as PNG's) take packets without this flag for differences from the last picture.
     packet.is_keyframe = bool(index.packet_key[number])
     stream = index.stream
     if stream.palettes or len(stream.codec_configs) > 1:
         config = int(index.packet_config[number])
         before = None if previous is None else int(index.packet_config[previous])
         _attach(packet, "palette", stream.palettes, config, before)
-        if before is not None:  # else the decoder was opened with it
+        if before is not None:  # otherwise the decoder was opened with it
             _attach(packet, "new_extradata", stream.codec_configs, config, before)
     return packet
 
@@ -127,14 +128,14 @@ def make_packet(
 def _attach(
     packet: av.packet.Packet[Any], kind: PktSideDataT, contents: tuple[bytes, ...], config: int, before: int | None
 ) -> None:
-    """Put what is in force with a configuration beside a packet, unless the decoder has it from the packet before."""
+    """Attach a configuration's contents to a packet, unless the decoder has them from the packet before."""
     content = contents[config] if contents else b""
     if content and (before is None or contents[before] != content):
         put_beside(packet, kind, content)
 
 
 def put_beside(packet: av.packet.Packet[Any], kind: PktSideDataT, content: bytes) -> None:
-    """Give a packet side data of one kind."""
+    """Attach side data of one kind to a packet."""
     number = av.packet.packet_sidedata_type_from_literal(kind)
     beside = av.packet.PacketSideData(number, len(content))  # type: ignore[call-arg]  # its stub has no constructor
     beside.update(content)
@@ -142,7 +143,7 @@ def put_beside(packet: av.packet.Packet[Any], kind: PktSideDataT, content: bytes
 
 
 class FreshDecoder:
-    """A decoder that knows nothing of what comes before its first packet.
+    """A decoder that knows nothing before its first packet.
 
     Args:
         index: index of the video.
@@ -156,14 +157,14 @@ class FreshDecoder:
         self._context = open_decoder(index, start)
 
     def frames(self, number: int, data: bytes) -> list[av.VideoFrame] | None:
-        """The frames that come out after a packet; None where it does not decode."""
+        """Return the frames that come out after a packet; None if it does not decode."""
         count_decoded_packet()
         packet = make_packet(self._index, data, number, self._previous)
         self._previous = number
         return decode_if_sound(self._context, packet)
 
     def all_frames(self, payloads: Iterable[bytes]) -> Iterator[av.VideoFrame]:
-        """The frames that come out of all packets from the first on; nothing after those that do not decode."""
+        """Yield the frames of all packets from the first on; those that do not decode yield nothing."""
         for number, data in enumerate(payloads, self.start):
             yield from self.frames(number, data) or ()
         yield from decode_if_sound(self._context, None) or ()
@@ -172,7 +173,7 @@ class FreshDecoder:
 def decode_if_sound(
     context: av.video.codeccontext.VideoCodecContext, packet: av.packet.Packet[Any] | None
 ) -> list[av.VideoFrame] | None:
-    """The frames that come out after a packet, or at the end; None where that does not decode."""
+    """Return the frames that come out after a packet, or at the end; None if that does not decode."""
     try:
         return context.decode(packet)
     except av.error.FFmpegError:

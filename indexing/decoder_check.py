@@ -1,4 +1,4 @@
-"""Whether a decoder that has only what an index keeps gives the pictures that libavformat's own decoder gives."""
+"""Check that a decoder set up from an index alone gives the same pictures as libavformat's decoder."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from videoloader.indexing.pictures import are_same
 from videoloader.indexing.sources import ByteSource
 
 _CHECKED_PACKETS = 16
-# Less of large pictures, since all are held: four of 4K.
+# With large pictures fewer packets are checked, since all pictures are held in memory: four of 4K.
 _CHECKED_PIXELS = 1 << 25
 
-# Whose decoders need no more than the record and the packets either.
+# More codecs whose decoders need no more than the record and the packets.
 _PLAIN = (*WELL_KNOWN_CODECS, "h263", "flv1", "theora")
 
 
 def check_decoder(index: VideoIndex, source: ByteSource) -> None:
-    """Decode the first packets both ways, and compare. Codecs that are well known need no such check.
+    """Decode the first packets in both ways and compare. Well-known codecs need no such check.
 
     Args:
         index: index of the video.
         source: source of the same video.
 
     Raises:
-        UnsupportedError: there is no decoder for the codec, or it gives other pictures.
+        UnsupportedError: there is no decoder for the codec, or it gives different pictures.
     """
     if index.stream.codec in _PLAIN or index.container == "images" or not len(index):
         return
@@ -43,10 +43,10 @@ def check_decoder(index: VideoIndex, source: ByteSource) -> None:
 
 
 def _gives_the_same(index: VideoIndex, source: ByteSource) -> bool:
-    """Whether a decoder that is set up by an index gives all pictures that libavformat's gives of the first packets.
+    """Whether a decoder set up from an index gives all pictures of the first packets that libavformat's decoder gives.
 
-    All of libavformat's are held while the other decoder works. Were their memory free, it would be what pictures that
-    a decoder leaves unfinished are made of, and these would look the same.
+    All of libavformat's pictures are kept while the other decoder works. If their memory were free, pictures that a
+    decoder leaves unfinished would show it, and so look the same.
     """
     payloads: list[bytes] = []
     expected: list[av.VideoFrame] = []
@@ -58,7 +58,7 @@ def _gives_the_same(index: VideoIndex, source: ByteSource) -> bool:
             if sum(frame.width * frame.height for frame in expected) >= _CHECKED_PIXELS:
                 break
         expected += decode_if_sound(stream.codec_context, None) or ()
-    # Libavformat may leave some out, so ours may be more.
+    # libavformat may leave some pictures out, so ours may be more.
     missing = deque(expected)
     for picture in FreshDecoder(index, 0).all_frames(payloads):
         if missing and are_same(missing[0], picture):

@@ -1,4 +1,4 @@
-"""libavformat over the bytes of one source, and over nothing else: it opens no other file and no connection."""
+"""Open a source with libavformat so that it cannot open any other file or connection."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from videoloader.errors import IndexingError, UnsupportedError
 from videoloader.indexing.limits import current_limits
 from videoloader.indexing.sources import ByteSource, StreamSource
 
-# What libavformat reads at a time. Each read is a call into Python; longer ones cost more than they save at a jump.
+# Bytes that libavformat reads at a time. Each read is a call into Python, but longer reads cost more at a jump than
+# they save.
 _BUFFER_SIZE = 64 << 10
-# Lists of other files, what comes from the network, and what runs scripts. Those that open their input themselves
-# (devices, patterns of image files) are told by a flag.
+# Formats that list other files, come from the network, or run scripts. Formats that open their input themselves
+# (devices, patterns of image files) have a flag.
 _OPEN_OTHERS = frozenset([
     "concat", "dash", "hls", "imf", "image2", "rtp", "rtsp", "sap", "sdp", "vapoursynth", "vobsub",
     "webm_dash_manifest",
 ])  # fmt: skip
 _EXTENSION = re.compile(r".\.([a-z0-9]{1,12})", re.IGNORECASE)
 _HEAD_SIZE = 64 << 10
-# Options of decoders whose pictures nobody looks at. Which of them come out, and when, is the same; but to conceal what
-# damage has left of a picture takes ten times as long as all else, and a picture can be as short as nine bytes.
+# Decoder options for pictures that are not looked at. The same pictures come out at the same time, but concealing
+# damaged ones takes ten times as long as everything else, and a picture may be as short as nine bytes.
 UNCONCEALED = {"ec": "0"}
 _LISTS = {
     "an HLS playlist": (re.compile(rb"(?:\xef\xbb\xbf)?\s*#EXTM3U"), "x.m3u8"),
@@ -37,12 +38,13 @@ _LISTS = {
     "a description of network streams (SDP)": (re.compile(rb"[^\0]*?^c=IN IP", re.MULTILINE), "x.sdp"),
 }
 
-# Before version 19 PyAV refused files whose titles are not UTF-8 unless told otherwise; it has no such option since.
+# Before version 19, PyAV refused files whose titles are not UTF-8 unless this option was set. Later versions do not
+# have it.
 LENIENT_METADATA: dict[str, Any] = {"metadata_errors": "ignore"} if int(av.__version__.split(".")[0]) < 19 else {}
 
 
 class _Input:
-    """A source as PyAV reads it. Its name tells no more than the extension, by which libavformat knows some formats."""
+    """A source as PyAV reads it. Its name keeps only the extension, by which libavformat recognises some formats."""
 
     def __init__(self, source: ByteSource) -> None:
         name = (source.file if isinstance(source, StreamSource) else source).name
@@ -65,15 +67,15 @@ class _Input:
 
 @contextmanager
 def open_demuxer(source: ByteSource) -> Iterator[av.container.InputContainer]:
-    """A libavformat container that reads a source.
+    """Open a libavformat container that reads a source.
 
     Raises:
-        IndexingError: libavformat does not recognise the file, or cannot read on.
-        UnsupportedError: it is a list of other files, or of streams.
+        IndexingError: libavformat does not recognise the file, or fails to read it.
+        UnsupportedError: the file is a list of other files, or of streams.
         SourceError: the source cannot be read.
     """
     options = {"protocol_whitelist": "", "format_whitelist": _whole_formats()}
-    # Libavformat decodes some packets to describe a stream.
+    # libavformat decodes some packets to describe a stream.
     probing = {"max_pixels": str(current_limits().picture_pixels), **UNCONCEALED}
     try:
         container = av.open(
@@ -91,7 +93,7 @@ def open_demuxer(source: ByteSource) -> Iterator[av.container.InputContainer]:
 
 
 def _what_else(source: ByteSource) -> str:
-    """The kind of a file that is no video, for the message; empty where that is not known."""
+    """Return what kind of file this is if it is no video, for the message; empty if unknown."""
     head = source.read(0, 512)
     if head[257:262] == b"ustar" or head.startswith(b"PK\x03\x04"):
         return f": it is an archive, whose members are named as '{source.name}::clip.mp4'; from_archives takes all"
@@ -100,12 +102,12 @@ def _what_else(source: ByteSource) -> str:
 
 @cache
 def _whole_formats() -> str:
-    """The formats that libavformat reads from one file alone, as it wants a list of them."""
+    """Return the formats that libavformat reads from one file alone, in the form of its whitelist."""
     names = []
     for name in sorted(av.formats_available):
         try:
             known = av.format.ContainerFormat(name, "r")
-        except ValueError:  # one to write only
+        except ValueError:  # a format that can only be written
             continue
         if not known.no_file and _OPEN_OTHERS.isdisjoint(known.name.split(",")):
             names.append(known.name)

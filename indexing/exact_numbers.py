@@ -1,4 +1,4 @@
-"""Numbers without rounding: what one given by a user means."""
+"""Turn users' numbers into exact fractions, without rounding."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 
 from videoloader.errors import ConfigurationError
 
-# Nominal rates that are slowed down by 1000/1001 in NTSC countries (SMPTE ST 12-1, 5.2).
+# Nominal rates that NTSC countries slow down by 1000/1001 (SMPTE ST 12-1, 5.2).
 _SLOWED = (15, 24, 30, 48, 60, 90, 120, 240)
 
 
 def exact(name: str, value: Any) -> Fraction:
-    """The number that is meant: a float is the decimal it prints as.
+    """Return the number that is meant: a float is taken as the decimal that it prints as.
 
     Raises:
-        ConfigurationError: it is no finite number.
+        ConfigurationError: the value is no finite number.
 
     Examples:
         >>> exact("seconds", 0.12)
@@ -28,7 +28,7 @@ def exact(name: str, value: Any) -> Fraction:
     if isinstance(value, Rational | np.integer) and not isinstance(value, bool):
         return Fraction(int(value)) if isinstance(value, np.integer) else Fraction(value)
     try:
-        # str of numpy's numbers is the shortest decimal too, also for float32.
+        # For numpy's numbers, also float32, str gives the shortest decimal, too.
         number = Decimal(str(value)) if isinstance(value, float | np.floating | Decimal) else None
     except InvalidOperation:
         number = None
@@ -38,13 +38,13 @@ def exact(name: str, value: Any) -> Fraction:
 
 
 def exact_rate(value: Any) -> Fraction:
-    """Frames a second: as ``exact``, but a decimal of two places or more may stand for a rate of NTSC.
+    """Return the frames per second that are meant: as ``exact``, but a decimal may stand for an NTSC rate.
 
-    23.98, 23.976, 29.97, 59.94 and their like mean 24000/1001, 30000/1001, 60000/1001, … wherever they are these rates
-    rounded to the places they are written with.
+    23.98, 23.976, 29.97, 59.94 and similar decimals of two places or more mean 24000/1001, 30000/1001, 60000/1001, … if
+    they are such a rate rounded to that number of places.
 
     Raises:
-        ConfigurationError: it is no positive finite number.
+        ConfigurationError: the value is no positive finite number.
 
     Examples:
         >>> exact_rate(29.97), exact_rate(12.5)

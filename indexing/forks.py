@@ -1,4 +1,4 @@
-"""New starts in a forked process: threads do not come along, and a lock that one of them held is never let go."""
+"""Run functions in forked processes, which have no threads, and whose locks may be held forever by lost threads."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Callable
 from types import MethodType
 from weakref import WeakKeyDictionary
 
-# Of objects, the functions of their classes; in the order in which they were told.
+# For each object, functions of its class, in the order of registration.
 _objects: WeakKeyDictionary[object, list[Callable[[object], object]]] = WeakKeyDictionary()
 _functions: list[Callable[[], object]] = []
 
 
 def after_fork(start: Callable[[], object]) -> None:
-    """Have a function called in each forked process before anything else is done there.
+    """Register a function to be called first in each forked process.
 
     Args:
-        start: must not wait for anything, and take no lock that another thread may have held. A bound method does not
-            keep its object.
+        start: function that waits for nothing, and takes no lock that another thread may have held. A bound method does
+            not keep its object alive.
     """
     if isinstance(start, MethodType):
         _objects.setdefault(start.__self__, []).append(start.__func__)

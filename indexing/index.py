@@ -1,4 +1,4 @@
-"""The index of a video: the place of each packet, and the packet of each frame."""
+"""``VideoIndex``: the position of each packet, and the packet of each frame."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from videoloader.indexing.stream_info import StreamInfo, TransportLayout
 
 DISPOSABLE_UNKNOWN, DISPOSABLE_NO, DISPOSABLE_YES = 0, 1, 2
 
-# What seconds count from: the file's start, or zero of its own timestamps.
+# What seconds are counted from: the start of the file, or zero of its own timestamps.
 Times = Literal["start", "pts"]
 _LARGEST_ZERO = 2**62
 _Array = TypeVar("_Array", bound=npt.NDArray[Any])
 
 
 def _cached_array(make: Callable[[Any], _Array]) -> cached_property[_Array]:
-    """A cached property whose array cannot be written to, as all arrays of an index."""
+    """Make a cached property whose array is read-only, like all arrays of an index."""
 
     @wraps(make)
     def read_only(index: Any) -> _Array:
@@ -43,7 +43,7 @@ _ARRAYS = (
 
 @dataclass(frozen=True, eq=False)
 class VideoIndex:
-    """The place of every packet and every frame of a video. It is immutable: its arrays cannot be written to.
+    """The position of every packet and every frame of a video. It is immutable: its arrays are read-only.
 
     Packets are in decode order, frames in display order. A *frame* is what a correct player shows: edit lists are
     applied, packets that show nothing have no frame, and one packet may be shown twice.
@@ -51,33 +51,34 @@ class VideoIndex:
     Attributes:
         source: str. The name of the video, for messages.
         container: str. ``"mp4"`` or libavformat's name of the format.
-        method: str. The origin of the index: ``"tables"`` (the container's own), ``"demuxed"`` (one pass over the
-            packets) or ``"decoded"`` (one decode pass, for streams whose packets do not say which frames they become).
-        packet_offset: int64[P]. The byte offset in the source.
-        packet_size: int32[P]. The size in bytes.
-        packet_pts: int64[P]. The timestamp in the packets' own timeline, for comparing display order.
-        packet_key: bool[P]. Whether decoding can start here.
-        packet_disposable: uint8[P]. One of DISPOSABLE_UNKNOWN, DISPOSABLE_NO, DISPOSABLE_YES, by the packets' own
-            headers. The containers' word on it is wrong too often.
+        method: str. How the index was made: ``"tables"`` (from the container's own tables), ``"demuxed"`` (in one pass
+            over the packets) or ``"decoded"`` (in one decode pass, for streams whose packets do not say which frames
+            they become).
+        packet_offset: int64[P]. The byte offset of each packet in the source.
+        packet_size: int32[P]. The size of each packet in bytes.
+        packet_pts: int64[P]. The timestamp of each packet, only for comparing display order.
+        packet_key: bool[P]. Whether decoding can start at the packet.
+        packet_disposable: uint8[P]. One of DISPOSABLE_UNKNOWN, DISPOSABLE_NO and DISPOSABLE_YES, by the packets' own
+            headers, since containers are wrong about it too often.
         packet_config: uint8[P]. The number of the record in ``stream.codec_configs`` that is in force at the packet.
-            Sets that a keyframe brings along are in force from that keyframe on.
+            Sets in a keyframe are in force from that keyframe on.
         frame_packet: int32[N]. The packet from which each frame is decoded.
         frame_pts: int64[N]. The presentation timestamp in ``stream.time_base`` units, as libavformat gives it. It falls
             where a stream starts anew; ``clock`` never does.
-        byte_ranges: bool. Whether a packet is exactly the bytes ``[offset, offset + size)`` of the source; if not,
-            packets must come from a demuxer, or by ``transport``.
+        byte_ranges: bool. Whether each packet is exactly the bytes ``[offset, offset + size)`` of the source. If not,
+            packets are read by ``transport``, or come from a demuxer.
         stream: StreamInfo. The facts about the stream.
-        transport: TransportLayout or None. The layout of packets that are cut into the packets of a transport stream;
-            ``packet_offset`` is then the place of the first byte of each, and ``packet_size`` counts its own bytes
-            only.
+        transport: TransportLayout or None. The layout of packets that are split into transport stream packets.
+            ``packet_offset`` is then the position of a packet's first byte, and ``packet_size`` counts only its own
+            bytes.
         start_time: int. The start of the file's earliest stream in microseconds, as libavformat's ``start_time``; 0
             where that is unknown (elementary streams, folders of images).
-        keys_from: str. The source of ``packet_key``: the packets' own ``"headers"``, a ``"decoder"`` that was asked, or
-            only the ``"container"``, whose word is checked when a clip is read.
-        other_starts: tuple of (int, int). (packet, packet at which decoding starts for it), where the times do not say
-            so.
-        times: str. The zero of all seconds that this index takes or gives: ``"start"``, the file's start, as players
-            count; or ``"pts"``, that of the container's own timestamps. Stores do not keep it; see ``with_times``.
+        keys_from: str. What vouches for ``packet_key``: the packets' own ``"headers"``, a ``"decoder"``, or only the
+            ``"container"``, which is checked when a clip is read.
+        other_starts: tuple of (int, int). (packet, packet at which decoding starts for it), where this does not follow
+            from the times.
+        times: str. What all seconds of this index are counted from: ``"start"``, the file's start, as players count; or
+            ``"pts"``, zero of the container's own timestamps. Stores do not keep it; see ``with_times``.
     """
 
     source: str
@@ -104,7 +105,7 @@ class VideoIndex:
             getattr(self, name).setflags(write=False)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # Arrays come out of a pickle as such that can be written to.
+        # Unpickled arrays are writeable.
         for made in state.values():
             if isinstance(made, np.ndarray):
                 made.setflags(write=False)
@@ -118,25 +119,25 @@ class VideoIndex:
         )
 
     def __len__(self) -> int:
-        """Number of frames."""
+        """Return the number of frames."""
         return len(self.frame_packet)
 
     @_cached_array
     def timestamps(self) -> npt.NDArray[np.float64]:
-        """float64[N]: the time of each frame, in seconds from the file's start, by ``clock``: times never fall.
+        """float64[N]: the time of each frame in seconds from the file's start, by ``clock``, so that times never fall.
 
-        With ``times="pts"`` they are the frames' own timestamps, ``frame_pts``, which fall where a stream starts anew.
+        With ``times="pts"`` these are the frames' own timestamps, ``frame_pts``, which fall where a stream starts anew.
         """
         base, units = self.stream.time_base, self.frame_pts if self.times == "pts" else self.clock - self.zero
         return units * base.numerator / base.denominator
 
     @cached_property
     def zero(self) -> int:
-        """The value of ``clock`` at 0 seconds: at the file's start, to one unit; 0 with ``times="pts"``."""
+        """The value of ``clock`` at 0 seconds: the file's start, rounded to one unit; 0 with ``times="pts"``."""
         if self.times == "pts":
             return 0
         units = self.start_time / (1_000_000 * self.stream.time_base)
-        # The start is rounded to microseconds. Where that is what the first frame's time is rounded to, it is meant.
+        # The start is rounded to microseconds. If the first frame's time rounds to it, the first frame is meant.
         first = int(self.clock[0]) if len(self) else 0
         near = abs(first - units) * self.stream.time_base * 1_000_000 < 1
         return first if near else min(max(round(units), -_LARGEST_ZERO), _LARGEST_ZERO)
@@ -145,30 +146,31 @@ class VideoIndex:
     def clock(self) -> npt.NDArray[np.int64]:
         """int64[N]: pts that never fall, in ``stream.time_base`` units; look-ups of frames use them.
 
-        They are those of ``frame_pts`` wherever these never fall. Where the stream starts anew (files that were put one
-        after the other, a clock that was set back) the rest is moved up, so that its first frame comes one usual
-        duration after the frame before it. A few frames that only come late count as shown with the latest before them.
+        These are ``frame_pts`` if those never fall. Where the stream starts anew (concatenated files, a clock that was
+        set back), the rest is moved up, so that its first frame comes one usual duration after the frame before it. If
+        only a few frames have earlier times, they get the latest time before them.
         """
         rate = self.stream.frame_rate
         return rising_clock(self.frame_pts, round(1 / (rate * self.stream.time_base)) if rate else 1)
 
     @cached_property
     def average_fps(self) -> float:
-        """Frames a second over the whole video; the nominal rate where there is only one frame."""
+        """Frames per second over the whole video; the nominal rate if there is only one frame."""
         if len(self) < 2 or self.clock[-1] == self.clock[0]:
             return float(self.stream.frame_rate)
         return float((len(self) - 1) / ((self.clock[-1] - self.clock[0]) * self.stream.time_base))
 
     @property
     def duration(self) -> float:
-        """Seconds from the first frame to the end of the last, which is shown as long as the average frame."""
+        """Seconds from the first frame to the end of the last, which is taken to last as long as the average frame."""
         return len(self) / self.average_fps if self.average_fps else 0.0
 
     @property
     def time_rounding(self) -> int:
-        """The rounding error of even steps of ``clock``: a millisecond, or one unit if more.
+        """The largest rounding error expected in even steps of ``clock``: a millisecond, or one unit if that is more.
 
-        For short steps at most a quarter counts: where frames are a unit apart, two units are a frame that is missing.
+        For short steps at most a quarter of the step counts: where frames are one unit apart, two units mean a missing
+        frame.
         """
         return max(1, round(0.001 / self.stream.time_base))
 
@@ -181,18 +183,18 @@ class VideoIndex:
         return bool(steps.max() - steps.min() > min(self.time_rounding, steps.min() // 4))
 
     def frame_at(self, seconds: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """The frame on screen at each time: the last whose time is not after it.
+        """Return the frame on screen at each time: the last one whose time is not later.
 
         Args:
-            seconds: array of seconds, any shape. Times count as ``timestamps`` do, from the file's start. With
-                ``times="pts"`` they are the frames' own timestamps; where a stream starts anew they go on from the
-                frame before, as ``clock`` does. Times before the first frame give frame 0.
+            seconds: array of seconds, any shape. They count from the file's start, as ``timestamps`` do. With
+                ``times="pts"`` they are the frames' own timestamps, which continue from the frame before where a stream
+                starts anew, as in ``clock``. Times before the first frame give frame 0.
 
         Returns:
-            int64, the shape of ``seconds``.
+            int64 frame numbers, in the shape of ``seconds``.
         """
         base = float(self.stream.time_base)
-        # Slack, so that a time rounded to milliseconds finds its frame; less where frames are closer than that.
+        # Slack, so that a time rounded to milliseconds finds its frame; less if frames are closer together than that.
         steps = np.diff(self.clock)
         slack = min(0.00051 / base, np.min(steps, where=steps > 0, initial=2**62) / 2)
         units = np.asarray(seconds, np.float64) / base + slack + self.zero
@@ -200,10 +202,10 @@ class VideoIndex:
         return np.maximum(frames, 0)
 
     def with_times(self, times: Times) -> VideoIndex:
-        """The same index with another zero of seconds.
+        """Return the same index with seconds counted from another zero.
 
         Args:
-            times: str. ``"start"``, the file's start, or ``"pts"``, that of the container's own timestamps.
+            times: str. ``"start"`` for the file's start, or ``"pts"`` for zero of the container's own timestamps.
 
         Raises:
             ConfigurationError: ``times`` is neither.
@@ -224,24 +226,24 @@ class VideoIndex:
 
     @cached_property
     def content(self) -> int:
-        """A number that other videos of the same name hardly have: a checksum of the packets' sizes."""
+        """A checksum of the packets' sizes, which other videos of the same name are unlikely to share."""
         return zlib.crc32(self.packet_size.tobytes())
 
     @_cached_array
     def packet_rank(self) -> npt.NDArray[np.int64]:
-        """int64[P]: each packet's place in the order of ``packet_pts``."""
+        """int64[P]: the rank of each packet in the order of ``packet_pts``."""
         rank = np.empty(len(self.packet_pts), np.int64)
         rank[np.argsort(self.packet_pts, kind="stable")] = np.arange(len(rank))
         return rank
 
     @cached_property
     def ranks_seen_right(self) -> dict[int, int]:
-        """The last packet up to which ``packet_rank`` was seen to be right, for packets that decoding started at."""
+        """For packets at which decoding started, the last packet up to which ``packet_rank`` was confirmed."""
         return {}
 
     @cached_property
     def starts_seen_right(self) -> set[int]:
-        """Recovery points of H.264 that were seen to be behind no leap of numbers; see ``is_behind_leap``."""
+        """Recovery points of H.264 that are known not to be behind a leap in picture numbers: ``is_behind_leap``."""
         return set()
 
     @_cached_array
@@ -258,7 +260,7 @@ class VideoIndex:
 
     @property
     def first_keyframe(self) -> int:
-        """The first packet that decoding can start at; the number of packets if there is none."""
+        """The first packet at which decoding can start; the number of packets if there is none."""
         keys = self._key_packets
         return int(keys[0]) if len(keys) else len(self.packet_key)
 
@@ -267,11 +269,11 @@ class VideoIndex:
         return self.packet_key.nonzero()[0]
 
     def packet_range(self, packet: int) -> tuple[int, int]:
-        """(offset, size) of a packet, bytes."""
+        """Return (offset, size) of a packet in bytes."""
         return int(self.packet_offset[packet]), int(self.packet_size[packet])
 
     def gop_of(self, packets: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """The number of the GOP of each packet, in decode order; 0 is the part before the first keyframe.
+        """Return the number of each packet's GOP, in decode order; 0 is the part before the first keyframe.
 
         Args:
             packets: array of int. Packet numbers, any shape.
@@ -281,13 +283,13 @@ class VideoIndex:
 
     @_cached_array
     def packet_start(self) -> npt.NDArray[np.int64]:
-        """int64[P]: the packet that decoding must start at for each packet's picture.
+        """int64[P]: the packet at which decoding must start for each packet's picture.
 
-        It is the last keyframe at or before the packet in decode order that is not shown after it, except for
+        It is the last keyframe at or before the packet in decode order that is not shown after the packet, except for
         ``other_starts``.
         """
         keys = self._key_packets
-        # What comes before the first keyframe starts with the first packet.
+        # Packets before the first keyframe start with the first packet.
         starts = np.append(0, keys)
         gop = np.cumsum(self.packet_key)
         while (leading := (gop > 0) & (self.packet_pts[starts[gop]] > self.packet_pts)).any():
@@ -298,44 +300,44 @@ class VideoIndex:
         return found
 
     def start_packet(self, frames: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """The packet at which decoding must start to get each frame; see ``packet_start``.
+        """Return the packet at which decoding must start to get each frame; see ``packet_start``.
 
-        A frame shown before its keyframe but coded after it (a leading frame of an open GOP) needs the
-        keyframe before that one. Where no keyframe fits, decoding starts with the first packet.
+        A frame shown before its keyframe but coded after it (a leading frame of an open GOP) needs the keyframe before
+        that one. If no keyframe fits, decoding starts at the first packet.
 
         Args:
             frames: array of int. Frame numbers, any shape.
 
         Returns:
-            int64 packet numbers, the shape of ``frames``.
+            int64 packet numbers, in the shape of ``frames``.
 
         Raises:
-            FrameRangeError: a number lies outside ``[0, len(self))``.
+            FrameRangeError: a frame number lies outside ``[0, len(self))``.
         """
         wanted = np.asarray(frames, np.int64)
         self.check_range(wanted)
         return self.packet_start[self.frame_packet[wanted]]
 
     def without_keyframe(self, packet: int) -> VideoIndex:
-        """The same index without this keyframe: a packet that the container calls one may not be one."""
+        """Return the same index without this keyframe, which the container wrongly marks as one."""
         key = self.packet_key.copy()
         key[packet] = False
         return self.with_keyframes(key)
 
     def known_by_headers(self) -> VideoIndex:
-        """The same index where the packets' own headers vouch for its keyframes."""
-        # In a tenth of the time that dataclasses.replace takes: a video is indexed in 0.2 ms. What is kept of the
-        # other fields stays true.
+        """Return the same index, marked as having its keyframes confirmed by the packets' headers."""
+        # This takes a tenth of the time of dataclasses.replace, and a video is indexed in 0.2 ms. What is cached of the
+        # other fields stays valid.
         index = object.__new__(VideoIndex)
         vars(index).update(vars(self), keys_from="headers")
         return index
 
     def with_keyframes(self, key: npt.NDArray[np.bool_]) -> VideoIndex:
-        """The same index with other keyframes, bool[P]; where decoding starts follows from them."""
+        """Return the same index with other keyframes, bool[P], from which it follows where decoding starts."""
         return replace(self, packet_key=key)
 
     def without_first_packets(self, count: int) -> VideoIndex:
-        """The same index without the first packets, none of which has a frame."""
+        """Return the same index without the first packets, none of which has a frame."""
         columns = {name: getattr(self, name)[count:] for name in _ARRAYS if name.startswith("packet_")}
         return replace(self, frame_packet=self.frame_packet - np.int32(count), **columns)
 

@@ -1,4 +1,4 @@
-"""The first bytes of keyframes: whether decoding can start there, and which parameter sets they bring along."""
+"""Read the first bytes of keyframes to check that decoding can start there and to find parameter sets."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from videoloader.indexing.number_leaps import is_behind_leap, looked_at_for
 from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.stream_info import StreamInfo
 
-# Bytes that mostly hold all that comes before a picture, and those tried where they do not.
+# Number of bytes that usually contain everything before a picture, and the number to try next.
 _HEAD, _LONG_HEAD = 1 << 10, 16 << 10
-# Codecs whose keyframes tell by their headers that they are.
+# Codecs whose headers tell whether a packet is a keyframe.
 _WITH_KEYFRAME_HEADERS = (*WITH_HEADERS, "vvc", "vp8", "vp9", "av1")
-# Packets that are looked at when a video is indexed, where a read costs a system call or where it costs a request.
-# Keyframes of videos with more are looked at when a clip is read, each when decoding starts there.
+# Maximum number of packets examined when a video is indexed, if a read costs a system call or a network request. In
+# videos with more, each keyframe is examined when decoding first starts there.
 _MOST_NEAR, _MOST_FAR = 2000, 8
 NEAR = 64 << 10  # ByteSource.read_through
 _IDR = 5  # nal_unit_type of ITU-T H.264, table 7-1
@@ -39,31 +39,31 @@ class Head(NamedTuple):
 
     Attributes:
         starts: whether decoding can start there.
-        units: the parameter sets in it, header bytes included, or its sequence headers.
+        units: the parameter sets in it, with header bytes, or its sequence headers.
     """
 
     starts: bool
     units: list[bytes]
 
 
-# Of most keyframes of H.264: no parameter sets stand before the picture.
+# The head of most H.264 keyframes: no parameter sets come before the picture.
 _IDR_FIRST = Head(True, [])
 
 
 def most_looked_at(source: ByteSource) -> int:
-    """The number of single packets of a video that are looked at when it is indexed."""
+    """Return the maximum number of single packets to examine when a video is indexed."""
     return _MOST_NEAR if source.read_through <= NEAR else _MOST_FAR
 
 
 def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoIndex, dict[int, list[bytes]]]:
-    """Ask the keyframes themselves: which of them are some, and the parameter sets from each on.
+    """Check by the keyframes' own headers that they are keyframes, and collect their parameter sets.
 
     Args:
-        index: index with packets that are byte ranges, and the container's word for its keyframes.
+        index: index with packets that are byte ranges, and keyframes as the container marks them.
         source: source of the same video.
 
     Returns:
-        The index with that, and the parameter sets or headers by the keyframe from which on they are in force.
+        The corrected index, and for each keyframe the parameter sets or headers in force from it on.
 
     Raises:
         SourceError: the source cannot be read.
@@ -109,16 +109,16 @@ def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoInd
 
 
 def with_sets_found(index: VideoIndex, source: ByteSource, packet: int, units: list[bytes]) -> VideoIndex:
-    """The index of H.264 or HEVC, corrected by parameter sets that were found in a packet.
+    """Correct an index of H.264 or HEVC by parameter sets that were found in a packet.
 
-    They stay in force in the GOPs that follow, but for what their keyframes bring along. An index that knows of them is
-    given back as it is.
+    The sets stay in force in the GOPs that follow, unless their keyframes replace them. An index that already knows the
+    sets is returned unchanged.
 
     Args:
         index: index with packets that are byte ranges.
         source: source of the same video.
-        packet: packet whose sets are other ones than the index says.
-        units: sets of that packet.
+        packet: packet whose sets differ from the index.
+        units: parameter sets of that packet.
     """
     if not brings_others(index, packet, units):
         return index
@@ -133,24 +133,24 @@ def with_sets_found(index: VideoIndex, source: ByteSource, packet: int, units: l
 
 
 def read_packet(index: VideoIndex, source: ByteSource, packet: int, most: int = 1 << 31) -> bytes:
-    """The bytes of a packet, so many of the first at most."""
+    """Return the bytes of a packet, or at most this many of the first."""
     offset, size = index.packet_range(packet)
     return source.read(offset, min(size, most))
 
 
 def is_random_access_at(index: VideoIndex, source: ByteSource, packet: int, most: int = 1 << 31) -> bool | None:
-    """Whether decoding can start at a packet by its first bytes, so many at most; None where headers do not tell."""
+    """Whether decoding can start at a packet, by at most this many first bytes; None if headers do not tell."""
     config = index.stream.codec_configs[index.packet_config[packet]]
     return is_random_access(index.stream.codec, config, read_packet(index, source, packet, most))
 
 
 def coded_picture(stream: StreamInfo, source: ByteSource, offset: int, size: int) -> PictureFormat | None:
-    """The format of a stream's pictures by its headers. Those of VP8 and VP9 are in its first packet, which lies there.
+    """Return the format of a stream's pictures by its headers. For VP8 and VP9, they are in its first packet.
 
     Args:
         stream: stream as the container describes it.
-        source: the video's source.
-        offset, size: bytes, the position and the length of its first packet.
+        source: source of the video.
+        offset, size: position and length of its first packet in bytes.
     """
     if stream.codec not in ("vp8", "vp9"):
         return picture_format(stream)
@@ -158,7 +158,7 @@ def coded_picture(stream: StreamInfo, source: ByteSource, offset: int, size: int
 
 
 def _head(source: ByteSource, codec: str, record: bytes, offset: int, size: int) -> Head:
-    """The facts in the first bytes of a packet, which lies at this offset and has this size."""
+    """Return the facts in the first bytes of a packet with this offset and size."""
     for most in (_HEAD, _LONG_HEAD, size):
         if head := read_head(codec, record, source.read(offset, min(size, most)), size):
             return head
@@ -166,16 +166,16 @@ def _head(source: ByteSource, codec: str, record: bytes, offset: int, size: int)
 
 
 def read_head(codec: str, record: bytes, start: bytes | memoryview, size: int) -> Head | None:
-    """The facts in a packet's first bytes about it as a place to start decoding at.
+    """Return the facts in a packet's first bytes about starting to decode there.
 
     Args:
-        codec: codec of the stream, one whose keyframes tell by their headers that they are.
+        codec: codec of the stream, whose headers must tell keyframes.
         record: the packet's configuration record.
         start: its first bytes.
         size: size of the whole packet.
 
     Returns:
-        None where more of the packet must be seen.
+        The facts, or None if more of the packet is needed.
     """
     cut = len(start) < size
     if codec not in WITH_PARAMETER_SETS:

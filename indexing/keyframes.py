@@ -1,4 +1,4 @@
-"""The packets at which decoding can start, where neither the codec's headers nor its nature tell."""
+"""Find the keyframes of codecs whose headers do not tell where decoding can start."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from videoloader.indexing.libav import open_video
 from videoloader.indexing.pictures import are_same
 from videoloader.indexing.sources import ByteSource
 
-# How often a stream is decoded with fewer keyframes, before it gets none but its first packet.
+# Maximum number of times a stream is decoded with fewer keyframes, before only its first packet is left as one.
 _MOST_ROUNDS = 2
-# Bytes of a JPEG picture, before its first scan, that are read to see its tables.
+# Bytes of a JPEG picture that are read to find the tables before its first scan.
 _JPEG_HEAD = 4 << 10
 _NO_TABLES = JpegTables(False, False, False)
 
-# What becomes of a packet: its picture, nothing, or None where it does not decode.
+# Result of a packet: its pictures, possibly none, or None if it does not decode.
 _Outcome = list[av.VideoFrame] | None
 
 
 def with_sure_keyframes(index: VideoIndex, source: ByteSource) -> VideoIndex:
-    """The index with keyframes that are some, if it can be known now; see ``VideoIndex.keys_from``.
+    """Return the index with confirmed keyframes, if they can be known now; see ``VideoIndex.keys_from``.
 
-    Where headers tell, they are asked when a clip is read; codecs without references have nothing but keyframes. For
-    all others the stream is decoded once: libavcodec says which pictures refer to no other; or, of codecs for which it
-    does not, a packet that the container calls a keyframe is one if a new decoder that starts there repeats the
-    pictures of the sequential decode, as long as no other one has taken its place.
+    If headers tell, they are checked when a clip is read. Codecs without references have only keyframes. For all other
+    codecs the stream is decoded once. libavcodec may mark pictures that refer to no other. For codecs for which it does
+    not, a packet that the container marks as a keyframe is one if a new decoder that starts there gives the same
+    pictures as the sequential decode, up to the next one that proves to be a keyframe.
 
     Args:
         index: index of the video.
         source: source of the same video.
 
     Raises:
-        UnsupportedError: there is no decoder for the codec, or it goes by the container's marks, and they lie.
+        UnsupportedError: there is no decoder for the codec, or it relies on the container's marks, and these are wrong.
     """
     codec = index.stream.codec
     if index.keys_from != "container" or index.stream.encrypted or not len(index.packet_key):
@@ -68,16 +68,16 @@ def with_sure_keyframes(index: VideoIndex, source: ByteSource) -> VideoIndex:
 
 
 def _with_jpeg_tables(index: VideoIndex, source: ByteSource) -> VideoIndex:
-    """JPEG pictures stand alone, but those without tables take them from an earlier one that has some.
+    """Find the JPEG pictures that have all their tables. Others take tables from an earlier one.
 
-    Where none before has tables of Huffman codes, libavcodec's are used.
+    As long as no earlier picture has Huffman tables, libavcodec's own are used.
     """
     count = len(index.packet_key)
     index = index.with_keyframes(np.ones(count, np.bool_))
     if not index.byte_ranges:
         brought = [tables_brought(data) or _NO_TABLES for data in _payloads(index, source)]
     elif all(_tables(index, source, packet)[:2] == (True, True) for packet in {0, count - 1}):
-        return index  # the others are looked at when a clip is read
+        return index  # the others are examined when a clip is read
     else:
         brought = [_tables(index, source, packet) for packet in range(count)]
     first = next((number for number, tables in enumerate(brought) if tables.some_codes), count)
@@ -91,7 +91,7 @@ def _tables(index: VideoIndex, source: ByteSource, packet: int) -> JpegTables:
 
 
 def _payloads(index: VideoIndex, source: ByteSource) -> Iterator[bytes]:
-    """All packets of a video, in decode order."""
+    """Yield all packets of a video in decode order."""
     if index.byte_ranges:
         yield from (read_packet(index, source, packet) for packet in range(len(index.packet_size)))
         return
@@ -100,7 +100,7 @@ def _payloads(index: VideoIndex, source: ByteSource) -> Iterator[bytes]:
 
 
 def _marked_keyframes(index: VideoIndex, source: ByteSource) -> npt.NDArray[np.bool_]:
-    """bool[P]: packets whose pictures libavcodec calls keyframes."""
+    """Return the packets whose pictures libavcodec marks as keyframes, bool[P]."""
     key = np.zeros_like(index.packet_key)
     for frame in FreshDecoder(index, 0).all_frames(_payloads(index, source)):
         key[frame.pts or 0] |= frame.key_frame
@@ -108,9 +108,9 @@ def _marked_keyframes(index: VideoIndex, source: ByteSource) -> npt.NDArray[np.b
 
 
 def _repeating_keyframes(index: VideoIndex, source: ByteSource) -> npt.NDArray[np.bool_]:
-    """bool[P]: packets from which on a new decoder gives the same pictures as one that began with the first."""
+    """Return the packets at which a new decoder gives the same pictures as one that began with the first: bool[P]."""
     claimed = index.packet_key.copy()
-    claimed[0] = True  # from there on every frame comes out, whatever it refers to
+    claimed[0] = True  # from the first packet on, every frame comes out, whatever it refers to
     for _ in range(_MOST_ROUNDS):
         if np.count_nonzero(claimed) == 1:
             break
@@ -124,11 +124,11 @@ def _repeating_keyframes(index: VideoIndex, source: ByteSource) -> npt.NDArray[n
 def _compare_starts(
     index: VideoIndex, source: ByteSource, claimed: npt.NDArray[np.bool_]
 ) -> tuple[npt.NDArray[np.bool_], bool]:
-    """(the packets among the claimed ones that proved to be keyframes, whether one later turned out to be none).
+    """Return the claimed packets that proved to be keyframes, and whether one of them was later refuted.
 
-    Three decoders go side by side: one began with the first packet, one with the last keyframe that was found to be
-    one, and one with the packet that is tried. A true one takes over at the next packet that is claimed, and a false
-    one mostly shows itself with its first picture. So each packet is decoded about twice.
+    Three decoders run side by side: one that began with the first packet, one that began with the last proven keyframe,
+    and one that began with the packet being tested. A true keyframe becomes the proven one at the next claimed packet,
+    and a false one usually shows at its first picture. So each packet is decoded about twice.
     """
     numbers = np.arange(len(claimed))
     key = numbers == 0
@@ -142,7 +142,7 @@ def _compare_starts(
             tried = FreshDecoder(index, number)
         truth = whole.frames(number, data)
         if truth and any(picture.pts != number for picture in truth):
-            return numbers == 0, False  # it holds pictures back, so that no packet is its picture's own
+            return numbers == 0, False  # the decoder holds pictures back, so a packet does not give its own picture
         if proven is not None and not _same(proven.frames(number, data), truth):
             key[proven.start] = False
             undecided = number + 1 if tried is None else tried.start
@@ -155,7 +155,7 @@ def _compare_starts(
 
 
 def _marks_matter(index: VideoIndex, other: VideoIndex, source: ByteSource) -> bool:
-    """Whether the decoder makes other pictures of the packets where other ones are marked as keyframes."""
+    """Whether the decoder makes other pictures of the packets if other ones are marked as keyframes."""
     decoder, other_decoder = FreshDecoder(index, 0), FreshDecoder(other, 0)
     return not all(
         _same(decoder.frames(number, data), other_decoder.frames(number, data))
@@ -164,7 +164,7 @@ def _marks_matter(index: VideoIndex, other: VideoIndex, source: ByteSource) -> b
 
 
 def _same(one: _Outcome, other: _Outcome) -> bool:
-    """Whether the same has become of a packet in two decoders."""
+    """Whether a packet had the same result in two decoders."""
     if one is None or other is None:
         return one is other
     return len(one) == len(other) and all(

@@ -1,4 +1,4 @@
-"""Index of any container libavformat reads: one pass over its packets, or one decode where they do not tell enough."""
+"""Index any container that libavformat reads, in one pass over its packets, or with a full decode if necessary."""
 
 from __future__ import annotations
 
@@ -36,21 +36,22 @@ from videoloader.indexing.sources import ByteSource, StreamSource
 from videoloader.indexing.stream_info import StreamInfo
 from videoloader.indexing.wrong_times import deepest_reordering, times_are_wrong
 
-# Headers between where libavformat says a packet is and its first byte: an Ogg page header is the longest.
+# The longest header between where libavformat says a packet is and its first byte: an Ogg page header.
 _LONGEST_PACKET_HEADER = 27 + 255
-# Packets decoded to see whether each becomes one frame: enough for two fields a frame, hidden frames and
-# the invented timestamps of AVI to show themselves.
+# Packets that are decoded to see whether each becomes one frame. That is enough to notice two fields in a frame, hidden
+# frames, and the timestamps that libavformat makes up for AVI.
 _CHECKED_PACKETS = 16
-# Less of pictures larger than 4K: damaged headers tell of any size, and each such picture takes a tenth of a second.
+# Fewer packets if pictures are larger than 4K: damaged headers state any size, and such a picture takes a tenth of a
+# second.
 _CHECKED_PIXELS = 1 << 27
 
 
 class NothingDecodesError(DecodeError):
-    """All packets of a video were decoded without an error, and no frame came out."""
+    """All packets of a video decode without an error, but to no frame."""
 
 
 class _Packets:
-    """Columns of the packets, and (packet, timestamp) of those that are shown once more by an empty one after them."""
+    """Columns of the packets, and (packet, timestamp) of each packet that an empty one after it shows once more."""
 
     def __init__(
         self, container: av.container.InputContainer, stream: av.video.stream.VideoStream, source: ByteSource
@@ -70,7 +71,7 @@ class _Packets:
         self.repeats: list[tuple[int, int]] = []
 
     def add(self, packet: av.packet.Packet[Any], payload: bytes) -> None:
-        """Take in a packet, all but whether it is a keyframe and whether it is hidden."""
+        """Take in a packet, except for whether it is a keyframe and whether it is hidden."""
         self.pts.append(packet.pts)
         self.dts.append(packet.dts)
         self.size.append(packet.size)
@@ -86,14 +87,14 @@ class _Packets:
 
 @contextmanager
 def open_video(source: ByteSource) -> Iterator[tuple[av.container.InputContainer, av.video.stream.VideoStream]]:
-    """A libavformat container and its best video stream, set up for one exact, single-threaded decode.
+    """Open a libavformat container and its best video stream, set up for one exact, single-threaded decode.
 
-    Of a ``StreamSource`` it is the stream that this names.
+    For a ``StreamSource``, this is the stream that it names.
 
     Raises:
         IndexingError: libavformat does not recognise the file.
-        UnsupportedError: there is no video stream, no decoder for it, a list of other files, or pictures that are too
-            large.
+        UnsupportedError: the file has no video stream, or no decoder for it, or is a list of other files, or its
+            pictures are too large.
         ConfigurationError: the stream of a ``StreamSource`` is no video.
     """
     try:
@@ -103,12 +104,12 @@ def open_video(source: ByteSource) -> Iterator[tuple[av.container.InputContainer
                 raise UnsupportedError("has no video stream that can be decoded", source.name)
             assert isinstance(stream, av.video.stream.VideoStream)
             check_picture(stream.codec_context.width, stream.codec_context.height, source.name)
-            # Frame threads hold frames back and, on damaged files, may never return.
+            # Frame threads hold frames back, and may never return on damaged files.
             stream.codec_context.thread_count = 1
             stream.codec_context.options = {"max_pixels": str(current_limits().picture_pixels)}
             yield container, stream
     except IndexError:
-        # PyAV knows only the streams that were there when it opened the file.
+        # PyAV knows only the streams that existed when it opened the file.
         raise IndexingError("libavformat cannot read it: streams begin on the way", source.name) from None
 
 
@@ -130,13 +131,13 @@ def _shown(stream: av.video.stream.VideoStream) -> str:
 
 
 def read_stream_info(source: ByteSource) -> StreamInfo:
-    """The facts that libavformat and libavcodec have about the best video stream after its first packets."""
+    """Return what libavformat and libavcodec know of the best video stream after its first packets."""
     with open_video(source) as (_, stream):
         return _stream_info(stream, 0)
 
 
 def index_by_demuxing(source: ByteSource) -> VideoIndex:
-    """The index from one pass over the packets; from a full decode where those do not say which frames they become."""
+    """Index a video in one pass over its packets, or with a full decode if they do not say which frames they become."""
     with open_video(source) as (container, stream):
         packets = _Packets(container, stream, source)
         _read_packets(packets)
@@ -149,7 +150,7 @@ def index_by_demuxing(source: ByteSource) -> VideoIndex:
 
 
 def checked_by_decoding_head(index: VideoIndex, source: ByteSource) -> VideoIndex | None:
-    """The index, its picture described as the first frame is; None if the first packets become other frames."""
+    """Return the index, its picture described by the first frame; None if the first packets become other frames."""
     fed, times, first = _decode_head(source)
     expected = np.sort(index.packet_pts[np.intersect1d(index.frame_packet, np.arange(fed))])
     if first is None or times != expected.tolist():
@@ -166,7 +167,7 @@ def checked_by_decoding_head(index: VideoIndex, source: ByteSource) -> VideoInde
 
 
 def best_video_stream(source: ByteSource) -> int:
-    """The number of the stream that libavformat takes for the video, or of a ``StreamSource``'s; counted from zero."""
+    """Return the number, from zero, of libavformat's best video stream, or of the one that a ``StreamSource`` names."""
     with open_video(source) as (_, stream):
         return stream.index
 
@@ -184,7 +185,7 @@ def _read_packets(packets: _Packets) -> None:
 
 
 def _are_wrong(packets: _Packets, index: VideoIndex, source: ByteSource) -> bool:
-    """Whether pictures may come out of a decoder in another order than that of their packets' times."""
+    """Whether pictures may come out of a decoder in another order than their packets' times say."""
     if packets.places.known is None:
         return index.byte_ranges and times_are_wrong(index, source, _decode_times(packets))
     places = np.array(packets.places.known, np.int64)[index.frame_packet]
@@ -194,13 +195,13 @@ def _are_wrong(packets: _Packets, index: VideoIndex, source: ByteSource) -> bool
 def _repeats_the_last(packet: av.packet.Packet[Any], codec: str) -> bool:
     """Whether an empty packet shows the frame before it once more (section 7.11 of the Theora specification).
 
-    To libavcodec an empty packet is the end of the stream; players that are given one show the last frame on.
+    libavcodec takes an empty packet for the end of the stream; players that get one keep showing the last frame.
     """
     return codec == "theora" and not packet.size and packet.pts is not None
 
 
 def _find_payload(payload: bytes, position: int | None, source: ByteSource) -> int | None:
-    """The place of the packet's bytes in the source in one piece, near where libavformat says; else None."""
+    """Return the offset of a packet's bytes, if they lie in one piece near where libavformat says; else None."""
     if position is None or position < 0:
         return None
     around = source.read(position, _LONGEST_PACKET_HEADER + len(payload))
@@ -210,7 +211,7 @@ def _find_payload(payload: bytes, position: int | None, source: ByteSource) -> i
 
 def _timestamps_give_the_order(packets: _Packets) -> bool:
     if packets.container.format.name == "avi" and packets.stream.codec_context.has_b_frames:
-        return False  # AVI knows no presentation times: libavformat counts packets instead
+        return False  # AVI has no presentation times: libavformat counts packets instead
     shown = [pts for pts, hidden in zip(packets.pts, packets.hidden, strict=True) if not hidden]
     if any(pts is None for pts in packets.pts) or len(set(shown)) != len(shown) or not packets.key[0]:
         return False
@@ -262,7 +263,7 @@ def _assemble(
 
 
 def _keys_from(codec: str, method: str) -> Literal["headers", "decoder", "container"]:
-    """The source of keyframes among packets that were all looked at, or decoded. More is read of known codecs."""
+    """Return what vouches for keyframes when all packets were examined or decoded; known codecs are checked more."""
     if reads_headers(codec) and codec not in WELL_KNOWN_CODECS:
         return "headers"
     return "decoder" if method == "decoded" and codec in MARKED_BY_DECODER else "container"
@@ -293,7 +294,7 @@ def _stream_info(stream: av.video.stream.VideoStream, depth: int) -> StreamInfo:
 
 
 def _with_container_size(stream: StreamInfo) -> StreamInfo:
-    """The stream with the size that libavformat opens its decoder with, if that cuts pictures."""
+    """Return the stream with the size that libavformat opens its decoder with, if that crops pictures."""
     picture = picture_format(stream)
     if picture is None:
         return stream
@@ -304,7 +305,7 @@ def _with_container_size(stream: StreamInfo) -> StreamInfo:
 def _codec_tag(context: av.codec.context.CodecContext) -> str:
     try:
         return context.codec_tag
-    except UnicodeDecodeError:  # a damaged one
+    except UnicodeDecodeError:  # a damaged tag
         return ""
 
 
@@ -315,7 +316,7 @@ def _chroma(pixel_format: str) -> str:
 
 
 def _decode_head(source: ByteSource) -> tuple[int, list[int | None], av.VideoFrame | None]:
-    """(packets decoded, timestamps of the frames they become, the first frame); no frame where one does not decode."""
+    """Return (packets decoded, timestamps of their frames, the first frame); no frame if a packet does not decode."""
     fed, pixels = 0, 0
     times: list[int | None] = []
     first = None
@@ -340,19 +341,19 @@ def _decode_head(source: ByteSource) -> tuple[int, list[int | None], av.VideoFra
 
 
 def _rotation(frame: av.VideoFrame) -> int:
-    """Degrees clockwise, of the quarter turns; libav counts them the other way."""
+    """Return the rotation in degrees clockwise if it is a multiple of 90; libav counts the other way."""
     return -frame.rotation % 360 if frame.rotation % 90 == 0 else 0
 
 
 def index_by_decoding(source: ByteSource) -> VideoIndex:
-    """The index from one full decode: exact for any stream, at the price of decoding it.
+    """Index a video with one full decode, which is exact for any stream but costs that decode.
 
-    Each packet's number travels through the decoder as its timestamp, so that frames are tied to their
-    packets whatever the container says of time.
+    Each packet's number travels through the decoder as its timestamp, so frames are tied to their packets whatever
+    times the container gives.
 
     Raises:
         DecodeError: a packet does not decode.
-        NothingDecodesError: all do, to no frame.
+        NothingDecodesError: all packets decode, but to no frame.
     """
     with open_video(source) as (container, stream):
         packets = _Packets(container, stream, source)

@@ -1,4 +1,4 @@
-"""The cost that one file may cause, whoever made it: bounds that a caller can set, in one place."""
+"""Limit the memory and time that a file of unknown origin may take; callers can change the limits."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ from numbers import Real
 from videoloader.argument_names import tells_of_arguments
 from videoloader.errors import ConfigurationError, UnsupportedError, check_positive
 
-# Where they are kept, so that processes that this one starts have them, too.
+# Limits are kept in the environment, so that processes started by this one have them, too.
 _VARIABLE = "VIDEOLOADER_LIMITS"
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The memory and time that one file may take; an ``UnsupportedError`` names the limit that a file exceeds.
+    """The memory and time that one file may take. If a file exceeds a limit, an ``UnsupportedError`` names it.
 
     Args:
-        member_bytes: int, default 268435456. The most bytes of a deflated member of a zip archive, unpacked into
-            memory.
-        picture_pixels: int, default 134217728, which is 16384×8192. The most pixels of a picture, by its header.
-        decode_packets: int, default 4194304. The most packets decoded to index one video, where that takes decoding.
-        decode_seconds: float, default 600. The most seconds of one core that this decoding may take.
-        cell_characters: int, default 1048576. The most characters of one value in a table of text; a longer one is a
+        member_bytes: int, default 268435456. The maximum size of a deflated member of a zip archive, which is unpacked
+            into memory.
+        picture_pixels: int, default 134217728, which is 16384×8192. The maximum number of pixels of a picture, by its
+            header.
+        decode_packets: int, default 4194304. The maximum number of packets decoded to index one video, if that takes
+            decoding.
+        decode_seconds: float, default 600. The maximum number of seconds of one core that this decoding may take.
+        cell_characters: int, default 1048576. The maximum length of one value in a text table; a longer one is a
             ConfigurationError.
 
     Raises:
@@ -61,19 +63,19 @@ def set_limits(
     decode_seconds: float | None = None,
     cell_characters: int | None = None,
 ) -> Limits:
-    """Set limits of this process and of those that it starts from now on; see ``Limits``. Limits not given stay.
+    """Set limits of this process and of those it starts from now on; see ``Limits``. Other limits stay unchanged.
 
-    They are kept in the environment variable ``VIDEOLOADER_LIMITS``, so that they reach the processes that build
-    stores, read clips or are a DataLoader's workers. Set there before, they hold for the command ``videoloader``, too:
-    ``VIDEOLOADER_LIMITS="decode_seconds=60 picture_pixels=40000000"``. ``build_store(…, retry=True)`` indexes videos
-    again that a store holds as beyond a limit.
+    Limits are kept in the environment variable ``VIDEOLOADER_LIMITS``, so that they reach the processes that build
+    stores or read clips, and a DataLoader's workers. To apply them to the command ``videoloader``, set the variable
+    yourself: ``VIDEOLOADER_LIMITS="decode_seconds=60 picture_pixels=40000000"``. If a store has videos that exceeded a
+    limit, ``build_store(…, retry=True)`` indexes them again.
 
     Args:
         member_bytes, picture_pixels, decode_packets, decode_seconds, cell_characters: as in ``Limits``, default None,
             unchanged.
 
     Returns:
-        The limits that hold now; without an argument nothing changes.
+        The limits now in force. Without arguments, nothing changes.
 
     Raises:
         ConfigurationError: a limit is not positive.
@@ -90,10 +92,10 @@ def set_limits(
 
 
 def current_limits() -> Limits:
-    """The limits that hold now.
+    """Return the limits now in force.
 
     Raises:
-        ConfigurationError: the environment variable is not written as ``set_limits`` writes it.
+        ConfigurationError: the environment variable does not have the form that ``set_limits`` writes.
     """
     return _read(os.environ.get(_VARIABLE, ""))
 
@@ -110,11 +112,11 @@ def _read(text: str) -> Limits:
 
 
 def beyond(limit: str, what: str, source: str) -> UnsupportedError:
-    """The error for a file that takes more than it may.
+    """Return the error for a file that exceeds a limit.
 
     Args:
         limit: name of the limit.
-        what: the cost: ``"has pictures of 70000×70000 pixels"``.
+        what: text that says what exceeds it: ``"has pictures of 70000×70000 pixels"``.
         source: name of the file.
     """
     value = getattr(current_limits(), limit)
@@ -122,13 +124,13 @@ def beyond(limit: str, what: str, source: str) -> UnsupportedError:
 
 
 def check_picture(width: int, height: int, source: str) -> None:
-    """Raise UnsupportedError where a picture has more pixels than it may."""
+    """Raise UnsupportedError if a picture has more pixels than allowed."""
     if width * height > current_limits().picture_pixels:
         raise beyond("picture_pixels", f"has pictures of {width}×{height} pixels", source)
 
 
 class DecodingBudget:
-    """The rest of the decoding that may be done to index a video.
+    """Counts the decoding that is done to index a video, and stops it at the limits.
 
     Args:
         source: name of the video.
@@ -139,10 +141,10 @@ class DecodingBudget:
         self._packets, self._start = 0, time.thread_time()
 
     def spend(self) -> None:
-        """Count a packet, before it is decoded.
+        """Count a packet before it is decoded.
 
         Raises:
-            UnsupportedError: it is one too many.
+            UnsupportedError: a limit is exceeded.
         """
         self._packets += 1
         if self._packets > self._limits.decode_packets:
@@ -157,7 +159,7 @@ _budget: ContextVar[DecodingBudget | None] = ContextVar("budget", default=None)
 
 @contextmanager
 def decoding_budget(source: str) -> Iterator[None]:
-    """Bound all that is decoded in the block."""
+    """Limit everything that is decoded in the block."""
     token = _budget.set(DecodingBudget(source))
     try:
         yield
@@ -166,10 +168,10 @@ def decoding_budget(source: str) -> Iterator[None]:
 
 
 def count_decoded_packet() -> None:
-    """Tell of a packet that is about to be decoded, for the block's budget; nothing where there is none.
+    """Count a packet that is about to be decoded, if there is a ``decoding_budget``.
 
     Raises:
-        UnsupportedError: the video takes more decoding than it may.
+        UnsupportedError: a limit is exceeded.
     """
     if (budget := _budget.get()) is not None:
         budget.spend()

@@ -1,4 +1,4 @@
-"""Pictures that decoders drop where what they decode by changes on the way: only a decode tells which."""
+"""Find the frames that decoders drop where sequences or picture sizes change, which only a decode shows."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ def may_lose_pictures(index: VideoIndex, switches: list[int], brought: Brought) 
     """Whether a decoder may drop pictures at a change.
 
     Decoders of MPEG-1, 2 and 4 drop the picture that they hold back where pictures of another size begin. Those of
-    H.264 and HEVC begin a new sequence where they are given another sequence parameter set, or the same one anew: where
-    that is not at a keyframe, or pictures follow that are shown before it, what refers to pictures before it is lost.
+    H.264 and HEVC begin a new sequence where they get another sequence parameter set, or the same one again. If that is
+    not at a keyframe, or if pictures follow that are shown before the keyframe, pictures that refer to earlier ones are
+    lost.
 
     Args:
-        index: index of any method, with the configurations that packets bring along.
+        index: index of any method, with the configurations of in-band parameter sets.
         switches: packets with which the container gives its decoder another record.
-        brought: the parameter sets in packets, of those that were looked at.
+        brought: the parameter sets in packets, for those that were examined.
     """
     codec = index.stream.codec
     if index.method == "decoded" or codec not in WITH_HEADERS:
@@ -43,7 +44,7 @@ def may_lose_pictures(index: VideoIndex, switches: list[int], brought: Brought) 
 
 
 def with_pictures_that_come(index: VideoIndex, source: ByteSource) -> VideoIndex:
-    """The index with the frames that a full decode gives.
+    """Return the index with the frames that a full decode gives.
 
     Args:
         index: index of any method.
@@ -52,7 +53,7 @@ def with_pictures_that_come(index: VideoIndex, source: ByteSource) -> VideoIndex
     try:
         decoded = index_by_decoding(source)
     except DecodeError:
-        return index  # damaged: what a decode cannot tell stays as the container says
+        return index  # damaged: keep the frames of the container's tables
     if not np.array_equal(decoded.packet_size, index.packet_size):
         return decoded
     if not np.array_equal(decoded.frame_packet, index.frame_packet):
@@ -61,7 +62,7 @@ def with_pictures_that_come(index: VideoIndex, source: ByteSource) -> VideoIndex
 
 
 def _begins_sequence(index: VideoIndex, packet: int) -> bool:
-    """Whether a sequence parameter set comes with a packet that was not in force before."""
+    """Whether a packet brings a sequence parameter set into force that was not in force before."""
     before, after = (_sequence_sets(index, number) for number in (packet - 1, packet))
     return before != after
 

@@ -1,7 +1,7 @@
-"""Recovery points of H.264 behind a leap in the numbers of pictures: no starts, though sound by themselves.
+"""Detect H.264 recovery points behind a leap in picture numbers, where decoding cannot start.
 
-libavcodec invents what seems to be missing, and what it has invented shifts what later pictures refer to, until a
-decoder has got as many others as it can hold. A decoder that starts at the recovery point has invented nothing.
+libavcodec invents the pictures that seem to be missing, and these shift what later pictures refer to, until a decoder
+has got as many others as it can hold. A decoder that starts at the recovery point has invented nothing.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from videoloader.indexing.bitstream.frame_numbers import FrameNumbers
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources import ByteSource
 
-# The reference pictures that a decoder of H.264 holds at most (ITU-T H.264, A.3.1: MaxDpbFrames).
+# Maximum number of reference pictures that an H.264 decoder holds (ITU-T H.264, A.3.1: MaxDpbFrames).
 MOST_REFERENCES = 16
-# Packets before a recovery point that are looked at first; more where too few of them are referred to.
+# Packets before a recovery point that are examined first; more if too few of them are reference pictures.
 _LOOKED_AT = 2 * MOST_REFERENCES
-# Bytes of a packet in which its first slice mostly begins.
+# Bytes of a packet that usually contain the start of its first slice.
 _HEAD = 256
 
 
 def looked_at_for(recovery_points: int) -> int:
-    """The number of packets that are looked at for so many recovery points, in all but rare files."""
+    """Return how many packets are examined for this many recovery points, in all but rare files."""
     return recovery_points * _LOOKED_AT
 
 
 def is_behind_leap(index: VideoIndex, source: ByteSource, packet: int) -> bool:
-    """Whether the numbers of the reference pictures up to a recovery point leap.
+    """Whether there is a leap in picture numbers among the reference pictures up to a recovery point.
 
     Args:
         index: index of H.264, with packets that are byte ranges.
@@ -44,7 +44,7 @@ def is_behind_leap(index: VideoIndex, source: ByteSource, packet: int) -> bool:
 
 
 def _look(index: VideoIndex, source: ByteSource, first: int, last: int) -> tuple[bool, int]:
-    """(whether the last packet is behind a leap, reference pictures since the first one or since an IDR picture)."""
+    """Return whether the last packet is behind a leap, and the reference pictures since the first or an IDR picture."""
     numbers: FrameNumbers | None = None
     config, references, since = -1, 0, -1
     for packet in range(first, last + 1):

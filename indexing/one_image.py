@@ -1,4 +1,4 @@
-"""An image file, read in one piece together with what its header tells."""
+"""Read an image file in one piece, and index it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from videoloader.indexing.sources import ByteSource, FolderSource, MemorySource,
 
 
 def read_image(path: str) -> tuple[ByteSource, VideoIndex]:
-    """An image, and its index, that of a video of one frame. The file is opened and read once.
+    """Return an image and its index, which is that of a video with one frame. The file is opened and read once.
 
     Args:
         path: path of the image, as in ``open_source``.
 
     Raises:
-        SourceError, IndexingError, UnsupportedError: as in ``build_index``; also where there is not one frame.
+        SourceError, IndexingError, UnsupportedError: as in ``build_index``; also if there is not exactly one frame.
     """
     opened = open_source(path)
     if isinstance(opened, FolderSource):

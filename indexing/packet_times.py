@@ -1,4 +1,4 @@
-"""Times of frames and packets, where packets tell only some of them, or others than those of their frames."""
+"""Complete the times of frames and packets if packets have no times or others than their frames."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy.typing as npt
 
 
 def presentation_times(pts: list[int | None], duration: float, *, in_order: bool) -> npt.NDArray[np.int64]:
-    """Times for frames in display order from their packets' timestamps, of which some or all may be missing.
+    """Make times for frames in display order from their packets' timestamps, some or all of which may be missing.
 
-    Each frame keeps its own, also where they fall. Missing ones are spread evenly between those around them, and come
-    at the nominal rate where there are none or where the later one is no later.
+    Each frame keeps its own time, even where times fall. Missing times are spread evenly between those around them.
+    They follow at the nominal rate if there is none on one side, or if the later one is not later.
 
     Args:
         pts: the packets' timestamps.
-        duration: the length of a frame at the nominal rate, in the units of the timestamps.
-        in_order: whether known ones are put in order first, since they number packets, not frames.
+        duration: length of a frame at the nominal rate, in the units of the timestamps.
+        in_order: whether to sort the known times first, since they number packets, not frames.
     """
     known = np.array([number for number, value in enumerate(pts) if value is not None], np.int64)
     numbers = np.arange(len(pts))
@@ -29,7 +29,7 @@ def presentation_times(pts: list[int | None], duration: float, *, in_order: bool
     steps = np.append(np.diff(values) / np.diff(known), duration)
     steps = np.where(steps > 0, steps, duration)
     before = np.maximum(np.searchsorted(known, numbers, "right") - 1, 0)
-    # What comes before the first known one counts back from it.
+    # Times before the first known one count back from it.
     steps = np.where(numbers < known[0], duration, steps[before])
     times: npt.NDArray[np.int64] = values[before] + np.round((numbers - known[before]) * steps).astype(np.int64)
     times[known] = values
@@ -39,11 +39,11 @@ def presentation_times(pts: list[int | None], duration: float, *, in_order: bool
 def packet_times(
     frame_packet: npt.NDArray[np.integer[Any]], frame_pts: npt.NDArray[np.int64], count: int
 ) -> npt.NDArray[np.int64]:
-    """Times of packets that say in which order their frames come out, also where those of the frames fall.
+    """Make times of packets that give the order in which their frames come out, even where frame times fall.
 
     Packets without a frame count as shown with the frame before them.
     """
-    # The last time of a packet that is shown several times, so that they are the frames' own wherever these rise.
+    # A packet that is shown several times gets its last time, so that times are the frames' own wherever those rise.
     rising = frame_pts
     if (frame_pts[1:] <= frame_pts[:-1]).any():
         numbers = np.arange(len(frame_pts))
@@ -52,6 +52,6 @@ def packet_times(
     packet_pts[frame_packet] = rising
     with_frame = np.zeros(count, np.int64)
     with_frame[frame_packet] = frame_packet
-    if np.count_nonzero(with_frame) < count - 1:  # else all packets but perhaps the first have one
+    if np.count_nonzero(with_frame) < count - 1:  # otherwise all packets except perhaps the first have a frame
         packet_pts = packet_pts[np.maximum.accumulate(with_frame)]
     return packet_pts

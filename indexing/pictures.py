@@ -1,4 +1,4 @@
-"""Decoded pictures compared, now or by a few bytes each."""
+"""Compare decoded pictures, directly or by hashes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BLOCK = 64 << 10
 
 
 def digest_of(frame: av.VideoFrame) -> bytes:
-    """The hash of a picture: its size, its format and its samples, without what pads its lines."""
+    """Return the hash of a picture: its size, format and samples, without padding at the end of lines."""
     digest = blake2b(repr(_shape(frame)).encode(), digest_size=16)
     for part in _parts(frame):
         digest.update(part)
@@ -21,7 +21,7 @@ def digest_of(frame: av.VideoFrame) -> bytes:
 
 
 def are_same(one: av.VideoFrame, other: av.VideoFrame) -> bool:
-    """Whether two pictures have the same size, format and samples; a hash of each takes ten times as long."""
+    """Whether two pictures have the same size, format and samples. Hashing both would take ten times as long."""
     return _shape(one) == _shape(other) and all(map(eq, _parts(one), _parts(other)))
 
 
@@ -30,7 +30,7 @@ def _shape(frame: av.VideoFrame) -> tuple[str, int, int]:
 
 
 def _parts(frame: av.VideoFrame) -> Iterator[bytes]:
-    """The samples of each plane, some lines at a time, and the palette."""
+    """Yield the samples of each plane, some lines at a time, and the palette."""
     planar = len(frame.planes) > 1 and frame.format.name != "pal8"
     for number, plane in enumerate(frame.planes):
         if frame.format.name == "pal8" and number:
@@ -42,7 +42,7 @@ def _parts(frame: av.VideoFrame) -> Iterator[bytes]:
         else:
             used = -(-frame.width * frame.format.padded_bits_per_pixel // 8)
         rows = np.frombuffer(memoryview(plane), np.uint8).reshape(-1, abs(plane.line_size))[: plane.height]
-        # So many that a block is small enough for memory that is used again, and for the processor's cache.
+        # A block must be small enough for reused memory and for the processor's cache.
         count = max(_BLOCK // used, 1)
         for start in range(0, len(rows), count):
             yield rows[start : start + count, :used].tobytes()

@@ -1,4 +1,4 @@
-"""The depth to which frames are reordered between decoding and display."""
+"""Compute how many frames a decoder must hold back to output them in display order."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import numpy.typing as npt
 
 
 def reorder_depth(packet_pts: npt.NDArray[np.int64]) -> int:
-    """The number of frames that a decoder holds back to give out packets with these timestamps in display order.
+    """Return how many frames a decoder holds back to output packets with these timestamps in display order.
 
     Args:
-        packet_pts: int64[P], decode order.
+        packet_pts: int64[P], in decode order.
     """
     if len(packet_pts) < 2 or (packet_pts[1:] >= packet_pts[:-1]).all():
         return 0
@@ -18,6 +18,6 @@ def reorder_depth(packet_pts: npt.NDArray[np.int64]) -> int:
 
 
 def depth_of(order: npt.NDArray[np.int64]) -> int:
-    """The same of packet numbers in display order, int64[P]; one at least."""
+    """Return the same for packet numbers in display order, int64[P] with P at least 1."""
     late = order - np.arange(len(order))
     return int(late[late.argmax()])

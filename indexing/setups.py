@@ -1,4 +1,4 @@
-"""The setups of a decoder beside the packets, and where on the way they change."""
+"""Track the decoder's configuration records and palettes as they change along a demuxed stream."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from videoloader.indexing.bitstream.parameter_sets import (
 )
 from videoloader.indexing.stream_info import StreamInfo
 
-_MOST = 256  # that an index counts
+_MOST = 256  # the most that an index can number
 
 
 class Setups:
-    """The configurations of a stream that libavformat demuxes: a record and a palette each.
+    """The configurations of a stream that libavformat demuxes, each a record and a palette.
 
     Args:
         codec: codec of the stream.
         config: the record that its decoder is opened with.
 
     Attributes:
-        brought: parameter sets of H.264 and HEVC by the packet that brings them along, or a record with them.
+        brought: parameter sets of H.264 and HEVC by the packet that contains them or has a new record with them.
     """
 
     def __init__(self, codec: str, config: bytes) -> None:
@@ -44,7 +44,7 @@ class Setups:
         self._headers: set[bytes] = set()
 
     def add(self, packet: av.packet.Packet[Any], payload: bytes) -> None:
-        """Take note of the stream's next packet, and of its bytes."""
+        """Take in the stream's next packet and its bytes."""
         units: list[bytes] = []
         if packet.has_sidedata("palette"):
             self._palette = bytes(packet.get_sidedata("palette"))
@@ -61,17 +61,17 @@ class Setups:
         self._of_packets.append(self._known.setdefault((self._record, self._palette), len(self._known)))
 
     def of_packets(self, source: str) -> npt.NDArray[np.uint8]:
-        """uint8[P]: the number of the configuration in force at each packet.
+        """Return the number of the configuration in force at each packet, uint8[P].
 
         Raises:
-            UnsupportedError: there are too many.
+            UnsupportedError: there are too many configurations.
         """
         if len(self._known) > _MOST:
             raise UnsupportedError(f"changes its palette or configuration more than {_MOST - 1} times", source)
         return np.array(self._of_packets, np.uint8)
 
     def describe(self, stream: StreamInfo) -> StreamInfo:
-        """The stream with all its configurations."""
+        """Return the stream with all its configurations."""
         palettes = tuple(palette for _, palette in self._known)
         records = tuple(record for record, _ in self._known)
         sizes = {coded_size(self._codec, headers) for headers in self._headers if headers}

@@ -1,4 +1,4 @@
-"""The start of a video: frames that stand before its first true keyframe, and which of them a decoder can make."""
+"""Remove frames at the start of a video that a decoder cannot make, since they come before the first true keyframe."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from videoloader.indexing.keyframe_heads import is_random_access_at, read_packet
 from videoloader.indexing.limits import count_decoded_packet
 from videoloader.indexing.sources import ByteSource
 
-# Most packets show what they are at once.
+# This many bytes usually show what kind of packet it is.
 _PACKET_HEAD = 4 << 10
-# A container that calls so many bytes of packets keyframes wrongly is not asked again.
+# Keyframes are no longer checked after the container has wrongly marked packets of this many bytes.
 _MOST_FALSE_KEYFRAMES = 64 << 20
 
 
 def without_lost_frames(index: VideoIndex, source: ByteSource) -> VideoIndex:
-    """The index without the frames at its start that refer to what is not there.
+    """Return the index without those frames at its start that refer to missing pictures.
 
-    A decoder gives out some frames of those before the first true keyframe, in decode or display order, and not
-    others, depending on what they refer to. HEVC and VVC say so in the packets' headers; for other codecs only a
-    decode tells: it goes from the first packet to that keyframe.
+    A decoder outputs some of the frames before the first true keyframe, in decode or display order, and not others,
+    depending on what they refer to. HEVC and VVC say so in the packets' headers. For other codecs only a decode can
+    tell, from the first packet to that keyframe.
 
     Args:
         index: index with packets that are byte ranges.
@@ -53,7 +53,7 @@ def without_lost_frames(index: VideoIndex, source: ByteSource) -> VideoIndex:
 
 
 def _first_true_keyframe(index: VideoIndex, source: ByteSource) -> tuple[int, list[int]]:
-    """The first packet that decoding can start at, and those before it that are called so wrongly."""
+    """Return the first packet at which decoding can start, and the false keyframes before it."""
     if index.keys_from != "container":
         return index.first_keyframe, []
     false: list[int] = []
@@ -74,7 +74,7 @@ def _shown_first(index: VideoIndex, keyframe: int) -> bool:
 
 
 def _shown_leading(index: VideoIndex, source: ByteSource, pts: int) -> set[int]:
-    """The packets shown before ``pts`` that need nothing from before the first keyframe, by their own headers."""
+    """Return the packets shown before ``pts`` whose headers say that they need nothing before the first keyframe."""
     leading = index.frame_packet[index.packet_pts[index.frame_packet] < pts]
     return {
         packet
@@ -88,7 +88,7 @@ def _shown_leading(index: VideoIndex, source: ByteSource, pts: int) -> set[int]:
 
 
 def _decode_until(index: VideoIndex, source: ByteSource, last_pts: int) -> set[int]:
-    """The packets whose frames come out of a decoder that starts with the first, up to one shown after ``last_pts``."""
+    """Return the packets whose frames come out of a decoder from the first packet on, up to one after ``last_pts``."""
     came_out: set[int] = set()
     number = fed = 0
     context = open_decoder(index, 0)

@@ -1,4 +1,4 @@
-"""The start of a file: the earliest start of its streams, counted as libavformat does."""
+"""Compute the start of a file: the earliest start of its streams, as libavformat counts it."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ _SECOND = 1_000_000
 
 
 class StreamStart(NamedTuple):
-    """The start of a stream: a time in units of ``base`` seconds. Subtitles and data are ``timed_text``."""
+    """The start of a stream in units of ``base`` seconds. ``timed_text`` marks subtitles and data."""
 
     time: int
     base: Fraction
     timed_text: bool = False
 
     def microseconds(self) -> int:
-        """Rounded to nearest, halves away from zero, as av_rescale_q does."""
+        """Round to nearest, halves away from zero, as av_rescale_q does."""
         scale = self.base.denominator
         rounded = (2 * abs(self.time) * _SECOND * self.base.numerator + scale) // (2 * scale)
         return rounded if self.time >= 0 else -rounded
 
 
 def earliest_start(starts: Iterable[StreamStart]) -> int:
-    """Microseconds: the first picture or sound of all, or text that comes less than a second before it; else 0."""
+    """Return the earliest picture or sound in microseconds, or text less than a second before it; 0 if none."""
     media: list[int] = []
     texts: list[int] = []
     for start in starts:

@@ -1,4 +1,4 @@
-"""Facts about a video stream that are the same for all its frames."""
+"""``StreamInfo``: the facts about a video stream that are the same for all its frames."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ class StreamInfo:
     Attributes:
         codec: str. libavcodec's decoder name: ``h264``, ``hevc``, ``vp9``, ``av1``, …
         codec_configs: tuple of bytes. The decoder configuration records (avcC, hvcC, av1C, …), one for each sample
-            description; an empty record where the codec needs none.
+            description; an empty record if the codec needs none.
         time_base: Fraction. The seconds in one timestamp unit.
-        width, height: int. The display size before rotation, pixels.
+        width, height: int. The display size before rotation, in pixels.
         sample_aspect_ratio: Fraction. The width of a pixel over its height.
-        rotation: int. The clockwise turn of the picture by a player in degrees: 0, 90, 180 or 270.
+        rotation: int. The degrees clockwise that a player turns the picture: 0, 90, 180 or 270.
         mirrored: bool. Whether the picture is flipped left to right after that rotation.
-        bit_depth, chroma: int and str. The format of the coded picture, where the container tells; else 0 and ``""``.
+        bit_depth, chroma: int and str. The format of the coded picture, if the container states it; else 0 and ``""``.
         color_primaries, color_transfer, color_matrix: int. The code points of ITU-T H.273; 2 is "unspecified".
-        color_range: str. ``"limited"``, ``"full"`` or ``""`` where the container does not tell.
-        frame_rate: Fraction. The nominal frames a second where the container tells, else 0.
-        reorder_depth: int. The frames that a decoder must hold back to give them out in display order.
-        size_varies: bool. Whether pictures are known to come in several sizes; then width and height are the first's.
-        encrypted: bool. Whether packets are encrypted, so that decoders make noise of them.
-        codec_tag, pixel_format, bits_per_coded_sample: str, str and int. The facts that libavcodec needs to open codecs
-            that carry no header of their own.
+        color_range: str. ``"limited"``, ``"full"``, or ``""`` if the container does not state it.
+        frame_rate: Fraction. The nominal frames per second if the container states them, else 0.
+        reorder_depth: int. The number of frames that a decoder must hold back to output them in display order.
+        size_varies: bool. Whether pictures are known to have several sizes; width and height are then those of the
+            first.
+        encrypted: bool. Whether packets are encrypted, so that they decode to noise.
+        codec_tag, pixel_format, bits_per_coded_sample: str, str and int. Facts that libavcodec needs to open codecs
+            without headers of their own.
         palettes: tuple of bytes. The palette in force with each record of ``codec_configs``, as libavformat attaches it
-            to packets (1024 bytes), ``b""`` without one; empty where no record has one.
-        container_size: (int, int). The (width, height) that the container states, where libavcodec cuts H.264 pictures
-            to it; else (0, 0).
+            to packets (1024 bytes), ``b""`` if it has none; empty if no record has one.
+        container_size: (int, int). The (width, height) that the container states, if libavcodec crops H.264 pictures to
+            it; else (0, 0).
         stream_number: int. libavformat's number of the stream in the file, counted from zero over all kinds of streams.
     """
 
@@ -62,7 +63,7 @@ class StreamInfo:
 
     @property
     def display_size(self) -> tuple[int, int]:
-        """(height, width) after rotation, pixels."""
+        """(height, width) after rotation, in pixels."""
         return (self.width, self.height) if self.rotation in (90, 270) else (self.height, self.width)
 
 
@@ -71,7 +72,7 @@ class TransportLayout:
     """The layout of a video's packets in an MPEG transport stream (ISO/IEC 13818-1, 2.4.3).
 
     Attributes:
-        pid: the identifier of the transport packets that carry the video.
+        pid: identifier of the transport packets that carry the video.
         stride: bytes from one transport packet to the next: 188, 192 (m2ts) or 204.
         first: byte offset of the first transport packet's sync byte.
     """

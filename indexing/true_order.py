@@ -1,4 +1,4 @@
-"""The frames of a video whose container's times are wrong: what a full decode says, in the container's own tables."""
+"""Replace the frames of a video whose container gives wrong times by those of a full decode."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from videoloader.indexing.sources import ByteSource
 
 
 def with_decoded_frames(index: VideoIndex, source: ByteSource) -> VideoIndex:
-    """The index with the frames that a full decode gives, in its order; the decode's own where packets differ."""
+    """Return the index with the frames of a full decode, in its order; the decode's own index if packets differ."""
     try:
         decoded = index_by_decoding(source)
     except DecodeError:
-        return index  # damaged: what a decode cannot tell stays as the container says
+        return index  # damaged: keep the frames of the container's tables
     packets = packets_of(decoded, index)
     if packets is None:
         return decoded
     frame_packet = packets[decoded.frame_packet].astype(np.int32)
-    # Of packets that are decoded and not shown the container's word stands.
+    # For packets that are decoded but not shown, keep what the container says.
     key = index.packet_key.copy()
     key[frame_packet] = decoded.packet_key[decoded.frame_packet]
     return with_sets_met(with_frames(index, frame_packet, decoded).with_keyframes(key), decoded, packets)
 
 
 def packets_of(decoded: VideoIndex, index: VideoIndex) -> npt.NDArray[np.int64] | None:
-    """int64[P]: which packets of an index those of a decode are, told by their places; None where that is not clear."""
+    """Match the packets of a decode to those of an index by their offsets, int64[P]; None if that is ambiguous."""
     number = {offset: packet for packet, offset in enumerate(index.packet_offset.tolist())}
     packets = np.array([number.get(offset, -1) for offset in decoded.packet_offset.tolist()])
     clear = decoded.byte_ranges and packets.min() >= 0 and len(number) == len(index.packet_offset)
@@ -41,14 +41,14 @@ def packets_of(decoded: VideoIndex, index: VideoIndex) -> npt.NDArray[np.int64] 
 
 
 def with_sets_met(index: VideoIndex, decoded: VideoIndex, packets: npt.NDArray[np.int64]) -> VideoIndex:
-    """An index with the configurations of a decode, which has met the parameter sets inside GOPs, too.
+    """Return the index with the configurations of a decode, which has also found the parameter sets inside GOPs.
 
     Args:
         index: made from a container's tables.
         decoded: the index of the decode.
-        packets: int64[P], which packets of the index those of the decode are.
+        packets: int64[P], the packet of the index for each of the decode.
     """
-    # Of others all packets are looked at anyway.
+    # For other sources, all packets are examined anyway.
     headers_only = index.stream.codec in WITH_PARAMETER_SETS and index.byte_ranges
     if not headers_only or (packets[1:] <= packets[:-1]).any():
         return index
@@ -58,11 +58,11 @@ def with_sets_met(index: VideoIndex, decoded: VideoIndex, packets: npt.NDArray[n
 
 
 def with_frames(index: VideoIndex, frame_packet: npt.NDArray[np.int32], decoded: VideoIndex) -> VideoIndex:
-    """An index with the frames of a decode.
+    """Return the index with the frames of a decode.
 
     Args:
         index: made from a container's tables.
-        frame_packet: int32[N], the packet of this index that each of these frames is decoded from.
+        frame_packet: int32[N], the packet of this index from which each of these frames is decoded.
         decoded: the index of the decode.
     """
     pts = packet_times(frame_packet, decoded.frame_pts, len(index.packet_size))

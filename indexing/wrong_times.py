@@ -1,7 +1,7 @@
-"""Times in a container that cannot be those a decoder gives pictures out by: looked for in tables, settled by decoding.
+"""Detect container times that contradict the order in which a decoder outputs pictures.
 
-Tables of sound files show no sign of it, and cost nothing more. Where there is one, the packets around it are decoded,
-and only if their pictures come in another order than their times say, the whole video is.
+The tables are searched for signs of wrong times. Sound files show none, so they cost nothing more. Around a sign,
+packets are decoded; only if their pictures come out in another order than their times say is the whole video decoded.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from videoloader.indexing.limits import count_decoded_packet
 from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.stream_info import StreamInfo
 
-# Packets whose slices are looked at where nothing is reordered, of the first and of the smallest; bytes of each.
+# If nothing is reordered: how many of the first and of the smallest packets are examined, and bytes of each.
 _LOOKED_AT, _SLICE_HEAD = 4, 256
 _LOOKED_AT_IN_STRETCHES = 2
 _WITH_B_PICTURES = ("h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4")
-# Videos of at most so many packets are looked at as a whole.
+# Videos with at most this many packets are examined as a whole.
 _FEW_PACKETS = 8
-# So many packets after the last in doubt are decoded too: more than any decoder holds back.
+# This many packets after the last doubtful one are decoded too, more than any decoder holds back.
 _HELD_BACK = 16
-# Strange places that are looked into, spread over the video, and keyframes of open GOPs whose kind is looked at.
+# Maximum number of suspicious places that are examined, spread over the video, and of open GOPs' keyframes.
 _MOST_PLACES, _MOST_KEYFRAMES = 4, 4
 _HEAD = 4 << 10
-# How many pictures a decoder holds back at most, where the headers do not say: of all other codecs none.
+# Maximum number of pictures that a decoder holds back, if headers do not say; zero for all other codecs.
 _DEEPEST = {**dict.fromkeys(("mpeg1video", "mpeg2video", "mpeg4", "vc1", "wmv3", "rv30", "rv40", "svq3"), 1), "vvc": 16}
-# How many frames the rhythm of decoding lags behind that of display at most, and which share of steps may not fit.
+# Maximum number of frames by which decoding lags behind display, and the share of steps that may be irregular.
 _LONGEST_LAG, _FEW = 4, 0.25
-# How far containers round times, units.
+# Error in units with which containers round times.
 _ROUNDING = 1
-# Codecs with packets that show nothing.
+# Codecs whose packets may show nothing.
 _WITH_HIDDEN = ("vp8", "vp9", "av1")
 _H264_BASELINE = b"\x42"  # profile_idc of a profile without B pictures
 _HEVC_IDR_WITHOUT_LEADING = 20
@@ -57,12 +57,12 @@ def times_are_wrong(
     dts: npt.NDArray[np.int64] | None = None,
     order: npt.NDArray[np.int64] | None = None,
 ) -> bool:
-    """Whether pictures come out of a decoder in another order than that of their packets' times.
+    """Whether pictures come out of a decoder in another order than their packets' times say.
 
     Args:
-        index: made from a container's times, of packets that are byte ranges.
+        index: index made from a container's times, with packets that are byte ranges.
         source: source of the same video.
-        dts: int64[P], decode times of the packets in the same units, where the container has any.
+        dts: int64[P], decode times of the packets in the same units, if the container has any.
         order: int64[P], the packets in the order of their times, if that is known.
     """
     if index.stream.encrypted or len(index.packet_size) < 2:
@@ -73,7 +73,7 @@ def times_are_wrong(
         order = index.packet_pts.argsort(kind="stable") if order is None else order
         signs = _reordered_in_stretches(index, source, order)
         if not _is_plainly_sound(index, order):
-            # So few times have no rhythm that one could break.
+            # So few times have no rhythm that could be broken.
             few = len(index.packet_size) <= _FEW_PACKETS
             signs += [(0, len(index.packet_size) - 1)] if few else _signs(index, source, dts, order)
     runs = [_run_around(index, source, *sign) for sign in signs]
@@ -81,8 +81,8 @@ def times_are_wrong(
 
 
 def _is_plainly_sound(index: VideoIndex, order: npt.NDArray[np.int64]) -> bool:
-    """Whether frames come evenly, GOPs after each other, and within what headers allow; true of most files."""
-    # argmin takes a fifth of the time of min, tobytes a fifth of that of all: a video is indexed in 0.2 ms.
+    """Whether frames come evenly, GOPs follow each other, and reordering fits the headers, as in most files."""
+    # argmin takes a fifth of the time of min, and tobytes a fifth of that of all: a video is indexed in 0.2 ms.
     times = index.packet_pts[order]
     steps = times[1:] - times[:-1]
     shortest, longest = int(steps[steps.argmin()]), int(steps[steps.argmax()])
@@ -91,25 +91,25 @@ def _is_plainly_sound(index: VideoIndex, order: npt.NDArray[np.int64]) -> bool:
     if longest - shortest > 2 * _ROUNDING and _out_of_step(steps).any():
         return False
     keys = index.packet_key.nonzero()[0]
-    # All packets before a keyframe are shown before it, and none after it.
+    # All packets before a keyframe are shown before it, and all after it are shown after it.
     expected = keys.tobytes()
     closed = order[keys].tobytes() == expected == np.maximum.accumulate(order)[keys].tobytes()
     return closed and index.stream.reorder_depth <= deepest_reordering(index.stream)
 
 
 def _reordered(index: VideoIndex, source: ByteSource) -> Signs:
-    """(first, last packet) where pictures may be reordered though times are not: one place of each configuration."""
+    """Return a (first, last packet) for each configuration whose pictures may be reordered though its times are not."""
     signs: Signs = []
     for number in range(len(index.stream.codec_configs)):
         packets = np.flatnonzero(index.packet_config == number)
-        # Where there are B pictures, they are among the first packets, and mostly the smallest.
+        # If there are B pictures, they are among the first packets, and usually the smallest.
         if len(packets) and _may_reorder(index, number):
             signs += _sign_of_reordering(index, source, [*_smallest(index, packets, _LOOKED_AT), *packets[:_LOOKED_AT]])
     return signs
 
 
 def _reordered_in_stretches(index: VideoIndex, source: ByteSource, order: npt.NDArray[np.int64]) -> Signs:
-    """The same where only stretches of a video have times in decode order. Encoders make those of still scenes, too."""
+    """Do the same for stretches whose times are in decode order. Encoders also make such stretches of still scenes."""
     if index.stream.codec not in _WITH_B_PICTURES:
         return []
     moved = np.concatenate(([-1], (order != np.arange(len(order))).nonzero()[0], [len(order)]))
@@ -126,7 +126,7 @@ def _reordered_in_stretches(index: VideoIndex, source: ByteSource, order: npt.ND
 
 
 def _may_reorder(index: VideoIndex, number: int) -> bool:
-    """Whether a configuration's parameter sets leave room for reordering."""
+    """Whether a configuration's parameter sets permit reordering."""
     codec, config = index.stream.codec, index.stream.codec_configs[number]
     if codec not in _WITH_B_PICTURES or (codec == "h264" and config[:1] == b"\1" and config[1:2] == _H264_BASELINE):
         return False
@@ -141,7 +141,7 @@ def _smallest(index: VideoIndex, packets: npt.NDArray[np.int64], count: int) -> 
 
 
 def _sign_of_reordering(index: VideoIndex, source: ByteSource, packets: Iterable[int]) -> Signs:
-    """(packet, packet), of the first of these packets that holds a B picture; in HEVC others may be reordered, too."""
+    """Return the first of these packets that is a B picture, as a sign. HEVC may reorder other pictures, too."""
     codec, configs = index.stream.codec, index.stream.codec_configs
     for packet in dict.fromkeys(map(int, packets)):
         config = configs[index.packet_config[packet]]
@@ -153,11 +153,11 @@ def _sign_of_reordering(index: VideoIndex, source: ByteSource, packets: Iterable
 def _signs(
     index: VideoIndex, source: ByteSource, dts: npt.NDArray[np.int64] | None, order: npt.NDArray[np.int64]
 ) -> Signs:
-    """(first, last packet) where something is strange about the order of times."""
+    """Return (first, last packet) of places with a suspicious order of times."""
     pts = index.packet_pts
     shown = np.arange(len(pts))
     if index.stream.codec in _WITH_HIDDEN:
-        # Of other codecs all packets have a picture, also those that an edit list leaves out.
+        # In other codecs every packet has a picture, even if an edit list leaves it out.
         shown, order = index.packet_has_frame.nonzero()[0], order[index.packet_has_frame[order]]
     times = pts[order]
     steps = times[1:] - times[:-1]
@@ -168,13 +168,13 @@ def _signs(
     if len(places) > _MOST_PLACES:
         places = places[np.linspace(0, len(places) - 1, _MOST_PLACES).astype(np.int64)]
     signs = [(int(order[at : at + 2].min()), int(order[at : at + 2].max())) for at in places.tolist()]
-    # A picture that waits for more others than a decoder holds back.
+    # A picture waits for more others than a decoder holds back.
     late, deepest = shown.searchsorted(order) - np.arange(len(order)), deepest_reordering(index.stream)
     if late.max(initial=0) > deepest:
         last = int(order[late.argmax()])
         signs.append((max(last - deepest - 1, 0), last))
     keys = index.packet_key.nonzero()[0]
-    # A keyframe before which a picture is decoded that is shown after it.
+    # A picture is decoded before a keyframe but shown after it.
     overtaken = keys[np.maximum.accumulate(pts)[keys] > pts[keys]]
     signs += [(int(pts[:key].argmax()), key) for key in overtaken[:1].tolist()]
     later = np.minimum.accumulate(pts[::-1])[::-1]
@@ -184,10 +184,10 @@ def _signs(
 
 
 def _out_of_step(steps: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """bool[N - 1]: which steps from frame to frame do not fit to the others; none where these are not much alike.
+    """Find the steps from frame to frame that do not fit the others, bool[N - 1]; none if steps vary much.
 
-    A wrong time mostly lies between two others, and so near one of them. Frames that are left out make longer steps,
-    which are whole numbers of the usual one where that is exact.
+    A wrong time usually lies between two others, and so close to one of them. Frames that are left out make longer
+    steps, which are multiples of the usual step if that is exact.
     """
     if not len(steps):
         return np.zeros(0, np.bool_)
@@ -205,14 +205,14 @@ def _share(those: npt.NDArray[np.bool_]) -> float:
 
 
 def _breaks_the_rhythm(steps: npt.NDArray[np.int64], decode_steps: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """bool[N - 1]: which steps from frame to frame in display order do not fit to the steps from packet to packet.
+    """Find the steps between frames in display order that do not fit the steps between packets, bool[N - 1].
 
-    Packets are decoded in the rhythm in which frames are shown, which may lag a few frames behind. A picture whose time
-    is wrong leaves a hole where it should be. Where no lag makes most steps fit, nothing is known, unless most packets
-    are decoded evenly.
+    Packets are decoded in the rhythm in which frames are shown, which may lag a few frames behind. A picture with a
+    wrong time leaves a hole where it should be. If no lag makes most steps fit, nothing can be said, unless most
+    packets are decoded evenly.
     """
     odd = np.zeros(len(steps), np.bool_)
-    # To a quarter of the usual step: containers round times, and cameras measure them.
+    # Up to a quarter of the usual step, since containers round times, and cameras measure them.
     lower, upper = (len(decode_steps) - 1) // 2, len(decode_steps) // 2
     ordered = np.partition(decode_steps, (lower, upper))
     usual = int((ordered[lower] + ordered[upper]) / 2)
@@ -235,7 +235,7 @@ def _breaks_the_rhythm(steps: npt.NDArray[np.int64], decode_steps: npt.NDArray[n
 
 
 def deepest_reordering(stream: StreamInfo) -> int:
-    """The number of pictures that a decoder of a stream may have to hold back."""
+    """Return the number of pictures that a stream's decoder may have to hold back."""
     picture = picture_format(stream)
     if picture and picture.reordered is not None:
         return picture.reordered
@@ -245,7 +245,7 @@ def deepest_reordering(stream: StreamInfo) -> int:
 
 
 def _is_shown_first(index: VideoIndex, source: ByteSource, key: int) -> bool:
-    """Whether nothing that is decoded after this keyframe may be shown before it: IDR pictures of H.264 and HEVC."""
+    """Whether no picture decoded after this keyframe may be shown before it, as with IDR pictures of H.264 and HEVC."""
     codec, config = index.stream.codec, index.stream.codec_configs[index.packet_config[key]]
     head = read_packet(index, source, key, _HEAD)
     if codec == "h264":
@@ -255,14 +255,14 @@ def _is_shown_first(index: VideoIndex, source: ByteSource, key: int) -> bool:
 
 
 def _run_around(index: VideoIndex, source: ByteSource, first: int, last: int) -> tuple[int, int]:
-    """(first packet, the one after the last) of what must be decoded to see in which order these packets come."""
-    # Pictures that are decoded after a keyframe and shown before it need the one before that.
+    """Return (first, stop) of the packets to decode in order to see the order of these packets' pictures."""
+    # Pictures that are decoded after a keyframe and shown before it need the keyframe before that one.
     start = _start_before(index, source, max(first - _HELD_BACK, 0))
     return start, min(last + 1 + _HELD_BACK, len(index.packet_size))
 
 
 def _merged(runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Runs of packets in their order, those that have packets in common as one."""
+    """Sort runs of packets, and merge those with common packets."""
     merged: list[tuple[int, int]] = []
     for start, stop in sorted(runs):
         if merged and start < merged[-1][1]:
@@ -273,14 +273,14 @@ def _merged(runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _comes_in_another_order(index: VideoIndex, source: ByteSource, start: int, stop: int) -> bool:
-    """Whether the pictures of a run of packets come out of a decoder in another order than that of their times."""
+    """Whether the pictures of a run of packets come out of a decoder in another order than their times say."""
     order = _order_by_headers(index, source, start, stop) or _order_by_decoding(index, source, start, stop)
     times = index.packet_pts[order]
     return bool((np.diff(order)[np.diff(times) == 0] < 0).any() or (np.diff(times) < 0).any())
 
 
 def _order_by_headers(index: VideoIndex, source: ByteSource, start: int, stop: int) -> list[int]:
-    """The order that the packets' headers tell of; none where they do not."""
+    """Return the order of packets by their headers; empty if they do not tell."""
     configs, used = index.stream.codec_configs, index.packet_config
     record = configs[used[start]]
     places = Places(index.stream.codec, record)
@@ -292,8 +292,8 @@ def _order_by_headers(index: VideoIndex, source: ByteSource, start: int, stop: i
 
 
 def _order_by_decoding(index: VideoIndex, source: ByteSource, start: int, stop: int) -> list[int]:
-    """The order in which pictures come out of a decoder; none where the packets are damaged."""
-    # As if nothing were known of the order, a decoder holds back all that it can.
+    """Return the order in which pictures come out of a decoder; empty if packets are damaged."""
+    # As if nothing were known about the order, so that the decoder holds back as much as it can.
     unknown = replace(index, stream=replace(index.stream, reorder_depth=_HELD_BACK))
     context = open_decoder(unknown, start)
     came_out: list[int] = []
@@ -314,6 +314,6 @@ def _order_by_decoding(index: VideoIndex, source: ByteSource, start: int, stop: 
 
 
 def _start_before(index: VideoIndex, source: ByteSource, packet: int) -> int:
-    """The last true keyframe at or before a packet; the first packet where there is none."""
+    """Return the last true keyframe at or before a packet; the first packet if there is none."""
     keys = index.packet_key[: packet + 1].nonzero()[0][::-1].tolist()
     return next((int(key) for key in keys if is_random_access_at(index, source, key)), 0)

@@ -1,4 +1,4 @@
-"""Arithmetic on frame numbers: what a clip shows where it reaches outside its video."""
+"""Compute which frame numbers to show where a clip reaches outside its video."""
 
 from videoloader.padding.pad import CONSTANT_FRAME, MODES, Filling, Mode, Repeating, check_mode, pad
 

@@ -1,4 +1,4 @@
-"""The frame numbers that stand in for those outside a range."""
+"""Replace frame numbers outside a range by those of a padding mode."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy.typing as npt
 from videoloader.errors import ConfigurationError, check_choice
 
 CONSTANT_FRAME = -1
-"""Frame number that stands for the fill value in mode ``constant``."""
+"""The frame number that stands for the fill value in mode ``constant``."""
 
-# Modes that repeat what is in the range, under both of their names; with the fill value; all that there are.
+# Modes that repeat frames of the range, by name and alias; those and the fill value; and all modes.
 Repeating: TypeAlias = Literal["edge", "reflect_101", "reflect_1001", "wrap", "repeat", "reflect", "symmetric", "loop"]
 Filling: TypeAlias = Literal["constant"] | Repeating
 Mode: TypeAlias = Literal["none"] | Filling
@@ -23,7 +23,7 @@ _ALIASES = {"repeat": "edge", "reflect": "reflect_101", "symmetric": "reflect_10
 
 
 def check_mode(mode: str) -> str:
-    """The name in ``MODES`` of a padding mode given by name or alias.
+    """Return the name in ``MODES`` of a padding mode given by name or alias.
 
     Raises:
         ConfigurationError: there is no such mode.
@@ -41,7 +41,7 @@ def check_mode(mode: str) -> str:
 def pad(
     frame_numbers: npt.ArrayLike, first: int, stop: int, mode: str
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Replace the frame numbers outside ``[first, stop)``, on either side of it, by the mode's rule.
+    """Replace the frame numbers before and after the range ``[first, stop)`` as the mode says.
 
     ========================  ======================================  =======================
     mode (alias)              what stands outside the range           range ``abcd``, 3 more
@@ -56,8 +56,8 @@ def pad(
     ``wrap`` (loop)           the range again; period N               ``abcd|abc``
     ========================  ======================================  =======================
 
-    A reflection that is longer than the range bounces to and fro in it. The names 101 and 1001 are those of OpenCV's
-    border types; the results are those of ``numpy.pad``.
+    A reflection longer than the range bounces back and forth in it. The names 101 and 1001 come from OpenCV's border
+    types; the results equal those of ``numpy.pad``.
 
     Args:
         frame_numbers: integers[T]. The frame numbers, in any order.
@@ -65,11 +65,11 @@ def pad(
         mode: str. One of ``MODES`` or an alias.
 
     Returns:
-        frame numbers, int64[T] (fewer in mode ``none``), and mask, bool of that shape: False where the
-        number was replaced.
+        The frame numbers, int64[T] (fewer in mode ``none``), and the mask, bool of that shape: False where the number
+        was replaced.
 
     Raises:
-        ConfigurationError: the range is empty or negative, the mode is unknown, or the numbers are no int64.
+        ConfigurationError: the range is empty or negative, the mode is unknown, or the numbers do not fit int64.
 
     Examples:
         >>> numbers, mask = pad([3, 4, 5, 6], 0, 5, "reflect_101")

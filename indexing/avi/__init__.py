@@ -1,4 +1,4 @@
-"""AVI files, from their own tables."""
+"""Index AVI files from their own tables."""
 
 from videoloader.indexing.avi.index import index_avi
 

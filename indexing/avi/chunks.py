@@ -1,4 +1,4 @@
-"""The packets of an AVI stream: by its index, or by walking from chunk to chunk."""
+"""Find the packets of an AVI stream by its index, or by walking from chunk to chunk."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Chunks(NamedTuple):
     """The packets of a stream, in file order.
 
     Attributes:
-        offset: int64[P], of the payload.
+        offset: int64[P], position of the payload.
         size: int64[P], bytes; never zero.
-        key: bool[P], what the index says, and True where there is none.
+        key: bool[P], by the index; True if there is none.
         time: int64[P], time units since the stream began; empty chunks count.
     """
 
@@ -51,16 +51,16 @@ class _Entries(NamedTuple):
 
 
 def is_packet(name: bytes, number: int) -> bool:
-    """Whether a chunk of this name holds a packet of the stream: no index of it, palette or timecode."""
+    """Whether a chunk of this name is a packet of the stream, and not an index, palette or timecode."""
     return name[:2] == b"%02d" % number and name.isalnum() and name[2:] not in (b"ix", b"pc", b"wc", b"wb")
 
 
 class _NotPlainError(Exception):
-    """The chunks do not follow each other as they should: libavformat looks for the next one byte by byte."""
+    """The chunks do not follow each other as they should; libavformat searches for the next one byte by byte."""
 
 
 def find_chunks(source: ByteSource, header: Header, number: int) -> Chunks | None:
-    """The packets of one stream; None where index and chunks contradict each other, or the chunks are damaged.
+    """Return the packets of one stream; None if index and chunks contradict each other, or chunks are damaged.
 
     Args:
         source: bytes of the file.
@@ -87,7 +87,7 @@ def find_chunks(source: ByteSource, header: Header, number: int) -> Chunks | Non
 
 
 def _read_indexes(source: ByteSource, header: Header, number: int) -> _Entries | None:
-    """The file's index, in file order: OpenDML's if the stream has one, else ``idx1``; None where there is neither."""
+    """Read the file's index, in file order: OpenDML's if the stream has one, else ``idx1``; None if it has neither."""
     if header.streams[number].super_index:
         parts = [
             part
@@ -110,7 +110,7 @@ def _read_indexes(source: ByteSource, header: Header, number: int) -> _Entries |
 
 
 def _read_super_index(source: ByteSource, number: int, payload: bytes) -> Iterator[_Entries]:
-    """The OpenDML index of a stream ("OpenDML AVI File Format Extensions" 1.02, 3.0), part by part."""
+    """Read the OpenDML index of a stream ("OpenDML AVI File Format Extensions" 1.02, 3.0), part by part."""
     entry_words, field_kind, kind, count, entries = _index_fields(payload)
     if kind == _INDEX_OF_CHUNKS:
         yield _read_standard_index(payload, number, source.size)
@@ -119,7 +119,7 @@ def _read_super_index(source: ByteSource, number: int, payload: bytes) -> Iterat
         raise _NotPlainError
     unread = source.size
     for offset, size, _ in np.frombuffer(entries, _SUPER_ENTRY, count).tolist():
-        # The size counts the chunk's header for some writers and not for others: the chunk itself tells.
+        # Some writers include the chunk's header in this size and others do not, so the chunk itself is asked.
         if offset > source.size - 8 - _INDEX_HEADER:
             raise _NotPlainError
         size = int.from_bytes(source.read(offset + 4, 4), "little")
@@ -130,7 +130,7 @@ def _read_super_index(source: ByteSource, number: int, payload: bytes) -> Iterat
 
 
 def _index_fields(payload: bytes) -> tuple[int, int, int, int, bytes]:
-    """(wLongsPerEntry, bIndexSubType, bIndexType, nEntriesInUse, the entries)."""
+    """Return wLongsPerEntry, bIndexSubType, bIndexType, nEntriesInUse, and the entries."""
     if len(payload) < _INDEX_HEADER:
         raise _NotPlainError
     words, count = int.from_bytes(payload[:2], "little"), int.from_bytes(payload[4:8], "little")
@@ -143,13 +143,13 @@ def _read_standard_index(payload: bytes, number: int, file_size: int) -> _Entrie
     if words != 2 or field_kind or kind != _INDEX_OF_CHUNKS or count * 8 > len(entries) or base > file_size:
         raise _NotPlainError
     table = np.frombuffer(entries, _STANDARD_ENTRY, count)
-    size = table["size"].astype(np.int64)  # the top bit is set where it is no keyframe
+    size = table["size"].astype(np.int64)  # the top bit is set if it is no keyframe
     begin = table["offset"].astype(np.int64) + (base - 8)
     return _Entries(begin, size & 0x7FFFFFFF, np.full(count, number), size < 1 << 31)
 
 
 def _read_idx1(source: ByteSource, header: Header) -> _Entries | None:
-    """The old index, at the end of the first RIFF; None where there is none."""
+    """Read the old index, at the end of the first RIFF; None if there is none."""
     position = header.packets_stop
     head = source.read(position, 8)
     while head[:4] == b"JUNK":
@@ -163,7 +163,7 @@ def _read_idx1(source: ByteSource, header: Header) -> _Entries | None:
         return None
     table = np.frombuffer(source.read(position + 8, count * _ENTRY.itemsize), _ENTRY)
     names = table["id"]
-    tens, ones = names[:, 0] - ord("0"), names[:, 1] - ord("0")  # uint8: below "0" they wrap to more than 9
+    tens, ones = names[:, 0] - ord("0"), names[:, 1] - ord("0")  # uint8: characters below "0" wrap to more than 9
     numbered = (tens <= 9) & (ones <= 9)
     if not numbered.all():
         table, names, tens, ones = table[numbered], names[numbered], tens[numbered], ones[numbered]
@@ -181,7 +181,7 @@ def _read_idx1(source: ByteSource, header: Header) -> _Entries | None:
 
 
 def _index_is_complete(source: ByteSource, header: Header, entries: _Entries, number: int) -> bool:
-    """Whether the chunks of an index lie side by side, with nothing of the stream between them or after them."""
+    """Whether the chunks of an index lie side by side, with nothing of the stream between or after them."""
     begin, size = entries.begin, entries.size
     end = begin + 8 + size + (size & 1)
     if begin[0] < header.packets or (begin[1:] < end[:-1]).any() or end[-1] > source.size + (size[-1] & 1):
@@ -207,7 +207,7 @@ def _walk_all(source: ByteSource, header: Header) -> _Entries:
 
 
 def _walk(source: ByteSource, start: int, stop: int, streams: int) -> Iterator[tuple[int, int, int]]:
-    """(stream number, position of the header, payload size) of the chunks between two positions; lists are entered."""
+    """Yield (stream number, position of the header, payload size) of chunks in a range; lists are entered."""
     position, begin, block, ahead = start, 0, b"", 8
     while position < stop:
         at = position - begin
@@ -225,13 +225,13 @@ def _walk(source: ByteSource, start: int, stop: int, streams: int) -> Iterator[t
                 raise _NotPlainError
             if name[2:] != b"ix":
                 yield int(name[:2]), position, size
-        # Headers are read along with small chunks.
+        # With small chunks, the following headers are read at the same time.
         ahead = _LARGEST_READ if size < _LARGEST_READ // 4 else 8
         position += 8 + size + (size & 1)
 
 
 def _check_tail(source: ByteSource, position: int, stop: int) -> None:
-    """Bytes outside of chunks must not look like one: libavformat goes on looking there, byte by byte."""
+    """Raise if bytes outside of chunks look like a chunk, since libavformat searches there byte by byte."""
     at_end = stop == source.size and stop - position <= _LARGEST_TAIL
     if not at_end or _LIKE_A_CHUNK.search(source.read(position, stop - position)):
         raise _NotPlainError

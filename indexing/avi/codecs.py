@@ -1,8 +1,8 @@
-"""Four-character codes of AVI, and what a codec's name does not tell."""
+"""Map four-character codes of AVI to codecs, and tell which frames are shown."""
 
 from __future__ import annotations
 
-# Codes of libavcodec's decoders; upper and lower case are the same. MPEG-4 part 2 alone has some fifty.
+# Codes of libavcodec's decoders, case-insensitive. MPEG-4 part 2 alone has about fifty.
 _CODES = {
     "mpeg4": "FMP4 DIVX DX50 XVID MP4S M4S2 ZMP4 DIV1 BLZ0 MP4V SEDG RMP4 3IV2 WAWV FFDS FVFW DCOD MVXM PM4V SMP4 "
     "DXGM VIDM M4T3 HDX4 DM4V DMK2 DYM4 DIGI EPHV EM4A M4CC SN40 VSPX ULDX SIPP SM4V XVIX DREX PLV1 MNM4 GTM4",
@@ -29,7 +29,7 @@ _MPEG4_NUMBERS = {b"\4\0\0\0", b"\4\0\0\x10"}
 
 
 def codec_of(compression: bytes, bits: int) -> str:
-    """libavcodec's decoder for a ``biCompression`` and a number of bits a pixel; empty where it is not known here."""
+    """Return libavcodec's decoder for a ``biCompression`` and bits per pixel; empty if it is unknown here."""
     if bits <= 8 and (compression == _RAW or compression.upper() in (b"CVID", b"MPNG")):
         return ""  # with a palette, which may change from frame to frame
     if compression == _RAW:
@@ -40,6 +40,6 @@ def codec_of(compression: bytes, bits: int) -> str:
 
 
 def is_shown_when_decoded(codec: str, head: bytes) -> bool:
-    """Whether a frame is shown when it is decoded. Some of Indeo 4 are not, by their type (as libavcodec knows it)."""
+    """Whether a frame is shown when it is decoded. By their type, some of Indeo 4 are not, as libavcodec knows it."""
     fields = int.from_bytes(head[:3], "little")
     return codec != "indeo4" or (fields & 0x3FFFF == 0x3FFF8 and fields >> 18 & 7 in (0, 1, 2, 4))

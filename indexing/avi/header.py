@@ -1,4 +1,4 @@
-"""The header list of an AVI file: its streams, and where its packets begin."""
+"""Read the header list of an AVI file: its streams, and where its packets begin."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import NamedTuple
 
 from videoloader.indexing.sources import ByteSource
 
-# What a header takes at most here; names and cover pictures included. Beyond it the file is libavformat's.
+# Maximum size of a header with names and cover pictures. Files with a longer one are left to libavformat.
 _LONGEST_HEADER = 4 << 20
 _READ_AT_ONCE = 32 << 10
-_LARGEST_STREAM_COUNT = 100  # chunk names hold two digits
+_LARGEST_STREAM_COUNT = 100  # chunk names have two digits
 _STREAM_HEADER = struct.Struct("<4s4sIHHIIIII")
 _PICTURE_HEADER = struct.Struct("<Iii2xH4s")
 _PICTURE_HEADER_SIZE = 40
 
 
 class PictureHeader(NamedTuple):
-    """The BITMAPINFOHEADER of a video stream and what follows it.
+    """The BITMAPINFOHEADER of a video stream, and what follows it.
 
     Attributes:
-        size: size in the header.
-        width, height: pixels; a negative height stands for rows from top to bottom.
-        bits: bits of a pixel.
+        size: size stated in the header.
+        width, height: pixels; a negative height means that rows go from top to bottom.
+        bits: bits per pixel.
         compression: four-character code.
         extra: bytes after the header: the codec's, or a palette.
     """
@@ -46,9 +46,9 @@ class Stream:
         kind: ``vids``, ``auds``, …
         handler: four-character code of the codec that the writer used.
         scale, rate: the time unit is scale / rate seconds.
-        start: time of the first packet, units.
-        format, data, super_index: payloads of ``strf``, ``strd`` and ``indx``; empty where there is none.
-        aspect: sample aspect ratio by ``vprp``; None where it does not tell.
+        start: time of the first packet in units.
+        format, data, super_index: payloads of ``strf``, ``strd`` and ``indx``; empty if there is none.
+        aspect: sample aspect ratio by ``vprp``; None if it is not given.
     """
 
     kind: bytes
@@ -62,7 +62,7 @@ class Stream:
     aspect: Fraction | None = None
 
     def picture_header(self) -> PictureHeader | None:
-        """The header of a video stream; None where it is cut off."""
+        """Return the header of a video stream; None if it is truncated."""
         if len(self.format) < _PICTURE_HEADER_SIZE:
             return None
         size, width, height, bits, compression = _PICTURE_HEADER.unpack_from(self.format)
@@ -74,7 +74,7 @@ class Header(NamedTuple):
 
     Attributes:
         streams: streams in the order of their numbers.
-        by_index_only: whether the writer says that packets must be read in the order of the index.
+        by_index_only: whether packets must be read in the order of the index.
         packets: byte offset of the first chunk in the ``movi`` list.
         packets_stop: byte offset after that list.
     """
@@ -86,14 +86,14 @@ class Header(NamedTuple):
 
 
 def read_header(source: ByteSource) -> Header | None:
-    """The header list; None where it is not of the plain kind (DV type 1, AMV, damaged)."""
+    """Read the header list; None if it is not of the plain kind (DV type 1, AMV, damaged)."""
     streams: list[Stream] = []
     frame_period = flags = 0
     in_stream = False
     for kind, start, payload in _chunks(source):
         if kind == b"movi":
             size = int.from_bytes(source.read(start - 8, 4), "little")
-            # Writers that never came to an end leave no size.
+            # Writers that were interrupted leave no size.
             stop = min(start - 4 + size + (size & 1), source.size) if size > 4 else source.size
             return Header(streams, bool(flags & 0x20), start, stop)
         if kind == b"avih" and len(payload) >= 16:
@@ -113,7 +113,7 @@ def read_header(source: ByteSource) -> Header | None:
 
 
 def _chunks(source: ByteSource) -> Iterator[tuple[bytes, int, bytes]]:
-    """(id, offset of the payload, payload) of all chunks up to and with the ``movi`` list. Lists are entered."""
+    """Yield (id, offset of the payload, payload) of all chunks up to the ``movi`` list, included. Lists are entered."""
     position, begin, block = 12, 0, source.read(0, _READ_AT_ONCE)
     limit = min(source.size, _LONGEST_HEADER)
     while position + 8 <= limit:
@@ -146,7 +146,7 @@ def _read_stream(payload: bytes, frame_period: int) -> Stream:
     kind, handler, _, _, _, _, scale, rate, start, _ = _STREAM_HEADER.unpack_from(payload)
     if not scale or not rate:
         scale, rate = (frame_period, 1000000) if frame_period else (1, 25)
-    # No writer means to begin after an hour.
+    # No writer intends a start after more than an hour.
     return Stream(kind, handler, scale, rate, start if start <= 3600 * rate // scale else 0)
 
 

@@ -1,4 +1,4 @@
-"""The first bytes of all packets, in few reads."""
+"""Read the first bytes of all packets in few reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from videoloader.indexing.sources import ByteSource
 
 HEAD_SIZE = 72
 _CHUNK_HEADER = 8
-# What lies between two heads is read along when it is shorter: about what one more read costs.
+# Gaps between two heads are read too if they are shorter than this, which costs about as much as one more read.
 _READ_THROUGH = 6 << 10
 _LARGEST_READ = 4 << 20
 
@@ -22,7 +22,7 @@ _LARGEST_READ = 4 << 20
 class ChunkHeads:
     """The first bytes of the packets of a stream (a PacketHeads).
 
-    Reading them raises ValueError where a chunk is not the stream's or not of its size.
+    Reading them raises ValueError if a chunk does not belong to the stream, or has another size.
 
     Args:
         source: bytes of the file.
@@ -35,15 +35,15 @@ class ChunkHeads:
         self._source, self._offset, self._number = source, chunks.offset, number
 
     def start(self, number: int, most: int) -> bytes:
-        """The first bytes of one packet."""
+        """Return the first bytes of one packet."""
         return self._source.read(int(self._offset[number]), min(int(self.size[number]), most))
 
     def whole(self, number: int) -> bytes:
-        """All bytes of one packet."""
+        """Return all bytes of one packet."""
         return self.start(number, int(self.size[number]))
 
     def wholes(self) -> Iterator[bytes]:
-        """All bytes of each packet."""
+        """Yield all bytes of each packet."""
         for first, last in self._batches():
             base = int(self._offset[first]) - _CHUNK_HEADER
             start = self._offset[first:last] - base
@@ -53,26 +53,26 @@ class ChunkHeads:
             yield from map(block.__getitem__, map(slice, start.tolist(), stop.tolist()))
 
     def _check(self, headers: npt.NDArray[np.void], size: npt.NDArray[np.int64]) -> None:
-        """Raise ValueError unless chunks with these headers are the stream's, and of these sizes."""
+        """Raise ValueError unless chunks with these headers belong to the stream and have these sizes."""
         names, stated = headers.view("<u4").reshape(-1, 2).T
         kinds = {int(names[0]), *names[names != names[0]].tolist()}
         if (stated != size).any() or not all(is_packet(name.to_bytes(4, "little"), self._number) for name in kinds):
             raise ValueError("a chunk is not what the index says")
 
     def _batches(self) -> Iterator[tuple[int, int]]:
-        """Ranges of packets that begin close to each other."""
+        """Return ranges of packets that begin close to each other."""
         part = self._offset // _LARGEST_READ
         return pairwise([0, *(np.flatnonzero(part[1:] != part[:-1]) + 1).tolist(), len(part)])
 
     def __iter__(self) -> Iterator[bytes]:
-        """The first HEAD_SIZE bytes of each packet, or all of a shorter one."""
+        """Yield the first HEAD_SIZE bytes of each packet, or all of a shorter one."""
         data = self.rows.tobytes()
         for start, size in zip(range(0, len(data), HEAD_SIZE), self.size.tolist(), strict=True):
             yield data[start : start + min(size, HEAD_SIZE)]
 
     @cached_property
     def rows(self) -> npt.NDArray[np.uint8]:
-        """uint8[P, HEAD_SIZE]; behind the end of a shorter packet stands what follows in the file, or zeros."""
+        """uint8[P, HEAD_SIZE]; after the end of a shorter packet comes what follows in the file, or zeros."""
         rows = np.empty((len(self.size), HEAD_SIZE), np.uint8)
         for first, last in self._batches():
             self._read(self._offset[first:last], self.size[first:last], rows[first:last])
@@ -97,6 +97,6 @@ class ChunkHeads:
 
 
 def _items(data: bytes, position: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.void]:
-    """void[P]: so many bytes from each position. Items may overlap; numpy copies them much faster than single bytes."""
+    """Return this many bytes from each position: void[P]. numpy copies such items much faster than single bytes."""
     every: npt.NDArray[np.void] = np.ndarray(len(data) - width + 1, f"V{width}", data, strides=(1,))
     return every[position]

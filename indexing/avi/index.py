@@ -1,4 +1,4 @@
-"""Index of an AVI file from its own tables, and of the order of its frames from their headers."""
+"""Index AVI files from their own tables, and order their frames by the codec's headers."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from videoloader.indexing.reordering import reorder_depth
 from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.stream_info import StreamInfo
 
-# libavformat counts the last frame's duration otherwise where there are more time units a second.
+# libavformat counts the last frame's duration differently if time units are shorter.
 _SHORTEST_UNIT = Fraction(1, 1000)
 _LARGEST_RATIO = (1 << 31) - 1
 
 
 def index_avi(source: ByteSource) -> VideoIndex | None:
-    """The index of the file's video stream, or None where only libavformat can read it.
+    """Index the file's video stream; None if only libavformat can read it.
 
-    AVI has no presentation times. The order of frames comes from the codec's own headers; their times are the ones
-    that libavformat makes up: the times of packets, in rising order.
+    AVI has no presentation times. The order of frames comes from the codec's own headers. Their times are those that
+    libavformat makes up: the times of packets in rising order.
 
-    Left to libavformat: several video streams, DV type 1, codecs not known here, indexes that contradict the chunks,
-    and streams whose headers do not settle what a decoder gives out.
+    Left to libavformat: several video streams, DV type 1, codecs that are unknown here, indexes that contradict the
+    chunks, and streams whose headers do not determine what a decoder outputs.
     """
     header = read_header(source)
     if header is None:
@@ -93,7 +93,7 @@ def _assemble(source: ByteSource, chunks: Chunks, order: PictureOrder, info: Str
     return VideoIndex(
         source=source.name,
         container="avi",
-        # Frames whose bytes stand in two packets are read as those of streams that only a decode could index.
+        # Frames whose bytes are in two packets are read like those of streams that only a decode could index.
         method="decoded" if order.packed else "tables",
         packet_offset=chunks.offset,
         packet_size=chunks.size.astype(np.int32),

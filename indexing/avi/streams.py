@@ -1,4 +1,4 @@
-"""Stream facts of AVI, as libavformat and libavcodec would tell them."""
+"""Describe AVI streams with the facts that libavformat and libavcodec would give."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _BT601 = 5  # the matrix of JPEG
 def describe_stream(
     source: ByteSource, codec: str, stream: Stream, picture: PictureHeader, first: bytes
 ) -> StreamInfo | None:
-    """The facts of a video stream; None where its codec's headers do not agree with the container's.
+    """Return the facts of a video stream; None if the codec's headers contradict the container's.
 
     Args:
         source: bytes of the file.
-        codec: libavcodec's name.
+        codec: libavcodec's name of the codec.
         stream: stream as the file describes it.
         picture: picture header of the stream.
         first: the first packet.
@@ -70,15 +70,15 @@ def describe_stream(
 
 
 def _config(stream: Stream, picture: PictureHeader) -> bytes:
-    """The decoder configuration: after the picture header, or in a chunk of its own."""
+    """Return the decoder configuration: after the picture header, or in a chunk of its own."""
     extra = picture.extra
     if picture.size == len(stream.format) - 1 and picture.size & 1:
-        extra = extra[:-1]  # the padding counts as part of the chunk
+        extra = extra[:-1]  # the padding was counted as part of the chunk
     return stream.data if not extra and picture.compression != b"H264" else extra
 
 
 def _described_by_libav(source: ByteSource, codec: str, stream: Stream) -> StreamInfo | None:
-    """For codecs whose headers are not read here: libavformat opens the file and looks at the first packets."""
+    """Describe codecs whose headers are not read here: libavformat opens the file and examines the first packets."""
     info = read_stream_info(source)
     if info.codec != codec or not info.pixel_format or info.pixel_format == "pal8":
         return None
@@ -98,7 +98,8 @@ def _mpeg4_facts(config: bytes) -> dict[str, Any] | None:
 
 
 def _h264_headers(first: bytes) -> bytes:
-    # The last unit is most often the picture, nearly all of the packet: searched for from behind, it is found sooner.
+    # The last unit is usually the picture, which is nearly all of the packet, so searching from the end finds it
+    # sooner.
     last = first.rfind(b"\0\0\1")
     bounds = [*iterate_nals(first[:last], 0), (last + 3, len(first))] if last >= 0 else []
     units = [first[start:stop] for start, stop in bounds if start < stop and first[start] & 31 in (7, 8)]
@@ -111,7 +112,7 @@ def _h264_facts(config: bytes) -> dict[str, Any] | None:
         sps = read_sps(unit[1:]) if unit else None
     except ValueError:
         return None
-    # Decoders give grey pictures out in several formats.
+    # Decoders output grey pictures in several formats.
     if not sps or sps.chroma not in (1, 2, 3) or sps.separate_planes or sps.vui.matrix == 0:
         return None
     if sps.bit_depth not in (8, 10):

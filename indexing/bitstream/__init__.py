@@ -1,1 +1,1 @@
-"""The codecs' own headers: what they tell of packets and pictures."""
+"""Read the codecs' own headers: what they say of packets and pictures."""

@@ -1,4 +1,4 @@
-"""Units of AV1, and its sequence header: the picture format, and what frame headers build on."""
+"""Read AV1's units and sequence header: the picture format, and what frame headers depend on."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ SEQUENCE_HEADER = 1
 CHOSEN_BY_FRAME = 2  # SELECT_SCREEN_CONTENT_TOOLS, SELECT_INTEGER_MV
 # av1C: four bytes, then OBUs ("AV1 Codec ISO Media File Format Binding", 2.3.3).
 _RECORD_MARKER, _RECORD_HEADER = b"\x81", 4
-# Bytes: as many as the most operating points take.
+# In bytes; as long as the most operating points take.
 _LONGEST_SEQUENCE_HEADER = 512
 _SRGB = (1, 13, 0)
 
 
 class Obu(NamedTuple):
-    """An open bitstream unit: what it is, and where its payload stands."""
+    """An open bitstream unit: its kind, and where its payload is."""
 
     kind: int
     temporal_layer: int
@@ -32,14 +32,14 @@ class SequenceHeader(NamedTuple):
     """A sequence header (AV1 specification, 5.5).
 
     Attributes:
-        reduced: whether the stream is one still picture with the shortest of headers.
+        reduced: whether the stream is one still picture with the shortest header.
         layers: operating_point_idc of each operating point.
-        removal_layers: layers among them whose frames tell when they leave the buffer.
-        removal_bits, presentation_bits: lengths of times in frame headers; zero where there are none.
+        removal_layers: those of the layers whose frames say when they leave the buffer.
+        removal_bits, presentation_bits: bits of times in frame headers; zero if there are none.
         width, height: pixels.
-        id_bits, id_difference_bits: lengths of frame ids and their differences; zero where there are none.
+        id_bits, id_difference_bits: bits of frame ids and their differences; zero if there are none.
         screen_content, integer_motion: whether tools are on, or CHOSEN_BY_FRAME.
-        order_bits: length of order hints.
+        order_bits: bits of order hints.
         color: chroma format, bit depth and code points of the samples.
     """
 
@@ -71,12 +71,12 @@ class ColorConfig(NamedTuple):
 
 
 def units_of_record(config: bytes) -> bytes:
-    """The OBUs in an av1C record, or in what is no such record but OBUs alone."""
+    """Return the OBUs in an av1C record, or in data that consists of OBUs alone."""
     return config[_RECORD_HEADER:] if config[:1] == _RECORD_MARKER else config
 
 
 def first_sequence_header(units: bytes) -> SequenceHeader | None:
-    """The first sequence header among these OBUs; None where there is none, or none that can be read."""
+    """Return the first sequence header among these OBUs; None if there is none, or none that can be read."""
     try:
         for obu in iterate_obus(units):
             if obu.kind == SEQUENCE_HEADER:
@@ -87,7 +87,7 @@ def first_sequence_header(units: bytes) -> SequenceHeader | None:
 
 
 def iterate_obus(payload: bytes | memoryview) -> Iterator[Obu]:
-    """The units of a packet (5.3). ValueError where they do not fill it."""
+    """Yield the units of a packet (5.3). ValueError if they do not fill it."""
     position, end = 0, len(payload)
     while position < end:
         head = payload[position]
@@ -115,7 +115,7 @@ def iterate_obus(payload: bytes | memoryview) -> Iterator[Obu]:
 
 @lru_cache(256)
 def read_sequence_header(header: bytes) -> SequenceHeader:
-    """sequence_header_obu (5.5.1). ValueError where it is damaged."""
+    """Read sequence_header_obu (5.5.1). ValueError if it is damaged."""
     bits = BitReader.raw(header[:_LONGEST_SEQUENCE_HEADER])
     profile = bits.u(3)
     bits.u(1)
@@ -132,7 +132,7 @@ def read_sequence_header(header: bytes) -> SequenceHeader:
             bits.u(64)
             equal_intervals = bool(bits.u(1))
             if equal_intervals:
-                bits.ue()  # uvlc (4.10.3) is coded as ue is
+                bits.ue()  # uvlc (4.10.3) is coded like ue
             model = bits.u(1)
             if model:
                 delay_bits = bits.u(5) + 1
@@ -185,7 +185,7 @@ def read_sequence_header(header: bytes) -> SequenceHeader:
 
 
 def _read_color_config(bits: BitReader, profile: int) -> ColorConfig:
-    """color_config of the AV1 bitstream specification, 5.5.2."""
+    """Read color_config of the AV1 bitstream specification, 5.5.2."""
     deep = bits.u(1)
     depth = 12 if deep and profile == 2 and bits.u(1) else 10 if deep else 8
     is_gray = profile != 1 and bits.u(1)

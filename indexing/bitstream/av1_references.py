@@ -1,4 +1,4 @@
-"""The packets that an AV1 frame refers to: all that lasts from frame to frame lies in eight slots."""
+"""Find the packets that an AV1 frame refers to: everything kept from frame to frame is in eight slots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from videoloader.indexing.bitstream.reference_slots import ReferenceSlots
 WITH_FRAME_HEADER = 3, 6  # alone, or before its tiles
 KEY, _INTER, _INTRA_ONLY, _SWITCH = range(4)
 _SLOTS = 8
-# Bytes: frame headers name their references within these.
+# Bytes within which frame headers name their references.
 _LONGEST_HEAD = 256
 
 
@@ -27,10 +27,10 @@ class FrameHeader(NamedTuple):
     """The slots that a frame reads and writes.
 
     Attributes:
-        shown: the slot that is shown as it is; None for a frame of its own.
+        shown: slot that is shown unchanged; None for a new frame.
         kind: frame_type.
         is_shown: show_frame.
-        refreshes: bit mask of the slots it is stored in.
+        refreshes: bit mask of the slots in which it is stored.
         reads: the slots it names.
     """
 
@@ -55,13 +55,13 @@ class Av1References(ReferenceSlots):
                 self._take_sequence(units[obu.start : obu.stop])
 
     def read(self, number: int, payload: bytes | memoryview) -> set[int]:
-        """Take in the next packet; the packets that it needs. ValueError where that cannot be told."""
+        """Process the next packet and return the packets that it needs. ValueError if the headers do not tell."""
         needs: set[int] = set()
         has_frame = False
         for obu in iterate_obus(payload):
             if obu.kind == SEQUENCE_HEADER:
                 if self._take_sequence(bytes(payload[obu.start : obu.stop])):
-                    self._besides.add(number)  # another sequence header
+                    self._besides.add(number)  # the sequence header changes
             elif obu.kind in WITH_FRAME_HEADER:
                 if self._sequence is None:
                     raise ValueError("the sequence header is missing")
@@ -74,7 +74,7 @@ class Av1References(ReferenceSlots):
         return (needs | self._besides) - {number}
 
     def _take_sequence(self, header: bytes) -> bool:
-        """Whether the sequence header differs from the last one."""
+        """Keep a sequence header, and return whether it differs from the last one."""
         changed = header != self._header
         self._header, self._sequence = header, read_sequence_header(header)
         return changed
@@ -93,7 +93,7 @@ class Av1References(ReferenceSlots):
 
 
 def is_decoded(obu: Obu, sequence: SequenceHeader) -> bool:
-    """Whether the unit belongs to the first operating point, the one that decoders choose (5.9.1, 7.3.2)."""
+    """Whether the unit belongs to the first operating point, which decoders choose (5.9.1, 7.3.2)."""
     layers = sequence.layers[0]
     return not layers or not obu.has_layers or _holds(layers, obu)
 
@@ -103,7 +103,7 @@ def _holds(layers: int, obu: Obu) -> bool:
 
 
 def read_frame_header(head: bytes, obu: Obu, sequence: SequenceHeader) -> FrameHeader:
-    """uncompressed_header up to the references (5.9.2)."""
+    """Read uncompressed_header up to the references (5.9.2)."""
     if sequence.reduced:
         return FrameHeader(None, KEY, True, 0xFF, frozenset())
     bits = BitReader.raw(head)

@@ -1,4 +1,4 @@
-"""Bit by bit through the headers of H.26x, MPEG and AV1."""
+"""Read the headers of H.26x, MPEG and AV1 bit by bit."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ class BitReader:
     """Reads the bits of a NAL unit, the most significant first, and Exp-Golomb codes (ITU-T H.264, 9.1).
 
     Args:
-        payload: the unit's bytes, with emulation prevention: the third byte of each 0 0 3 is left out (7.3.1).
+        payload: bytes of the unit, with emulation prevention: the third byte of each 0 0 3 is skipped (7.3.1).
     """
 
     def __init__(self, payload: bytes) -> None:
-        # No real header is longer, and a wild one would take hours.
+        # No real header is longer, and a malicious one would take hours.
         data = payload[:4096].replace(b"\0\0\3", b"\0\0")
         self._value = int.from_bytes(data, "big")
         self._left = len(data) * 8
 
     @classmethod
     def raw(cls, payload: bytes) -> BitReader:
-        """Reads the bytes as they are, for codecs without emulation prevention."""
+        """Make a reader for codecs without emulation prevention, which reads all bytes."""
         reader = cls(b"")
         reader._value, reader._left = int.from_bytes(payload, "big"), len(payload) * 8
         return reader
 
     @property
     def left(self) -> int:
-        """Bits that have not been read."""
+        """Number of bits that have not been read."""
         return self._left
 
     def u(self, bits: int) -> int:
@@ -37,7 +37,7 @@ class BitReader:
     def ue(self) -> int:
         rest = self._value & ((1 << self._left) - 1)
         zeros = self._left - rest.bit_length()
-        # The zeros, a one, and as many bits as there were zeros: together the number plus one.
+        # The zeros, a one, and as many bits as there were zeros, which together are the number plus one.
         return self.u(2 * zeros + 1) - 1
 
     def se(self) -> int:

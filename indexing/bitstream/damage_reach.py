@@ -1,4 +1,4 @@
-"""The packets that damage reaches: those that refer to it, directly or not."""
+"""Find the packets that damage reaches: those that refer to it, directly or not."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from videoloader.indexing.bitstream.references import new_tracker
 class DamageReach:
     """Follows what refers to what through all packets of a run, from its keyframe on.
 
-    Where a codec does not name its references, and from the first packet on that cannot be read, a packet counts as
-    referring to all before it but those that nothing refers to.
+    If a codec does not name its references, and from the first packet on that cannot be read, a packet counts as
+    referring to all packets before it except disposable ones.
 
     Args:
         codec: codec of the stream.
@@ -27,12 +27,12 @@ class DamageReach:
     def __init__(self, codec: str, config: bytes) -> None:
         self._codec, self._config = codec, config
         self._tracker = new_tracker(codec, config)
-        # For each packet those that it refers to; None for all that have followers.
+        # For each packet, those that it refers to; None for all that may be referred to.
         self._needs: dict[int, set[int] | None] = {}
         self._alone: set[int] = set()
 
     def add(self, number: int, payload: bytes | memoryview) -> None:
-        """Take in the next packet."""
+        """Process the next packet."""
         self._needs[number] = None
         if self._tracker is not None:
             try:
@@ -43,7 +43,7 @@ class DamageReach:
             self._alone.add(number)
 
     def of(self, damaged: int) -> set[int]:
-        """The packets that damage of one packet reaches, with that one."""
+        """Return the packets that damage in one packet reaches, including that one."""
         reached = {damaged}
         has_followers = damaged not in self._alone
         for number, needs in self._needs.items():

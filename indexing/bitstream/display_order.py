@@ -1,7 +1,7 @@
-"""The order in which a decoder gives out the pictures it is fed, from the headers of one packet after the other.
+"""Find the order in which a decoder outputs pictures, from the headers of one packet after the other.
 
-Containers tell when pictures are shown, and some tell it wrongly. Decoders go by picture order counts (ITU-T H.264,
-8.2.1; ITU-T H.265, 8.3.1), or by the kinds of pictures (ISO/IEC 13818-2, 6.1.1.11; ISO/IEC 14496-2, 6.1.3.5).
+Containers state when pictures are shown, sometimes wrongly. Decoders go by picture order counts (ITU-T H.264, 8.2.1;
+ITU-T H.265, 8.3.1), or by the kinds of pictures (ISO/IEC 13818-2, 6.1.1.11; ISO/IEC 14496-2, 6.1.3.5).
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from videoloader.indexing.bitstream.parameter_sets import is_set, is_slice
 from videoloader.indexing.bitstream.picture_counts import whole_count
 from videoloader.indexing.bitstream.picture_kinds import BIDIRECTIONAL, picture_kind
 
-# Keys of a coded video sequence lie above all of the one before it. Order counts begin anew there; what is shown before
-# the first picture of a sequence may have counts lower than its by less than this.
+# Keys of a coded video sequence are larger than all keys of the one before. Order counts start again there; pictures
+# shown before the first picture of a sequence may have counts lower than its by less than this.
 _BEFORE_FIRST = 1 << 7
-# Bytes of a slice header of HEVC that hold its order count.
+# Bytes of an HEVC slice header that contain its order count.
 _SLICE_HEAD = 48
 _LARGEST_ORDER = 1 << 32
-# B pictures in a row, at most.
+# Maximum number of B pictures in a row.
 _MOST_BETWEEN = 1 << 10
-# Numbers of H.264 frames that may be missing: leading pictures that are left out.
+# Numbers of H.264 frames that may be missing, since leading pictures were left out.
 _MOST_MISSING = 16
 
 
 class DisplayOrder(Protocol):
-    """Follows a run of packets from where decoding starts."""
+    """Follows the packets of a run from where decoding starts."""
 
     def key(self, payload: bytes | memoryview) -> int:
-        """Take in the next packet: its picture is given out after all those with smaller keys.
+        """Process the next packet, and return its picture's key: pictures are output in the order of their keys.
 
         Keys are not negative, and about as large as the run is long.
 
@@ -45,11 +45,11 @@ class DisplayOrder(Protocol):
 
 
 def display_order(codec: str, record: bytes) -> DisplayOrder | None:
-    """The source of the order of a run's pictures; None for codecs that are not read here.
+    """Make an object that finds the order of a run's pictures; None for codecs that are not supported here.
 
     Args:
         codec: codec of the stream.
-        record: the configuration in force where the run starts.
+        record: configuration in force where the run starts.
     """
     if codec == "h264":
         return _H264Order(record)
@@ -59,14 +59,14 @@ def display_order(codec: str, record: bytes) -> DisplayOrder | None:
 
 
 class Places:
-    """The places of all pictures of a stream in display order, if its packets' headers tell.
+    """The positions of all pictures of a stream in display order, if its packets' headers tell.
 
     Args:
-        codec: the stream's codec.
-        record: the configuration in force at its first packet.
+        codec: codec of the stream.
+        record: configuration in force at its first packet.
 
     Attributes:
-        known: the keys of its packets so far; None once one does not tell.
+        known: keys of the packets so far; None once a packet's key cannot be determined.
     """
 
     def __init__(self, codec: str, record: bytes) -> None:
@@ -74,7 +74,7 @@ class Places:
         self.known: list[int] | None = None if self._order is None else []
 
     def add(self, payload: bytes, *, goes_on: bool) -> None:
-        """Take in the next packet; ``goes_on`` is whether the configuration is still that of the container's record."""
+        """Process the next packet; ``goes_on`` is whether the container's record is still the same."""
         if self.known is None or self._order is None:
             return
         try:
@@ -86,12 +86,12 @@ class Places:
 
 
 class _CountedOrder:
-    """Keys of pictures that have order counts, which begin anew with each coded video sequence."""
+    """Keys of pictures that have order counts, which start again with each coded video sequence."""
 
     _base = _highest = 0
 
     def _key(self, order: int, *, starts: bool) -> int:
-        """The key of a picture with this order count, which may be the first of its coded video sequence."""
+        """Return the key of a picture with this order count, which may be the first of its coded video sequence."""
         if starts:
             self._base = self._highest + _BEFORE_FIRST - order
         key = self._base + order
@@ -102,11 +102,11 @@ class _CountedOrder:
 
 
 class _H264Order(_CountedOrder):
-    """Goes by the picture order counts of top fields, or of the only one (ITU-T H.264, 8.2.1)."""
+    """Orders pictures by the order counts of top fields, or of the only field (ITU-T H.264, 8.2.1)."""
 
     def __init__(self, record: bytes) -> None:
         self._slices = SliceReader(record)
-        # Of the last picture that is referred to: frame_num, counted on over all wraps, and its order count.
+        # For the last picture that others refer to: frame_num, counted on over all wraps, and its order count.
         self._number, self._anchor = -1, 0
 
     def key(self, payload: bytes | memoryview) -> int:
@@ -115,7 +115,7 @@ class _H264Order(_CountedOrder):
         size = 1 << sps.frame_num_bits
         number = (value >> left) % size
         if not sps.frames_only:
-            # field_pic_flag, and bottom_field_flag behind it.
+            # field_pic_flag, followed by bottom_field_flag.
             left -= 1 + (value >> left - 1 & 1)
         is_idr, is_reference = header & 31 == 5, header & 0x60 != 0
         if is_idr:
@@ -123,7 +123,7 @@ class _H264Order(_CountedOrder):
             left -= 2 * (left - (value & (1 << left) - 1).bit_length()) + 1
         starts = is_idr or self._number < 0
         if not starts:
-            # Where pictures are left out, numbers are missing. Memory management operation 5 sets them back (7.4.3).
+            # If pictures are left out, numbers are missing. Memory management operation 5 resets them (7.4.3).
             step = (number - self._number) % size
             if step > min(_MOST_MISSING, size // 2):
                 raise ValueError("frame numbers do not follow each other")
@@ -140,7 +140,7 @@ class _H264Order(_CountedOrder):
             bits.u(HEAD_BITS - left)
             order = _order_by_number(sps, number, bits, is_reference=is_reference)
         else:
-            # As decoded (8.2.1.3).
+            # In decoding order (8.2.1.3).
             order = self._highest - self._base + 1
         if is_reference or starts:
             self._number, self._anchor = number, order
@@ -148,10 +148,10 @@ class _H264Order(_CountedOrder):
 
 
 def _order_by_number(sps: Sps, number: int, bits: BitReader, *, is_reference: bool) -> int:
-    """Picture order count of type 1 (ITU-T H.264, 8.2.1.2).
+    """Compute a picture order count of type 1 (ITU-T H.264, 8.2.1.2).
 
     Args:
-        sps: the picture's sequence parameter set.
+        sps: sequence parameter set of the picture.
         number: its frame_num, counted on over all wraps.
         bits: its slice header from delta_pic_order_cnt[0] on.
         is_reference: whether others may refer to it.
@@ -168,7 +168,7 @@ def _order_by_number(sps: Sps, number: int, bits: BitReader, *, is_reference: bo
 
 
 class _HevcOrder(_CountedOrder):
-    """Goes by picture order counts (ITU-T H.265, 8.3.1)."""
+    """Orders pictures by picture order counts (ITU-T H.265, 8.3.1)."""
 
     def __init__(self, record: bytes) -> None:
         self._length_size = nal_length_size("hevc", record)
@@ -195,7 +195,7 @@ class _HevcOrder(_CountedOrder):
         return self._key(order, starts=starts)
 
     def _find_slice(self, payload: bytes | memoryview) -> int:
-        """The start of the first slice of a packet; sets before it are taken in."""
+        """Return the start of the first slice of a packet, after taking in the sets before it."""
         for start, stop in iterate_nals(payload, self._length_size):
             if stop - start < 3 or is_of_layer(payload, start):
                 continue
@@ -211,7 +211,7 @@ class _HevcOrder(_CountedOrder):
 
 
 class _MpegOrder:
-    """B pictures are shown at once, others when the next such picture comes."""
+    """Orders pictures by kind: B pictures are shown at once, others when the next non-B picture comes."""
 
     def __init__(self, codec: str) -> None:
         self._codec = codec

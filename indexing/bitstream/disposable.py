@@ -1,4 +1,4 @@
-"""The packets that no other packet depends on, read from the packet's own first bytes."""
+"""Tell by a packet's first bytes that no other packet depends on it."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ import re
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
 
 _MPEG2_PICTURE, _MPEG4_PICTURE = b"\0\0\1\0", b"\0\0\1\xb6"
-# extension_start_code, then the identifier of the picture coding extension in four bits; the structure of the
-# picture is in the lowest bits of the third byte.
+# extension_start_code, then the identifier of the picture coding extension in four bits. The picture structure is in
+# the lowest bits of the third byte.
 _MPEG2_CODING_EXTENSION = re.compile(rb"\0\0\x01\xb5[\x80-\x8f].{2}", re.DOTALL)
 _B, _FRAME_PICTURE, _MPEG4_B = 3, 3, 2
-# What DivX writes into streams where the packet of a P-VOP carries the B-VOP after it too.
+# The note that DivX writes into streams in which the packet of a P-VOP also contains the B-VOP after it.
 _PACKED = re.compile(rb"\0\0\x01\xb2DivX\d+(?:b|Build)\d+p")
 
 
 def is_disposable(codec: str, config: bytes, payload: bytes | memoryview) -> bool:
-    """Whether leaving the packet out changes no other frame. False where that cannot be told.
+    """Whether leaving the packet out changes no other frame. False if unknown.
 
-    H.264: nal_ref_idc is 0 (ITU-T H.264, 7.4.1). MPEG-1 and MPEG-2: a B picture (ISO/IEC 13818-2, 6.3.9), whole
-    or both fields of it. MPEG-4 part 2: a B-VOP alone in its packet (ISO/IEC 14496-2, 6.3.5). Codecs that name
-    their references are the business of ``references``.
+    H.264: nal_ref_idc is 0 (ITU-T H.264, 7.4.1). MPEG-1 and MPEG-2: a B picture (ISO/IEC 13818-2, 6.3.9), whole or both
+    fields of it. MPEG-4 part 2: a B-VOP alone in its packet (ISO/IEC 14496-2, 6.3.5). For codecs that name their
+    references, see ``references``.
 
     Args:
         codec: codec of the stream.
         config: the packet's configuration record.
-        payload: the packet.
+        payload: bytes of the packet.
     """
     if codec == "h264":
         return _h264_is_disposable(payload, nal_length_size(codec, config))
@@ -37,7 +37,7 @@ def is_disposable(codec: str, config: bytes, payload: bytes | memoryview) -> boo
 
 
 def _h264_is_disposable(payload: bytes | memoryview, length_size: int) -> bool:
-    # Mostly the first unit is a slice.
+    # Usually the first unit is a slice.
     if 0 < length_size < len(payload) and any(payload[:length_size]) and 1 <= payload[length_size] & 31 <= 5:
         return payload[length_size] & 0x60 == 0
     for start, _ in iterate_nals(payload, length_size):
@@ -57,7 +57,7 @@ def _mpeg2_is_disposable(payload: bytes) -> bool:
     if not pictures:
         return False
     extension = _MPEG2_CODING_EXTENSION.search(payload, pictures[0])
-    # A field alone: where the other one is, and whether its frame is wanted, is not known here.
+    # For a single field, it is unknown here where the other one is, and whether its frame is wanted.
     return extension is None or payload[extension.start() + 6] & 3 == _FRAME_PICTURE or len(pictures) == 2
 
 

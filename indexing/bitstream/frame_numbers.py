@@ -1,28 +1,28 @@
-"""Numbers that H.264 pictures have, by which one sees that some are missing (frame_num; ITU-T H.264, 7.4.3)."""
+"""Detect missing H.264 pictures by leaps in the pictures' numbers (frame_num; ITU-T H.264, 7.4.3)."""
 
 from __future__ import annotations
 
 from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.h264_slices import HEAD_BITS, SliceReader
 
-_B = 1  # slice_type, table 7-6; with 5 added where all slices of the picture are of that type
+_B = 1  # slice_type, table 7-6; plus 5 if all slices of the picture are of that type
 
 
 class FrameNumbers:
-    """Follows the numbers of pictures through all packets of a run, also those to which no other refers.
+    """Follows the numbers of pictures through all packets of a run, including pictures that no other refers to.
 
-    A picture has the number that comes after that of the last one before it that is referred to. libavcodec goes by the
-    last one of all: a picture with a wrong number makes it invent others, even if nothing refers to that picture.
-    Memory management operation 5, which sets numbers back, looks as if pictures were missing. So does what a stream may
-    leave out by its own word, of which no other picture makes use.
+    A picture's number follows that of the last picture before it that others refer to. libavcodec goes by the last
+    picture of any kind: a picture with a wrong number makes it invent others, even if nothing refers to that picture.
+    Memory management operation 5, which resets numbers, looks like missing pictures. So do gaps that a stream
+    explicitly allows, of which no other picture makes use.
 
     Args:
-        record: the configuration record of the packets.
+        record: configuration record of the packets.
 
     Attributes:
-        guessed: whether the last packet is a B picture behind missing ones. libavcodec invents what is missing: with
-            the pixels of another picture, and with motion vectors as they stood in memory. B pictures may take them.
-        is_reference: whether others may refer to the last packet, as far as can be told.
+        guessed: whether the last packet is a B picture after missing ones. libavcodec invents missing pictures with the
+            pixels of another picture, and with whatever motion vectors are in memory, which B pictures may use.
+        is_reference: whether others may refer to the last packet, as far as is known.
         restarts: whether it is an IDR picture.
 
     Examples:
@@ -33,16 +33,16 @@ class FrameNumbers:
 
     def __init__(self, record: bytes) -> None:
         self._slices = SliceReader(record)
-        # Of the last picture that is referred to, and of the last one at all, by which libavcodec goes.
+        # Number of the last picture that others refer to, and of the last one of any kind, by which libavcodec goes.
         self._last: int | None = None
         self._before: int | None = None
         self._invented = False
         self.guessed = self.is_reference = self.restarts = False
 
     def show_missing(self, payload: bytes | memoryview) -> bool:
-        """Take in the next packet; whether pictures that were referred to are missing, or seem so to libavcodec.
+        """Process the next packet, and return whether reference pictures are missing, or seem so to libavcodec.
 
-        False where that cannot be told.
+        It returns False if that cannot be determined.
         """
         self.guessed = self.is_reference = self.restarts = False
         try:

@@ -1,4 +1,4 @@
-"""The display order of H.264 pictures, from their slice headers, where their container tells no times."""
+"""Find the display order of H.264 pictures by their slice headers, for containers without times."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from videoloader.indexing.bitstream.random_access import is_random_access
 
 _SLICE, _IDR_SLICE = 1, 5  # nal_unit_type of ITU-T H.264, table 7-1
 _HARMLESS = (9, 12)  # access unit delimiter, ends of sequence and stream, filler
-_HEAD = 1 + SLICE_WINDOW  # bytes that are kept of a slice
-_USUAL_HEADERS = 1024  # bytes, of all that stands before a slice
+_HEAD = 1 + SLICE_WINDOW  # bytes of a slice that are kept
+_USUAL_HEADERS = 1024  # bytes, for everything before a slice
 
 
 class _Slices(NamedTuple):
     """The first slices of packets.
 
     Attributes:
-        heads: uint8[P, _HEAD], their first bytes, zeros behind the end of a short one.
+        heads: uint8[P, _HEAD], their first bytes, followed by zeros if shorter.
         keys: bool[P], whether decoding can start at each packet.
         short: packets whose slices have fewer bytes.
-        pictures: the numbers of the picture parameter sets of all packets.
-        sequences: the sequence parameter sets that these name.
+        pictures: numbers of the picture parameter sets of all packets.
+        sequences: sequence parameter sets that these name.
     """
 
     heads: npt.NDArray[np.uint8]
@@ -47,11 +47,12 @@ class _Slices(NamedTuple):
 
 
 def h264_order(config: bytes, packets: PacketHeads) -> PictureOrder | None:
-    """The order that a decoder gives frames out in, or None where these headers do not settle it.
+    """Return the order in which a decoder outputs frames; None if the headers do not determine it.
 
-    They do not with field pictures, several sequence parameter sets, order counts of type 1, missing pictures, a start
-    that is no IDR picture, and reordering that the stream does not state: a decoder must then guess its depth, and
-    drops frames where it guesses wrong. Nor is the order told of streams whose pictures state their own times.
+    They do not if there are field pictures, several sequence parameter sets, order counts of type 1, missing pictures,
+    a start that is no IDR picture, or reordering that the stream does not state: a decoder must then guess its depth,
+    and drops frames if it guesses wrong. The order is not determined either for streams whose pictures state their own
+    times.
 
     Args:
         config: avcC, or parameter sets with start codes.
@@ -75,18 +76,18 @@ def _order(slices: _Slices) -> PictureOrder | None:
     is_field = not sps.frames_only and bool((bits << np.uint64(sps.frame_num_bits) >> np.uint64(63)).any())
     if block.any() or is_field or not np.isin(pps, [*slices.pictures]).all() or not is_idr[0]:
         return None
-    # Memory management operation 5, which starts counts anew, leaves a gap in the numbers, too.
+    # Memory management operation 5, which restarts counts, also leaves a gap in the numbers.
     last = np.maximum.accumulate(np.arange(len(header)) * is_reference)[:-1]
     if ((frame_num[1:] - frame_num[last]) % (1 << sps.frame_num_bits) != 1)[~is_idr[1:]].any():
         return None
     told = tuple(np.array(each, np.int64) for each in h264_told(sps))
-    # Where a header is not cut off with its slice, a stop bit at least follows.
+    # If a slice's header is complete, at least a stop bit follows it.
     if not (h264_count_bits(bits, is_idr, told)[slices.short] << np.uint64(sps.order_bits)).all():
         return None
     places = h264_places(bits, is_idr, is_reference, told)
     frames = places.argsort(kind="stable")
-    # A decoder that holds so many pictures back gives out the earliest of them when one more comes (C.4.5.3): the
-    # order is right if each has come by then.
+    # A decoder that holds this many pictures back outputs the earliest of them when one more comes (C.4.5.3). The order
+    # is right if each picture has come by then.
     held_back = frames - np.arange(len(frames))
     if (np.diff(places[frames]) == 0).any() or (held_back > (sps.reordered or 0)).any():
         return None
@@ -94,7 +95,7 @@ def _order(slices: _Slices) -> PictureOrder | None:
 
 
 def _first_slices(config: bytes, packets: PacketHeads) -> _Slices:
-    """The order of packets whose headers are in their first bytes, all at once.
+    """Read the first slices of packets, all at once if their headers are within the first bytes.
 
     Raises:
         ValueError: a packet has no slice.
@@ -106,7 +107,7 @@ def _first_slices(config: bytes, packets: PacketHeads) -> _Slices:
     kind = rows[:, 3:] & 31
     is_first = is_code & ((kind < _HARMLESS[0]) | (kind > _HARMLESS[1]))
     at = is_first.argmax(1)
-    # The first bytes of what comes first but what is harmless.
+    # The first bytes of the first unit that is not harmless.
     start = np.minimum(at, rows.shape[1] - 3 - _HEAD) + 3
     heads = rows[np.arange(len(rows))[:, None], start[:, None] + np.arange(_HEAD)]
     kind, zero = heads[:, 0] & 31, heads == 0
@@ -129,7 +130,7 @@ def _first_slices(config: bytes, packets: PacketHeads) -> _Slices:
 
 
 def _up_to_slice(packets: PacketHeads, number: int, length_size: int) -> tuple[bytes, int, int]:
-    """(as much of a packet as holds the header of its first slice, where that slice begins, and ends at most)."""
+    """Return the part of a packet with its first slice's header, where that slice begins, and where it ends at most."""
     size = int(packets.size[number])
     for most in (_USUAL_HEADERS, size):
         head = packets.start(number, most)

@@ -1,4 +1,4 @@
-"""Sequence and picture parameter sets of H.264: the fields that tell of pictures and of their order."""
+"""Read sequence and picture parameter sets of H.264: the fields about pictures and their order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from videoloader.indexing.bitstream.bits import BitReader
 
-_MOST_NUMBER_BITS = 16  # of frame_num and pic_order_cnt_lsb (7.4.2.1.1)
+_MOST_NUMBER_BITS = 16  # for frame_num and pic_order_cnt_lsb (7.4.2.1.1)
 _SPS, _PPS = 7, 8  # nal_unit_type of ITU-T H.264, table 7-1
 _PROFILES_WITH_CHROMA = (100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135)
 # num_ref_frames_in_pic_order_cnt_cycle is at most 255 (ITU-T H.264, 7.4.2.1.1).
@@ -18,7 +18,7 @@ _LONGEST_ORDER_CYCLE = 255
 
 
 class Vui(NamedTuple):
-    """The first part of the video usability information: colours are ITU-T H.273 code points, 2 is "unspecified"."""
+    """The first part of the video usability information. Colours are ITU-T H.273 code points; 2 is "unspecified"."""
 
     primaries: int = 2
     transfer: int = 2
@@ -39,17 +39,17 @@ class Sps(NamedTuple):
         frame_num_bits: bits of frame_num in slice headers.
         order_type: pic_order_cnt_type.
         order_bits: bits of pic_order_cnt_lsb in slice headers, type 0.
-        order_deltas: whether slice headers hold delta_pic_order_cnt, type 1.
+        order_deltas: whether slice headers have delta_pic_order_cnt, type 1.
         offset_for_non_ref, offset_for_ref: the offsets of type 1.
         references: max_num_ref_frames.
-        coded_size: (width, height) of whole macroblocks, pixels.
-        width, height: size of the pictures given out (cropped), pixels.
+        coded_size: (width, height) of whole macroblocks in pixels.
+        width, height: size of the output pictures (cropped) in pixels.
         frames_only: frame_mbs_only_flag.
         vui: colours and shape of its pixels.
         timed: whether pictures may state when they are shown, relative to when they are decoded.
-        reordered: max_num_reorder_frames; None where it is not stated.
-        buffered: max_dec_frame_buffering; None where it is not stated.
-        left, top: pixels that are cut off on these sides.
+        reordered: max_num_reorder_frames; None if it is not stated.
+        buffered: max_dec_frame_buffering; None if it is not stated.
+        left, top: pixels that are cropped on these sides.
     """
 
     number: int
@@ -78,10 +78,10 @@ class Sps(NamedTuple):
 
 @lru_cache(64)
 def read_sps(payload: bytes) -> Sps:
-    """The sequence parameter set in a NAL unit, given without its header byte.
+    """Read the sequence parameter set in a NAL unit, given without its header byte.
 
     Raises:
-        ValueError: it ends too early, or holds a number that cannot be.
+        ValueError: the set ends too early, or has an impossible number.
     """
     bits = BitReader(payload)
     profile = bits.u(8)
@@ -161,7 +161,7 @@ _ASPECT_RATIOS = (
 
 
 def read_vui(bits: BitReader) -> Vui:
-    """vui_parameters up to matrix_coefficients; H.264 and HEVC begin alike (annex E of each)."""
+    """Read vui_parameters up to matrix_coefficients, which are the same in H.264 and HEVC (annex E of each)."""
     aspect = (1, 1)
     if bits.u(1):
         code = bits.u(8)
@@ -182,9 +182,10 @@ def read_vui(bits: BitReader) -> Vui:
 
 
 def _read_stated_buffering(bits: BitReader) -> tuple[bool, int | None, int | None]:
-    """(are pictures timed, max_num_reorder_frames, max_dec_frame_buffering) of vui_parameters after the colours.
+    """Read from vui_parameters, after the colours, whether pictures are timed, and two numbers of frames.
 
-    Source: E.1.1. Times stand in picture timing messages, where there are HRD parameters.
+    These are max_num_reorder_frames and max_dec_frame_buffering. Source: E.1.1. Times are in picture timing messages,
+    if there are HRD parameters.
     """
     if bits.u(1):
         bits.ue()
@@ -215,11 +216,11 @@ class SetsByPicture:
     """The sequence parameter set that each picture parameter set names.
 
     Args:
-        units: NAL units, header bytes included. One that cannot be read is missed where a slice names it.
-        before: the sets in force before them.
+        units: NAL units, with header bytes. A unit that cannot be read is skipped, and missing if a slice names it.
+        before: sets in force before them.
 
     Attributes:
-        of: the sequence parameter sets; the key is the number of the picture parameter set.
+        of: sequence parameter set by number of the picture parameter set.
     """
 
     def __init__(self, units: Iterable[bytes], before: SetsByPicture | None = None) -> None:

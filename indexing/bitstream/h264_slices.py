@@ -1,4 +1,4 @@
-"""The first slice header of packets of H.264 (ITU-T H.264, 7.3.3), read one after the other."""
+"""Read the first slice header of H.264 packets (ITU-T H.264, 7.3.3), one after the other."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from videoloader.indexing.bitstream.h264_parameter_sets import SetsByPicture, Sp
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size, parameter_sets
 from videoloader.indexing.bitstream.parameter_sets import is_set, is_slice
 
-# Bytes of a slice header in which all stands that is read of it, and as many with emulation prevention.
+# Bytes of a slice header that contain everything read of it, and the number of bytes if there is emulation prevention.
 _HEAD, _LONG_HEAD = 12, 48
 HEAD_BITS = 8 * _HEAD
-# The bits behind those that mostly hold the first three numbers.
+# The number of bits after those that usually contain the first three numbers.
 _BEHIND_PREFIX = HEAD_BITS - 12
 
 
 class SliceReader:
-    """Reads the first slice of one packet after the other, and keeps the parameter sets that come along.
+    """Reads the first slice of one packet after the other, and keeps the parameter sets between them.
 
     Args:
-        record: the configuration record of the first packet.
+        record: configuration record of the first packet.
     """
 
     def __init__(self, record: bytes) -> None:
@@ -28,14 +28,14 @@ class SliceReader:
         self._sets, self._known = _of_record(record)
 
     def read(self, payload: bytes | memoryview) -> tuple[int, int, Sps, int]:
-        """The beginning of the first slice of the next packet.
+        """Read the beginning of the first slice of the next packet.
 
         Returns:
             (first byte of its NAL unit, the next HEAD_BITS bits without emulation prevention, the sequence parameter
             set that it names, how many of the bits are left from frame_num on).
 
         Raises:
-            ValueError: it has none, or one that names parameter sets that are not there.
+            ValueError: the packet has no slice, or one that names missing parameter sets.
         """
         start = self._length_size
         if not 0 < start < len(payload) or payload[start] & 31 not in (1, 5):
@@ -45,12 +45,12 @@ class SliceReader:
             head = bytes(payload[start + 1 : start + 1 + _LONG_HEAD]).replace(b"\0\0\3", b"\0\0")
             head = head[:_HEAD].ljust(_HEAD, b"\0")
         value = int.from_bytes(head, "big")
-        # Done for each packet: what stands before the number is mostly the same few bits.
+        # This runs for each packet: the bits before the number are usually the same few.
         sps, left = self._known.get(value >> _BEHIND_PREFIX) or self._read_prefix(value)
         return payload[start], value, sps, left
 
     def _find(self, payload: bytes | memoryview) -> int:
-        """The start of the first slice; the sets before it are taken in."""
+        """Return the start of the first slice, after taking in the sets before it."""
         units: list[bytes] = []
         for start, stop in iterate_nals(payload, self._length_size):
             if is_slice("h264", payload[start]):
@@ -63,7 +63,7 @@ class SliceReader:
         raise ValueError("a packet has no picture")
 
     def _read_prefix(self, value: int) -> tuple[Sps, int]:
-        """(the sequence parameter set that a slice names, bits from frame_num on)."""
+        """Return the sequence parameter set that a slice names, and the number of bits left from frame_num on."""
         bits = BitReader.raw(value.to_bytes(_HEAD, "big"))
         bits.ue()  # first_mb_in_slice
         bits.ue()  # slice_type
@@ -78,5 +78,5 @@ class SliceReader:
 
 @lru_cache(maxsize=64)
 def _of_record(record: bytes) -> tuple[SetsByPicture, dict[int, tuple[Sps, int]]]:
-    """The sets of a record, and what slices have shown of which of them they name, by their first bits."""
+    """Return the sets of a record, and a cache of which of them slices name, by the slices' first bits."""
     return SetsByPicture(parameter_sets("h264", record)), {}

@@ -1,4 +1,4 @@
-"""The parts of HEVC's parameter sets that slice headers build on (ITU-T H.265, 7.3.2)."""
+"""Read the parts of HEVC's parameter sets that slice headers depend on (ITU-T H.265, 7.3.2)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.h264_parameter_sets import Vui, read_vui
 from videoloader.indexing.bitstream.nal import parameter_sets
 
-# (difference of picture order counts, whether the current picture may use it), the nearest first: those shown
-# before the current picture, then those after.
+# (difference of picture order counts, whether the current picture may use it) of pictures shown before the current one,
+# nearest first, then of those shown after it.
 ReferencePictureSet = tuple[tuple[int, bool], ...]
 
 _SPS, _PPS = 33, 34  # nal_unit_type of ITU-T H.265, table 7-1
@@ -21,19 +21,19 @@ class SequenceParameters(NamedTuple):
     """A sequence parameter set.
 
     Attributes:
-        number: the number by which picture parameter sets name it.
+        number: number by which picture parameter sets name it.
         level: general_level_idc.
         chroma: chroma_format_idc.
-        separate_planes: whether slices say which colour plane they are of.
+        separate_planes: whether slices state their colour plane.
         bit_depth: bits of a luma sample.
-        coded_size: (width, height) of what is coded, pixels.
+        coded_size: (width, height) of the coded picture in pixels.
         width, height: size of the picture that is shown.
-        left, top: pixels that are cut off there.
-        order_bits: length of slice_pic_order_cnt_lsb.
-        buffered, reordered: the sizes of the decoded picture buffer and of the reordering, of the highest sub-layer.
+        left, top: pixels that are cropped there.
+        order_bits: bits of slice_pic_order_cnt_lsb.
+        buffered, reordered: sizes of the decoded picture buffer and of the reordering for the highest sub-layer.
         reference_sets: short-term reference picture sets that slices name by number.
         long_term: whether slices may name long-term references.
-        long_term_orders: (order count's low bits, whether the current picture may use it) of the candidates.
+        long_term_orders: (low bits of the order count, whether the current picture may use it) of the candidates.
         vui: colours and shape of the samples.
     """
 
@@ -57,7 +57,7 @@ class SequenceParameters(NamedTuple):
 
 
 class PictureParameters(NamedTuple):
-    """The parts of a picture parameter set that stand before the references in a slice header."""
+    """The parts of a picture parameter set that affect what comes before the references in a slice header."""
 
     number: int
     sequence: int
@@ -67,7 +67,7 @@ class PictureParameters(NamedTuple):
 
 @lru_cache(256)
 def read_sequence_parameters(unit: bytes) -> SequenceParameters:
-    """An SPS NAL unit, header included (7.3.2.2.1). ValueError where it is damaged."""
+    """Read an SPS NAL unit with its header (7.3.2.2.1). ValueError if it is damaged."""
     bits = BitReader(unit[2:])
     bits.u(4)
     layers = bits.u(3)
@@ -110,18 +110,18 @@ def read_sequence_parameters(unit: bytes) -> SequenceParameters:
 
 @lru_cache(256)
 def read_picture_parameters(unit: bytes) -> PictureParameters:
-    """A PPS NAL unit, header included (7.3.2.3.1). ValueError where it is damaged."""
+    """Read a PPS NAL unit with its header (7.3.2.3.1). ValueError if it is damaged."""
     bits = BitReader(unit[2:34])
     number, sequence = bits.ue(), bits.ue()
-    bits.u(1)  # dependent_slice_segments_enabled_flag: the first segment of a picture is never one
+    bits.u(1)  # dependent_slice_segments_enabled_flag: the first segment of a picture is never dependent
     return PictureParameters(number, sequence, bool(bits.u(1)), bits.u(3))
 
 
 def read_profile_tier_level(bits: BitReader, layers: int) -> int:
-    """general_level_idc of profile_tier_level (7.3.3); what follows it is skipped.
+    """Read general_level_idc of profile_tier_level (7.3.3), and skip the rest.
 
     Args:
-        bits: reader at the structure's start.
+        bits: reader at the start of the structure.
         layers: sps_max_sub_layers_minus1.
     """
     bits.u(88)
@@ -135,10 +135,10 @@ def read_profile_tier_level(bits: BitReader, layers: int) -> int:
 
 
 def _read_reference_picture_sets(bits: BitReader) -> tuple[ReferencePictureSet, ...]:
-    """The short-term reference picture sets of an SPS, which stand behind its block sizes, scaling lists and PCM sizes.
+    """Read an SPS's short-term reference picture sets, which follow block sizes, scaling lists and PCM sizes.
 
     Args:
-        bits: behind the buffering numbers of the sub-layers.
+        bits: reader after the buffering numbers of the sub-layers.
     """
     for _ in range(6):
         bits.ue()
@@ -160,7 +160,7 @@ def _read_reference_picture_sets(bits: BitReader) -> tuple[ReferencePictureSet, 
 
 
 def _skip_scaling_lists(bits: BitReader) -> None:
-    """Pass over scaling_list_data (7.3.4)."""
+    """Skip scaling_list_data (7.3.4)."""
     for size in range(4):
         for _ in range(0, 6, 3 if size == 3 else 1):
             if not bits.u(1):
@@ -175,12 +175,12 @@ def _skip_scaling_lists(bits: BitReader) -> None:
 def read_reference_picture_set(
     bits: BitReader, sets: list[ReferencePictureSet] | tuple[ReferencePictureSet, ...], *, in_slice: bool
 ) -> ReferencePictureSet:
-    """One st_ref_pic_set (7.3.7, 7.4.8); it may be told by how it differs from one of those before.
+    """Read one st_ref_pic_set (7.3.7, 7.4.8), which may be coded as the difference from an earlier one.
 
     Args:
-        bits: reader at the structure's start.
-        sets: sets read before it; all of the SPS's in a slice header.
-        in_slice: whether it stands in a slice header, which may build on any of the sets, not only the last.
+        bits: reader at the start of the structure.
+        sets: sets read before it; in a slice header, all sets of the SPS.
+        in_slice: whether it is in a slice header, where it may build on any of the sets, not only the last.
     """
     if sets and bits.u(1):
         back = bits.ue() + 1 if in_slice else 1
@@ -208,7 +208,7 @@ def read_reference_picture_set(
 
 
 class HevcSets:
-    """The sequence and picture parameter sets of the base layer by number, as they come along."""
+    """The sequence and picture parameter sets of the base layer by number, updated as new ones come."""
 
     def __init__(self) -> None:
         self._units: dict[tuple[int, int], bytes] = {}
@@ -216,10 +216,11 @@ class HevcSets:
         self._pictures: dict[int, PictureParameters] = {}
 
     def take(self, unit: bytes) -> bool:
-        """Take a NAL unit, header included; whether it is a set that differs from the one of its number before.
+        """Take a NAL unit with its header, and return whether it is a set that differs from the one with its number
+        before.
 
         Raises:
-            ValueError: it is damaged.
+            ValueError: the unit is damaged.
         """
         kind = unit[0] >> 1 & 63 if len(unit) > 2 else -1
         if kind not in (_SPS, _PPS) or is_of_layer(unit, 0):
@@ -237,14 +238,15 @@ class HevcSets:
         return differs
 
     def read_slice(self, kind: int, bits: BitReader) -> tuple[SequenceParameters, int]:
-        """(the sequence parameter set that a slice header names, the low bits of its order count; 7.3.6.1).
+        """Return the sequence parameter set that a slice header names, and the low bits of its order count (7.3.6.1).
 
         Args:
             kind: nal_unit_type.
-            bits: behind the first flag; afterwards behind the order count, in IDR pictures where it would be.
+            bits: reader after the first flag; afterwards, it is after the order count, or in IDR pictures where that
+                would be.
 
         Raises:
-            ValueError: it ends too early, or names parameter sets that are not there.
+            ValueError: the header ends too early, or names missing parameter sets.
         """
         if 16 <= kind <= 23:  # IRAP
             bits.u(1)
@@ -259,18 +261,18 @@ class HevcSets:
 
 
 def is_of_layer(payload: bytes | memoryview, start: int) -> bool:
-    """Whether a NAL unit is of another layer than the base (nuh_layer_id; 7.3.1.2)."""
+    """Whether a NAL unit belongs to another layer than the base layer (nuh_layer_id; 7.3.1.2)."""
     return payload[start] & 1 != 0 or payload[start + 1] >> 3 != 0
 
 
 def is_anchor(kind: int, second: int) -> bool:
-    """Whether later order counts go on from a picture's (8.3.1, prevTid0Pic).
+    """Whether later order counts continue from a picture's (8.3.1, prevTid0Pic).
 
-    It is of the lowest temporal layer, neither leading nor one that no other refers to.
+    Such a picture is in the lowest temporal layer, not leading, and may be referred to.
 
     Args:
         kind: nal_unit_type.
-        second: the second byte of the NAL unit's header.
+        second: second byte of the NAL unit's header.
     """
     return second & 7 == 1 and not 6 <= kind <= 9 and (kind > 14 or kind % 2 == 1)
 

@@ -1,4 +1,4 @@
-"""The packets that an HEVC picture refers to: slice headers name all of them (ITU-T H.265, 7.3.6.1 and 8.3.2)."""
+"""Find the packets that an HEVC picture refers to, all named in slice headers (ITU-T H.265, 7.3.6.1 and 8.3.2)."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _FIRST_IRAP, _CRA, _LAST_IRAP = 16, 21, 23
 _IDR = (19, 20)
 _SPS, _PPS, _END_OF_SEQUENCE, _END_OF_STREAM, _PREFIX_SEI = 33, 34, 36, 37, 39
 _FILM_GRAIN = 19
-# Bytes: slice headers name their references within these.
+# Bytes within which slice headers name their references.
 _LONGEST_SLICE_HEAD = 256
 _MOST_LONG_TERM = 33
 
 
 class _Order(NamedTuple):
-    """The origin of a picture's order count: its low bits and the anchor before it (8.3.1).
+    """A picture's order count, and the anchor from which its low bits are counted (8.3.1).
 
     Attributes:
         order: the picture order count.
-        modulus: modulus of the part that the stream holds.
-        anchor: packet of the picture that it is counted on from (prevTid0Pic); None for the first of a sequence.
-        is_anchor: whether later ones are counted on from this one.
+        modulus: modulus of the part in the stream.
+        anchor: packet of the picture from which it is counted (prevTid0Pic); None for the first of a sequence.
+        is_anchor: whether later ones are counted from this one.
     """
 
     order: int
@@ -60,7 +60,7 @@ class HevcReferences:
         self._always: set[int] = set()  # packets of parameter sets and messages that last
 
     def read(self, number: int, payload: bytes | memoryview) -> set[int]:
-        """Take in the next packet; the packets that it needs. ValueError where that cannot be told."""
+        """Process the next packet and return the packets that it needs. ValueError if the headers do not tell."""
         needs: set[int] | None = None
         for start, stop in iterate_nals(payload, self._length_size):
             if stop - start < 2:
@@ -89,15 +89,15 @@ class HevcReferences:
         return (needs | self._always) - {number}
 
     def held(self) -> set[int]:
-        """The packets that later ones may still need."""
+        """Return the packets that later ones may still need."""
         held = set(self._buffer.values()) | self._always
         return held | {number for number in (self._irap, self._anchor) if number is not None}
 
     def needed_anchors(self, needed: Collection[int]) -> set[int]:
-        """Pictures to decode besides, so that order counts come out: they are counted on from picture to picture.
+        """Return more pictures to decode so that order counts come out right, as each is counted from an earlier one.
 
-        A decoder takes the order count that lies nearest to that of the last anchor it saw. It goes wrong where
-        those left out span more than half of what the low bits can tell.
+        A decoder takes the order count nearest to that of the last anchor it saw. It goes wrong if the pictures left
+        out span more than half of the range of the low bits.
         """
         missing: set[int] = set()
         last = 0
@@ -118,7 +118,7 @@ class HevcReferences:
         if self._irap is None:
             raise ValueError("pictures before the first that decoding can start at")
         if kind in (_RASL_N, _RASL_R) and self._skips_leading:
-            return set()  # decoders pass over it
+            return set()  # decoders skip it
         bits = BitReader(head[2:])
         bits.u(1)
         sequence, order = self._sets.read_slice(kind, bits)
@@ -130,7 +130,7 @@ class HevcReferences:
             if anchor is None:
                 raise ValueError("no picture to count on from")
             order = whole_count(order, modulus, self._orders[anchor].order)
-        # IDR pictures refer to none.
+        # IDR pictures refer to no other.
         self._buffer = {} if kind in _IDR else self._stays(bits, sequence, order)
         needs = {self._irap, *self._buffer.values()}
         self._buffer[order] = number
@@ -141,15 +141,16 @@ class HevcReferences:
         return needs
 
     def _stays(self, bits: BitReader, sequence: SequenceParameters, order: int) -> dict[int, int]:
-        """The pictures that the current one leaves in the buffer: those it may use, and those kept for later ones.
+        """Return the pictures that stay in the buffer: those that the current one may use, and those kept for later
+        ones.
 
-        Both count as needed. To decode only the first would do, but decoders make up a picture for each that
-        is named and not there, which costs them more than decoding the few that are kept for later.
+        Both count as needed. Decoding only the former would suffice, but a decoder makes up a picture for each one that
+        is named and missing, which costs more than decoding the few that are kept for later.
 
         Args:
-            bits: a slice header behind the order count.
-            sequence: the sequence parameter set that it names.
-            order: the picture's order count.
+            bits: slice header after the order count.
+            sequence: sequence parameter set that it names.
+            order: order count of the picture.
         """
         modulus = 1 << sequence.order_bits
         named = [([order + delta], used) for delta, used in _read_short_term(bits, sequence.reference_sets)]
@@ -168,7 +169,7 @@ class HevcReferences:
 
 
 def _read_short_term(bits: BitReader, sets: tuple[ReferencePictureSet, ...]) -> ReferencePictureSet:
-    """The short-term references of a slice header: its own, or one of the sequence's sets."""
+    """Read the short-term references of a slice header: its own, or one of the sequence's sets."""
     if not bits.u(1):
         return read_reference_picture_set(bits, sets, in_slice=True)
     which = bits.u((len(sets) - 1).bit_length()) if sets else 0
@@ -178,10 +179,11 @@ def _read_short_term(bits: BitReader, sets: tuple[ReferencePictureSet, ...]) -> 
 
 
 def _read_long_term(bits: BitReader, sequence: SequenceParameters) -> list[tuple[int, int | None, bool]]:
-    """The long-term references of a slice header (7.4.7.1, 7-51 and 7-52).
+    """Read the long-term references of a slice header (7.4.7.1, 7-51 and 7-52).
 
     Returns:
-        (picture's low bits, how many wholes it lies back or None, whether the current picture may use it) of each.
+        For each, the picture's low bits, how many whole cycles it lies back or None, and whether the current picture
+        may use it.
     """
     candidates = sequence.long_term_orders
     from_sequence = bits.ue() if candidates else 0

@@ -1,18 +1,18 @@
-"""The packets that hold nothing but a frame that is decoded and never shown."""
+"""Recognise packets that contain only a frame that is decoded and never shown."""
 
 from __future__ import annotations
 
 
 def hides_frame(codec: str, first: int, last: int) -> bool:
-    """Whether a decoder gives out no frame for a packet. False for codecs without such packets.
+    """Whether a decoder outputs no frame for a packet. False for codecs without such packets.
 
-    VP8: show_frame, bit 4 of the frame tag (RFC 6386, 9.1). VP9: a single frame whose header says neither
-    show_frame nor show_existing_frame (VP9 bitstream specification, 6.2); what is packed together into a
-    superframe (annex B) holds the frame that is shown too.
+    VP8: show_frame, bit 4 of the frame tag (RFC 6386, 9.1). VP9: a single frame whose header has neither show_frame nor
+    show_existing_frame (VP9 bitstream specification, 6.2); a superframe (annex B) always includes a frame that is
+    shown.
 
     Args:
         codec: codec of the stream.
-        first, last: bytes of the packet. The last is looked at only where the first tells of a hidden frame.
+        first, last: first and last byte of the packet. The last one matters only if the first indicates a hidden frame.
     """
     if codec == "vp8":
         return not first & 0x10

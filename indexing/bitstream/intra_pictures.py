@@ -1,6 +1,6 @@
-"""Pictures that refer to no other, by the first bytes of their packets: codecs whose headers are a few bits.
+"""Recognise pictures that refer to no other by their first bytes, for codecs with headers of a few bits.
 
-Most of these codecs have no published standard; there the header is the one that libavcodec reads.
+Most of these codecs have no published standard; for them the header is the one that libavcodec reads.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 from videoloader.indexing.bitstream.bits import BitReader
 
-# Bytes: what is read of a packet stands within these.
+# Bytes of a packet that contain everything read of it.
 LONGEST_HEAD = 512
 
 
 def _h263(head: bytes) -> bool:
-    """The picture coding type tells (ITU-T H.263, 5.1.3 and 5.1.4); other bytes may come before the start code."""
+    """Check the picture coding type (ITU-T H.263, 5.1.3 and 5.1.4); other bytes may come before the start code."""
     for at in range(len(head) - 2):
         if not head[at] and not head[at + 1] and head[at + 2] >> 2 == 0x20:
             bits = BitReader.raw(head[at:])
@@ -28,7 +28,7 @@ def _h263(head: bytes) -> bool:
 
 
 def _flv1(head: bytes) -> bool:
-    """The picture type of Sorenson's H.263 tells (SWF file format specification, version 19, H.263 video packet)."""
+    """Check the picture type of Sorenson's H.263 (SWF file format specification, version 19, H.263 video packet)."""
     bits = BitReader.raw(head)
     if bits.u(17) != 1:
         return False
@@ -52,7 +52,7 @@ def _msmpeg4v1(head: bytes) -> bool:
 
 
 def _range_coded_one(head: bytes) -> bool:
-    """The first symbol of a range coder, with even odds (RFC 9043, 3.8.1 and 4.4)."""
+    """Read the first symbol of a range coder, with even odds (RFC 9043, 3.8.1 and 4.4)."""
     return int.from_bytes(head[:2], "big") >= 0x7F80
 
 
@@ -69,7 +69,7 @@ def _svq1(head: bytes) -> bool:
     return head[3] & 3 == 0
 
 
-# Theora: the specification's 6.1 and 7.1; a packet without any bytes repeats the picture before.
+# Theora: sections 6.1 and 7.1 of the specification; an empty packet repeats the picture before.
 HEAD_READERS: dict[str, Callable[[bytes], bool]] = {
     "h263": _h263,
     "h263p": _h263,

@@ -1,4 +1,4 @@
-"""Segments of JPEG pictures before their samples (ITU-T T.81, annex B): which tables there are, the frame header."""
+"""Read the segments of JPEG pictures before their samples (ITU-T T.81, annex B): tables and the frame header."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 _PLAIN_FRAMES = {0xC0, 0xC1}  # baseline and extended sequential, Huffman coded
 _APP0, _APP14, _COMMENT = 0xE0, 0xEE, 0xFE
-# By the components' horizontal, then their vertical sampling factors.
+# By the components' horizontal, then vertical sampling factors.
 _CHROMA: dict[tuple[int, ...], str] = {(1, 1, 1, 1, 1, 1): "444", (2, 1, 1, 1, 1, 1): "422", (2, 1, 1, 2, 1, 1): "420"}
 
 
-# Markers that stand alone (table B.1).
+# Markers without a length (table B.1).
 WITHOUT_LENGTH = frozenset([0x01, *range(0xD0, 0xD9)])
 SCAN, END = 0xDA, 0xD9
 QUANTIZATION, HUFFMAN, LOSSLESS, PROGRESSIVE = 0xDB, 0xC4, 0xC3, 0xC2
@@ -20,7 +20,7 @@ START_OF_FRAME = frozenset(range(0xC0, 0xD0)) - {HUFFMAN, 0xC8, 0xCC}
 
 
 def iterate_segments(picture: bytes | memoryview) -> Iterator[tuple[int, int]]:
-    """(marker, position) of the segments of a picture; bytes between them are passed over, as decoders do."""
+    """Yield (marker, position) of a picture's segments. Bytes between them are skipped, as decoders do."""
     position = 0
     while position < len(picture) - 3:
         kind = picture[position + 1]
@@ -34,9 +34,9 @@ def iterate_segments(picture: bytes | memoryview) -> Iterator[tuple[int, int]]:
 
 
 def segments_before_scan(picture: bytes | memoryview) -> tuple[set[int], int | None]:
-    """Markers of the segments before a picture's samples, and where these begin; None where the bytes end before.
+    """Return the markers of segments before a picture's samples, and where these begin; None if the bytes end before.
 
-    Thumbnails lie within segments: their tables are none of the picture's.
+    Thumbnails are inside segments, so their tables do not count.
     """
     found: set[int] = set()
     for kind, position in iterate_segments(picture):
@@ -47,11 +47,11 @@ def segments_before_scan(picture: bytes | memoryview) -> tuple[set[int], int | N
 
 
 class JpegTables(NamedTuple):
-    """The tables that a picture brings along for its first scan.
+    """The tables that a picture has for its first scan.
 
     Attributes:
-        quantization, codes: whether all tables that the scan uses are there, of quantization and of Huffman codes.
-        some_codes: whether there are tables of Huffman codes at all. Without any, libavcodec's own are used.
+        quantization, codes: whether all tables that the scan uses are there, for quantization and for Huffman codes.
+        some_codes: whether there are any tables of Huffman codes. Without any, libavcodec's own are used.
     """
 
     quantization: bool
@@ -60,13 +60,13 @@ class JpegTables(NamedTuple):
 
 
 def has_own_tables(picture: bytes | memoryview) -> bool | None:
-    """Whether a JPEG picture uses no tables of an earlier one or of libavcodec's; None as for ``tables_brought``."""
+    """Whether a JPEG picture uses only tables of its own; None as for ``tables_brought``."""
     tables = tables_brought(picture)
     return tables and tables.quantization and tables.codes
 
 
 def tables_brought(picture: bytes | memoryview) -> JpegTables | None:
-    """The tables of a JPEG picture; None where these bytes end before its samples begin."""
+    """Return the tables of a JPEG picture; None if these bytes end before its samples begin."""
     telling: list[tuple[int, bytes]] = []
     for kind, position in iterate_segments(picture):
         if kind in START_OF_FRAME or kind in (QUANTIZATION, HUFFMAN, SCAN):
@@ -77,9 +77,9 @@ def tables_brought(picture: bytes | memoryview) -> JpegTables | None:
     return None
 
 
-@lru_cache(64)  # those of one encoder are mostly the same
+@lru_cache(64)  # those of one encoder are usually the same
 def _tables_in(segments: tuple[tuple[int, bytes], ...]) -> JpegTables:
-    """The parts of segments that the last one uses, the header of a scan (B.2.2 to B.2.4)."""
+    """Determine the tables for the last segment, the header of a scan (B.2.2 to B.2.4)."""
     quantization, codes = set[int](), set[int]()
     frame, quantized_by = 0, dict[int, int]()
     for kind, body in segments[:-1]:
@@ -90,13 +90,13 @@ def _tables_in(segments: tuple[tuple[int, bytes], ...]) -> JpegTables:
             quantization.add(body[at] & 15)
             at += 65 + 64 * (body[at] >> 4)
         while at < len(body) and kind == HUFFMAN:
-            codes.add(body[at])  # of AC coefficients: 16 and more
+            codes.add(body[at])  # 16 and more for AC coefficients
             at += 17 + sum(body[at + 1 : at + 17])
     _, scan = segments[-1]
     count = scan[0] if scan else 0
     components, selectors = scan[1 : 2 * count : 2], scan[2 : 2 * count + 1 : 2]
     used = {selector >> 4 for selector in selectors}
-    # The first scan of a progressive picture has the DC coefficients alone, and a lossless one has nothing else.
+    # The first scan of a progressive picture has only DC coefficients, and so has every scan of a lossless one.
     if frame not in (PROGRESSIVE, LOSSLESS):
         used |= {16 | selector & 15 for selector in selectors}
     quantized = frame == LOSSLESS or {quantized_by.get(each, 0) for each in components} <= quantization
@@ -104,12 +104,12 @@ def _tables_in(segments: tuple[tuple[int, bytes], ...]) -> JpegTables:
 
 
 class JpegFrame(NamedTuple):
-    """A picture of YCbCr in the full range, as JFIF has them.
+    """A full-range YCbCr picture, as in JFIF.
 
     Attributes:
         width, height: size in pixels.
         chroma: ``"444"``, ``"422"`` or ``"420"``.
-        usual: its sampling factors are the least that say so, as nearly all encoders have them.
+        usual: whether its sampling factors are the smallest for that, as nearly all encoders write them.
     """
 
     width: int
@@ -119,7 +119,7 @@ class JpegFrame(NamedTuple):
 
 
 def read_jpeg_frame(head: bytes) -> JpegFrame | None:
-    """The frame header among a picture's first bytes; None for other kinds of JPEG, interlaced ones among them."""
+    """Read the frame header in a picture's first bytes; None for other kinds of JPEG, such as interlaced ones."""
     position = 2
     if head[:2] != b"\xff\xd8":
         return None
@@ -143,7 +143,7 @@ def _read_frame(segment: bytes) -> JpegFrame | None:
         return None
     across = [segment[at] >> 4 for at in (7, 10, 13)]
     down = [segment[at] & 15 for at in (7, 10, 13)]
-    # Factors count in relation to each other: all even is all halved.
+    # Only the ratio of the factors matters: if all are even, all can be halved.
     chroma = _CHROMA.get((*_halved(across), *_halved(down)))
     height, width = int.from_bytes(segment[1:3], "big"), int.from_bytes(segment[3:5], "big")
     return JpegFrame(width, height, chroma, (*across, *down) in _CHROMA) if chroma else None

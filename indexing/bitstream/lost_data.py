@@ -1,4 +1,4 @@
-"""Packets of which a part was lost, by their bytes alone: where libavcodec makes a picture of them without a word."""
+"""Recognise packets that lost a part, of which libavcodec silently makes a picture, by their bytes alone."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
 _MPEG2_SLICE = re.compile(rb"\0\0\x01[\x01-\xaf]")
 _MPEG2_PICTURE_OR_SLICE = re.compile(rb"\0\0\x01([\0-\xaf])")
 _ZEROS = b"\0\0\0"
-# FFV1 (RFC 9043): what stands behind each slice with and without a checksum (4.9), what checksums may begin with (the
-# RFC's, libavcodec's 0x79408C7A) with the bits turned, and bytes with the bits turned: zlib begins with the lowest.
+# FFV1 (RFC 9043): bytes after each slice with and without a checksum (4.9); initial values of checksums (the RFC's, and
+# libavcodec's 0x79408C7A) with the bits reversed; and all bytes with the bits reversed, since zlib begins with the
+# lowest.
 _SIZE_AND_CHECKSUM, _SIZE_ALONE = 8, 3
 _CHECKSUM_STARTS = (0, 0x5E31029E)
 _TURNED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
@@ -22,23 +23,23 @@ _CHECKED_AT_ONCE = 1 << 16  # bytes that stay in the processor's cache
 
 
 def lost_data_check(codec: str, config: bytes) -> Callable[[bytes | memoryview], bool] | None:
-    """A test of whether a part of a packet is certainly lost; None where libavcodec marks or refuses such packets.
+    """Return a test of whether a part of a packet is certainly lost; None if libavcodec marks or refuses such packets.
 
-    MPEG-1 and MPEG-2: there is no slice, so that the picture is what stood in memory. HEVC: three zero bytes follow one
-    another within a NAL unit, which no encoder writes (ITU-T H.265, 7.4.2.1); libavcodec decodes them, and leaves the
-    rest of the picture as it finds it in memory where that ends early. FFV1: a slice breaks its checksum; libavcodec
-    shows the picture before in its place, if there was one, and else what comes of it.
+    MPEG-1 and MPEG-2: there is no slice, so the picture would be what was in memory. HEVC: there are three consecutive
+    zero bytes within a NAL unit, which no encoder writes (ITU-T H.265, 7.4.2.1). libavcodec decodes them, and if that
+    ends early, leaves the rest of the picture as it is in memory. FFV1: a slice fails its checksum. libavcodec shows
+    the previous picture in its place if there was one, and otherwise whatever comes of it.
 
     Args:
         codec: codec of the stream.
-        config: the configuration record of the packets.
+        config: configuration record of the packets.
     """
     if codec in ("mpeg1video", "mpeg2video"):
         return _lacks_slices
     if codec == "hevc":
         return partial(_holds_zeros, nal_length_size("hevc", config))
     if codec == "ffv1" and len(config) > 4:
-        # Records end with a checksum from version 3 on (4.3.2), and slices may since then.
+        # From version 3 on, records end with a checksum (4.3.2), and slices may.
         start = next((start for start in _CHECKSUM_STARTS if _keeps_checksum(config, start)), None)
         return None if start is None else partial(_breaks_checksum, start)
     return None
@@ -52,7 +53,7 @@ def _holds_zeros(length_size: int, payload: bytes | memoryview) -> bool:
     data = bytes(payload)
     if _ZEROS not in data:
         return False
-    # They may also stand between two units: in a length or before a start code.
+    # They may also occur between two units, in a length or before a start code.
     for start, stop in iterate_nals(data, length_size):
         unit = data[start:stop]
         if _ZEROS in (unit if length_size else unit.rstrip(b"\0")):
@@ -61,7 +62,7 @@ def _holds_zeros(length_size: int, payload: bytes | memoryview) -> bool:
 
 
 def _breaks_checksum(start: int, payload: bytes | memoryview) -> bool:
-    """Whether a slice of FFV1 does, or slices are not as long as they say."""
+    """Whether a slice of FFV1 fails its checksum, or slices do not have the length they state."""
     slices = _slices(payload, _SIZE_AND_CHECKSUM)
     if slices is None:
         return _slices(payload, _SIZE_ALONE) is None
@@ -69,7 +70,7 @@ def _breaks_checksum(start: int, payload: bytes | memoryview) -> bool:
 
 
 def _slices(payload: bytes | memoryview, behind: int) -> list[memoryview] | None:
-    """The slices of a packet of FFV1; None where not each has its size so many bytes before its end."""
+    """Return the slices of a packet of FFV1; None if a slice does not state its size at this distance from its end."""
     data, stop, slices = memoryview(payload), len(payload), list[memoryview]()
     while stop:
         first = stop - behind - int.from_bytes(data[stop - behind : stop - behind + 3], "big")
@@ -81,21 +82,21 @@ def _slices(payload: bytes | memoryview, behind: int) -> list[memoryview] | None
 
 
 def _keeps_checksum(data: bytes | memoryview, start: int) -> bool:
-    """Whether nothing is left of FFV1's CRC with the checksum taken in (RFC 9043, 4.9.3)."""
-    checksum = begin = start ^ 0xFFFFFFFF  # which zlib does, too
+    """Whether FFV1's CRC over data and checksum is zero (RFC 9043, 4.9.3)."""
+    checksum = begin = start ^ 0xFFFFFFFF  # zlib does the same inversion
     for at in range(0, len(data), _CHECKED_AT_ONCE):
         checksum = zlib.crc32(bytes(data[at : at + _CHECKED_AT_ONCE]).translate(_TURNED), checksum)
     return checksum == begin
 
 
 def has_a_slice_in_each_row(payload: bytes | memoryview, height: int) -> bool:
-    """Whether each picture of an MPEG-1 or MPEG-2 packet has one slice in each row of macroblocks, and no others.
+    """Whether each picture of an MPEG-1 or MPEG-2 packet has exactly one slice in each row of macroblocks.
 
-    Encoders need not cut pictures so (ISO/IEC 13818-2, 6.1.2), but mostly do.
+    Encoders need not cut pictures in this way (ISO/IEC 13818-2, 6.1.2), but usually do.
 
     Args:
         payload: one packet.
-        height: pixels of a frame.
+        height: height of a frame in pixels.
     """
     pictures: list[bytearray] = []
     for code in _MPEG2_PICTURE_OR_SLICE.findall(payload):

@@ -1,4 +1,4 @@
-"""The sequence header of MPEG-2 video: size, shape and colours of the pictures, and their rate."""
+"""Read the sequence header of MPEG-2 video: size, shape and colours of the pictures, and their rate."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class SequenceFormat(NamedTuple):
 
 
 def read_sequence_header(header: bytes) -> SequenceFormat | None:
-    """A sequence header with its extensions, start codes included (ISO/IEC 13818-2, 6.2.2.1 to 6.2.2.4).
+    """Read a sequence header with its extensions and start codes (ISO/IEC 13818-2, 6.2.2.1 to 6.2.2.4).
 
     Returns:
-        None for MPEG-1, which has no extension, and for a header that is cut off.
+        The format; None for MPEG-1, which has no extension, and for a truncated header.
     """
     extensions = {each[0] >> 4: each for each in header.split(b"\0\0\1\xb5")[1:] if each}
     sequence = extensions.get(_SEQUENCE_EXTENSION, b"")
@@ -60,8 +60,8 @@ def _sample_aspect(code: int, coded: tuple[int, int], shown: tuple[int, int]) ->
     display = _DISPLAY_ASPECT.get(code)
     if display is None:
         return Fraction(1)
-    # By the standard the aspect ratio is that of the area shown. Many streams mean the whole picture instead:
-    # as libavcodec does, the standard is followed only where the picture then has a usual shape.
+    # By the standard, the aspect ratio is that of the area shown. Many streams mean the whole picture instead, so the
+    # standard is followed only if the picture then has a usual shape, as in libavcodec.
     if all(shown) and display / Fraction(*shown) * Fraction(*coded) in (Fraction(4, 3), Fraction(16, 9)):
         return display / Fraction(*shown)
     return display / Fraction(*coded)

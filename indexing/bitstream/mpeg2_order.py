@@ -1,4 +1,4 @@
-"""The display order of MPEG-2 pictures, from their headers (ISO/IEC 13818-2, 6.1.1.11 and 6.2.2)."""
+"""Find the display order of MPEG-2 pictures by their headers (ISO/IEC 13818-2, 6.1.1.11 and 6.2.2)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _FRAME = 3
 
 
 def mpeg2_order(packets: PacketHeads) -> PictureOrder | None:
-    """The order that a decoder gives frames out in, or None where these headers do not settle it.
+    """Return the order in which a decoder outputs frames; None if the headers do not determine it.
 
-    They do not with field pictures, a change of low_delay, and a start without two references before the first
-    B picture.
+    They do not if there are field pictures, a change of low_delay, or fewer than two references before the first B
+    picture.
 
     Args:
         packets: one frame each.
@@ -55,7 +55,7 @@ def _order(packets: PacketHeads) -> PictureOrder | None:
 
 
 def _picture(head: bytes) -> tuple[int, int, bool | None] | None:
-    """(picture_coding_type, picture_structure, low_delay of a sequence header); None where cut off."""
+    """Return picture_coding_type, picture_structure, and low_delay of a sequence header; None if truncated."""
     start = head.find(_PICTURE)
     coding = head.find(_EXTENSION, start + 4)
     if start < 0 or coding < 0 or coding + 7 > len(head) or head[coding + 4] >> 4 != _PICTURE_CODING_EXTENSION:

@@ -1,7 +1,7 @@
-"""The display order of MPEG-4 part 2 pictures (VOPs), from their headers (ISO/IEC 14496-2, 6.2.3 and 6.2.5).
+"""Find the display order of MPEG-4 part 2 pictures (VOPs) by their headers (ISO/IEC 14496-2, 6.2.3 and 6.2.5).
 
-What comes out for streams that the standard does not foresee (several VOPs in one packet, placeholders, VOPs that are
-not coded) follows libavcodec, found out by decoding such streams.
+For streams that the standard does not foresee (several VOPs in one packet, placeholders, VOPs that are not coded), the
+output follows libavcodec, as found by decoding such streams.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ _I, _B = 0, 2
 _SIMPLE, _ADVANCED_SIMPLE = 1, 17
 _ASPECTS = {2: Fraction(12, 11), 3: Fraction(10, 11), 4: Fraction(16, 11), 5: Fraction(40, 33)}
 _EXTENDED_ASPECT = 15
-# The encoder's signature, and the letter that says that it packs several VOPs into one packet.
+# The encoder's signature, and the letter which says that it packs several VOPs into one packet.
 _DIVX = re.compile(rb"DivX(\d+)(?:Build|b)(\d+)(p?)")
 _SIGNATURES = re.compile(rb"DivX\d+(?:Build|b)\d+|XviD\d+|Lavc\d+|FFmpeg")
-# Four-character codes whose streams libavcodec takes for Xvid's where no signature says otherwise.
+# Four-character codes whose streams libavcodec takes for Xvid's if no signature says otherwise.
 _XVID_TAGS = {"XVID", "XVIX", "RMP4", "ZMP4", "SIPP"}
-# Those whose times it counts by other rules.
+# Codes for which it counts times by other rules.
 _ODD_TAGS = {"UMP4", "WV1F", "3IV1", "QMP4"}
-_LONGEST_VOP_HEADER = 20  # bytes, as far as it is read here
-_USUAL_HEADERS = 512  # bytes, of the headers before a VOP
+_LONGEST_VOP_HEADER = 20  # bytes, for everything read of it here
+_USUAL_HEADERS = 512  # bytes, for the headers before a VOP
 
 
 class Layer(NamedTuple):
     """A video object layer.
 
     Attributes:
-        width, height: pixels.
+        width, height: size in pixels.
         sample_aspect_ratio: width of a pixel over its height.
         late: whether references are shown one reference later (low_delay is 0).
-        resolution: time units of a second.
+        resolution: time units per second.
         increment_bits: bits of vop_time_increment.
-        interlaced: whether VOPs may be.
+        interlaced: whether VOPs may be interlaced.
     """
 
     width: int
@@ -65,12 +65,12 @@ class _Vop(NamedTuple):
     seconds: int
     increment: int
     coded: bool
-    clock: int | None  # seconds, of a group header before it
-    start: int  # of its start code in the packet
+    clock: int | None  # seconds, from a group header before it
+    start: int  # position of its start code in the packet
 
 
 def find_layer(config: bytes) -> Layer | None:
-    """The first video object layer among these headers; None where none is there, or none of the plain kind."""
+    """Return the first video object layer among these headers; None if there is none, or none of the plain kind."""
     for code, start, stop in _sections(config):
         if _FIRST_LAYER <= code <= _LAST_LAYER:
             try:
@@ -81,7 +81,7 @@ def find_layer(config: bytes) -> Layer | None:
 
 
 def _sections(data: bytes) -> Iterator[tuple[int, int, int]]:
-    """(code, start, stop) of what stands after each start code, up to the first VOP."""
+    """Yield (code, start, stop) of the data after each start code, up to the first VOP."""
     for start, stop in iterate_nals(data, 0):
         if data[start] == _VOP[3]:
             return
@@ -90,7 +90,7 @@ def _sections(data: bytes) -> Iterator[tuple[int, int, int]]:
 
 @lru_cache(64)  # streams repeat it before every keyframe
 def _read_layer(payload: bytes) -> Layer | None:
-    """The first fields of VideoObjectLayer; None for shapes, and for a kind whose delay decoders guess."""
+    """Read the first fields of VideoObjectLayer; None for shapes, and if decoders must guess the delay."""
     bits = BitReader.raw(payload[:64])
     _, kind = map(bits.u, (1, 8))
     if bits.u(1):
@@ -121,11 +121,11 @@ def _read_layer(payload: bytes) -> Layer | None:
 
 
 def mpeg4_order(config: bytes, tag: str, packets: PacketHeads) -> PictureOrder | None:
-    """The order that a decoder gives frames out in, or None where these headers do not settle it.
+    """Return the order in which a decoder outputs frames; None if the headers do not determine it.
 
     Args:
-        config: the headers before the first VOP, with start codes.
-        tag: the four-character code that the container gives the codec.
+        config: headers before the first VOP, with start codes.
+        tag: four-character code of the codec in the container.
         packets: packets in decode order.
     """
     layer = find_layer(config)
@@ -141,7 +141,7 @@ def mpeg4_order(config: bytes, tag: str, packets: PacketHeads) -> PictureOrder |
 
 
 def _headers_of(packets: PacketHeads, number: int) -> bytes:
-    """The start of a packet that holds the headers of its first VOP."""
+    """Return the start of a packet that contains the headers of its first VOP."""
     head = packets.start(number, _USUAL_HEADERS)
     return head if _VOP in head[:-_LONGEST_VOP_HEADER] else packets.whole(number)
 
@@ -151,9 +151,9 @@ class _HeaderReader:
 
     Attributes:
         layer: layer of the stream.
-        packed: whether packets hold several VOPs.
-        may_skip_bytes: whether packets of one byte are for nothing.
-        first: the first packet's VOP; what its headers say of packing holds for the stream.
+        packed: whether packets contain several VOPs.
+        may_skip_bytes: whether packets of one byte are ignored.
+        first: VOP of the first packet, whose headers decide on packing for the stream.
     """
 
     def __init__(self, config: bytes, tag: str, layer: Layer, first: bytes) -> None:
@@ -166,16 +166,16 @@ class _HeaderReader:
         self._settled, self._last_read = True, b""
 
     def read(self, packet: bytes) -> _Vop | None:
-        """The first VOP of a packet; None where it has none."""
+        """Return the first VOP of a packet; None if it has none."""
         vop = packet.find(_VOP)
         clock = self._read_headers(packet[:vop] if vop >= 0 else packet) if vop else None
         return _read_vop(packet, vop, self.layer, clock) if vop >= 0 else None
 
     def _read_headers(self, headers: bytes) -> int | None:
-        """Seconds, by the last group header that tells them."""
+        """Read headers, and return the seconds in the last group header that has a time."""
         group = headers.find(_GROUP_START)
         before_group = headers[:group] if group >= 0 else headers
-        # Many writers repeat the same before every keyframe.
+        # Many writers repeat the same headers before every keyframe.
         if before_group != self._last_read:
             self._read_sections(before_group)
             self._last_read = before_group
@@ -196,14 +196,14 @@ class _HeaderReader:
         return clock
 
     def read_needed(self, packet: bytes, size: int) -> _Vop | None:
-        """The first VOP of a packet of so many bytes; None where it has none and need not."""
+        """Return the first VOP of a packet of this size; None if it has none and need not have one."""
         vop = self.read(packet)
         if vop is None and not (size == 1 and self.may_skip_bytes):
             raise ValueError("a packet has no VOP")
         return vop
 
     def shortest_vop(self) -> int:
-        """Bytes that a decoder wants of a VOP that others refer to."""
+        """Return the bytes that a decoder requires of a VOP that others refer to."""
         blocks = ((self.layer.width + 15) // 16) * ((self.layer.height + 15) // 16)
         return blocks // 16 + 16
 
@@ -217,7 +217,7 @@ class _HeaderReader:
 
 
 def _order_at_once(headers: _HeaderReader, packets: PacketHeads) -> PictureOrder:
-    """The order where every VOP that is coded is shown when it is decoded, and there are no B-VOPs."""
+    """Return the order if every coded VOP is shown when it is decoded, and there are no B-VOPs."""
     layer, rows = headers.layer, packets.rows
     place = _places_of_vops(packets)
     # The eight bytes after each VOP's start code.
@@ -245,10 +245,10 @@ def _order_at_once(headers: _HeaderReader, packets: PacketHeads) -> PictureOrder
 
 
 def _places_of_vops(packets: PacketHeads) -> npt.NDArray[np.int64]:
-    """int64[P]: where the VOP of each packet begins; -1 where its headers are to be read.
+    """Return where the VOP of each packet begins, int64[P]; -1 if the packet's headers must be read.
 
-    Where headers stand before keyframes, most often they are always the same, but for the time in the group header:
-    they are to be read of the first such packet only.
+    If headers come before keyframes, they are usually the same each time, except for the time in the group header. Then
+    only those of the first such packet must be read.
     """
     rows = packets.rows
     place: npt.NDArray[np.int64] = np.where(rows.view(">u4")[:, 0] == int.from_bytes(_VOP, "big"), 0, -1)
@@ -265,7 +265,7 @@ def _places_of_vops(packets: PacketHeads) -> npt.NDArray[np.int64]:
 
 
 def _order_late(headers: _HeaderReader, packets: PacketHeads) -> PictureOrder:
-    """The order where references are shown late, or packets hold several VOPs."""
+    """Return the order if references are shown late, or packets contain several VOPs."""
     decoder = _Decoder(headers)
     heads = packets.wholes() if headers.packed else packets
     for number, (head, size) in enumerate(zip(heads, packets.size.tolist(), strict=True)):
@@ -276,9 +276,9 @@ def _order_late(headers: _HeaderReader, packets: PacketHeads) -> PictureOrder:
 
 
 class _Decoder:
-    """Follows what libavcodec does with each packet, as far as which packet's number each frame gets.
+    """Follows what libavcodec does with each packet, to find which packet's number each frame gets.
 
-    Raises ValueError where what it does depends on more than the headers.
+    It raises ValueError if that depends on more than the headers.
     """
 
     def __init__(self, headers: _HeaderReader) -> None:
@@ -295,7 +295,7 @@ class _Decoder:
         self._last_was_b = False
 
     def decode(self, number: int, vop: _Vop | None, packet: bytes, size: int) -> None:
-        """Take the packet of this number, whose first VOP is given."""
+        """Process the packet with this number and first VOP."""
         if vop is not None:
             self._last_was_b = vop.kind == _B
         self._late.append(self._layer.late and not self._last_was_b)
@@ -314,7 +314,7 @@ class _Decoder:
             self._rest = _second_vop(packet, decoded.start + 4 if rest is None else 0)
 
     def finish(self) -> PictureOrder:
-        """The order of all frames, after the last packet."""
+        """Return the order of all frames, after the last packet."""
         if self._ended_uncoded:
             raise ValueError("the last frame gets the properties of a packet that is not its own")
         if self._held is not None:
@@ -324,7 +324,7 @@ class _Decoder:
         return PictureOrder(np.array(self._frames), np.array(self._keys), np.array(self._late), self._headers.packed)
 
     def _show(self, number: int, vop: _Vop) -> bool:
-        """Whether a VOP becomes a frame; it is put in its place."""
+        """Put a VOP in its place, and return whether it becomes a frame."""
         if vop.kind == _B:
             if not self._layer.late or self._references < 2:
                 raise ValueError("a B-VOP without both its references")
@@ -345,7 +345,7 @@ class _Decoder:
 
 
 class _Clock:
-    """The times of VOPs as libavcodec counts them: it leaves out B-VOPs that are not between their references."""
+    """The times of VOPs as libavcodec counts them: it drops B-VOPs that are not between their references."""
 
     def __init__(self, layer: Layer) -> None:
         self._layer = layer
@@ -362,7 +362,7 @@ class _Clock:
         self._between, self._reference = time - self._reference & 0xFFFF, time
 
     def check_between(self, vop: _Vop) -> None:
-        """Raise ValueError unless a B-VOP is surely taken."""
+        """Raise ValueError unless a B-VOP is certainly decoded."""
         time = (self._seconds_before + vop.seconds) * self._layer.resolution + vop.increment
         before = self._between - (self._reference - time) & 0xFFFF
         if vop.clock is not None or self._layer.interlaced or not 0 < before < self._between:
@@ -370,7 +370,7 @@ class _Clock:
 
 
 def _read_vop(packet: bytes, start: int, layer: Layer, clock: int | None) -> _Vop:
-    # As many bytes hold the fields read here, but for times that are minutes apart.
+    # This many bytes contain the fields read here, unless times are minutes apart.
     value = int.from_bytes(packet[start + 4 : start + 24].ljust(20, b"\0"), "big")
     kind, left, seconds = value >> 158, 157, 0
     while value >> left & 1:
@@ -380,18 +380,18 @@ def _read_vop(packet: bytes, start: int, layer: Layer, clock: int | None) -> _Vo
     if left < 0 or len(packet) < start + 6:
         raise ValueError("a VOP header ends too early")
     fields = value >> left
-    # Markers stand around the increment; without the second decoders guess how long it is.
+    # There are markers around the increment; without the second one, decoders guess its length.
     if not fields & 2:
         raise ValueError("a VOP header has no marker bit")
     return _Vop(kind, seconds, fields >> 2 & ((1 << increment_bits) - 1), bool(fields & 1), clock, start)
 
 
 def _second_vop(packet: bytes, start: int) -> bytes | None:
-    """The rest of a packet from behind its first VOP, where an I- or B-VOP is there."""
+    """Return the rest of a packet after its first VOP, if it starts with an I- or B-VOP."""
     if len(packet) - start <= 7:
         return None
     second = packet.find(_VOP, start, len(packet) - 1)
     if second < 0 or packet[second + 4] & 0x40:
         return None
-    # Where it begins at once, its own header is all that counts.
+    # If the second VOP begins at once, only its own header matters.
     return packet[second : second + 24] if packet.find(_START, start) == second else packet[start:]

@@ -1,4 +1,4 @@
-"""NAL units of H.264 and HEVC: in packets, with lengths or start codes, and in configuration records."""
+"""Find the NAL units of H.264 and HEVC in packets, with lengths or start codes, and in configuration records."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _ANNEX_B_CONFIG = 0  # a NAL length size of zero stands for start codes
 _PREFIX = 14  # nal_unit_type of ITU-T H.264, table 7-1
 
 
-@lru_cache(256)  # asked for each packet
+@lru_cache(256)  # called for each packet
 def nal_length_size(codec: str, config: bytes) -> int:
-    """Bytes of the length before each NAL unit by avcC, hvcC or vvcC (ISO/IEC 14496-15); 0 for start codes."""
+    """Return bytes of the length before each NAL unit by avcC, hvcC or vvcC (ISO/IEC 14496-15); 0 for start codes."""
     if codec == "h264" and len(config) >= 7 and config[0] == 1:
         return (config[4] & 3) + 1
     if codec == "vvc" and len(config) > 1 and config[0] >> 3 == 31:
@@ -22,7 +22,7 @@ def nal_length_size(codec: str, config: bytes) -> int:
 
 
 def iterate_nals(payload: bytes | memoryview, length_size: int) -> Iterator[tuple[int, int]]:
-    """(start, stop) of each NAL unit in a packet, header byte included; the last may be cut off with the payload."""
+    """Yield (start, stop) of each NAL unit in a packet, with header byte; the last may be truncated."""
     if length_size:
         position = 0
         while position + length_size < len(payload):
@@ -32,7 +32,7 @@ def iterate_nals(payload: bytes | memoryview, length_size: int) -> Iterator[tupl
                 stop = min(position, len(payload))
                 yield start, stop
                 if payload[start] & 31 == _PREFIX:
-                    # Phones write all other units of a packet into its prefix unit, after start codes.
+                    # Some phones write all other units of a packet into its prefix unit, after start codes.
                     yield from ((start + first, start + last) for first, last in iterate_nals(payload[start:stop], 0))
         return
     data = bytes(payload)
@@ -46,9 +46,9 @@ def iterate_nals(payload: bytes | memoryview, length_size: int) -> Iterator[tupl
 
 
 def parameter_sets(codec: str, config: bytes) -> list[bytes]:
-    """The NAL units of a configuration record, header bytes included: avcC, hvcC or start codes.
+    """Return the NAL units of a configuration record, with header bytes: avcC, hvcC or start codes.
 
-    Sources: ISO/IEC 14496-15, 5.3.3.1 (avcC) and 8.3.3.1 (hvcC). A record cut off gives the units before the cut.
+    Sources: ISO/IEC 14496-15, 5.3.3.1 (avcC) and 8.3.3.1 (hvcC). A truncated record gives the units before the cut.
     """
     if not nal_length_size(codec, config):
         return [bytes(config[start:stop]) for start, stop in iterate_nals(config, 0)]

@@ -1,7 +1,7 @@
-"""The things that a decoder keeps from packet to packet besides pictures: parameter sets, and MPEG's headers.
+"""Find what a decoder keeps from packet to packet besides pictures: parameter sets, and MPEG's headers.
 
-H.264 (ITU-T H.264, 7.4.1.2.1) and HEVC (ITU-T H.265, 7.4.2.4.2) know a set by its kind and number; a later one takes
-the place of an earlier one of the same kind and number. MPEG-1, 2 and 4 have one header that each later one replaces.
+H.264 (ITU-T H.264, 7.4.1.2.1) and HEVC (ITU-T H.265, 7.4.2.4.2) identify a set by its kind and number; a later set
+replaces an earlier one of the same kind and number. MPEG-1, 2 and 4 have one header, which each later one replaces.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SetName = tuple[int, int]
 Sets = Mapping[SetName, bytes]
 
 WITH_PARAMETER_SETS = ("h264", "hevc")
-# Where the headers of a sequence begin, and what comes after them: a group of pictures, a picture or its plane.
+# Where the headers of a sequence begin, and what follows them: a group of pictures, a picture or its plane.
 _SEQUENCE = {
     **dict.fromkeys(
         ("mpeg1video", "mpeg2video"), re.compile(rb"\x00\x00\x01\xb3.*?(?=\x00\x00\x01[\x00\xb8]|$)", re.DOTALL)
@@ -33,23 +33,23 @@ _SEQUENCE = {
 WITH_HEADERS = (*WITH_PARAMETER_SETS, *_SEQUENCE)
 _SPS, _PPS, _SPS_EXTENSION, _SUBSET_SPS = 7, 8, 13, 15  # nal_unit_type of ITU-T H.264, table 7-1
 _HEVC_VPS, _HEVC_SPS, _HEVC_PPS = 32, 33, 34  # nal_unit_type of ITU-T H.265, table 7-1
-# Numbers of sets in an avcC record have five and eight bits (ISO/IEC 14496-15, 5.3.3.1).
+# The numbers of sets in an avcC record have five and eight bits (ISO/IEC 14496-15, 5.3.3.1).
 _MOST_SPS, _MOST_PPS = 31, 255
 _HVCC_HEAD = 22
-# Headers of MPEG stand within these first bytes of a packet.
+# MPEG's headers are within these first bytes of a packet.
 _LONGEST_HEADERS = 4096
 _OF_SEQUENCE: SetName = (0, 0)
 
 
 def sets_in_packet(codec: str, length_size: int, payload: bytes | memoryview) -> list[bytes]:
-    """The parameter sets that a packet of H.264 or HEVC brings along, header bytes included; mostly none.
+    """Return the parameter sets in a packet of H.264 or HEVC, with header bytes; usually none.
 
-    Where units have start codes, those before the first slice: a set behind a slice begins another packet.
+    If units have start codes, only sets before the first slice count: a set after a slice begins another packet.
 
     Args:
         codec: one of ``WITH_PARAMETER_SETS``.
         length_size: result of ``nal_length_size``.
-        payload: the packet.
+        payload: bytes of the packet.
     """
     if length_size:
         found: list[bytes] = []
@@ -85,23 +85,23 @@ def is_sequence_set(codec: str, first: int) -> bool:
 
 
 def first_sequence_set(codec: str, record: bytes) -> bytes | None:
-    """The first sequence parameter set of a configuration record of H.264 or HEVC, header bytes included."""
+    """Return the first sequence parameter set in a configuration record of H.264 or HEVC, with header bytes."""
     return next((unit for unit in parameter_sets(codec, record) if unit and is_sequence_set(codec, unit[0])), None)
 
 
 def is_slice(codec: str, first: int) -> bool:
-    """Whether a NAL unit of H.264 or HEVC is a part of a picture, by the first byte of its header."""
+    """Whether a NAL unit of H.264 or HEVC is part of a picture, by the first byte of its header."""
     return 1 <= first & 31 <= 5 if codec == "h264" else first & 0x7E < 64
 
 
-# By the first byte of a NAL unit's header whether it is a part of a picture, or a set: asked for each packet.
+# For the first byte of a NAL unit's header, whether it is part of a picture, or a set. Used for each packet.
 SLICES = {codec: bytes(is_slice(codec, first) for first in range(256)) for codec in WITH_PARAMETER_SETS}
 _SETS = {codec: bytes(is_set(codec, first) for first in range(256)) for codec in WITH_PARAMETER_SETS}
 _LENGTH_AND_HEADER = Struct(">IB").unpack_from
 
 
 def leading_units(codec: str, payload: bytes | memoryview, kinds: bytes) -> list[bytes]:
-    """The units of some kinds, told by their first byte, before the first slice of a packet with start codes."""
+    """Return the units of some kinds (by first byte) before the first slice of a packet with start codes."""
     head, slices = 512, SLICES[codec]
     while True:
         data = bytes(payload[:head])
@@ -123,18 +123,18 @@ def leading_units(codec: str, payload: bytes | memoryview, kinds: bytes) -> list
 
 
 def may_have_sequence_headers(payload: bytes | memoryview) -> bool:
-    """Whether a packet of MPEG-1, 2 or 4 may have such headers. Most begin with their picture at once."""
+    """Whether a packet of MPEG-1, 2 or 4 may have such headers. Most begin directly with their picture."""
     return len(payload) > 3 and payload[3] not in (0, 0xB6)
 
 
 def coded_size(codec: str, headers: bytes) -> tuple[int, int]:
-    """(width, height) that the headers of a sequence of MPEG-1, 2 or 4 tell; (0, 0) where they do not."""
+    """Return the (width, height) in the sequence headers of MPEG-1, 2 or 4; (0, 0) if they have none."""
     if codec == "mpeg4":
         layer = find_layer(headers)
         return (layer.width, layer.height) if layer else (0, 0)
     if headers[:4] != b"\0\0\1\xb3" or len(headers) < 7:
         return 0, 0
-    # What is larger than 4095 has its highest bits in MPEG-2's extension, which changes nothing for most.
+    # MPEG-2's extension has the highest bits of sizes above 4095; for most streams it changes nothing.
     sequence = read_sequence_header(headers)
     if sequence is not None:
         return sequence.width, sequence.height
@@ -142,14 +142,14 @@ def coded_size(codec: str, headers: bytes) -> tuple[int, int]:
 
 
 def sequence_headers(codec: str, payload: bytes | memoryview) -> bytes:
-    """The headers of a sequence in a packet or a record of MPEG-1, 2 or 4; empty where it has none."""
+    """Return the headers of a sequence in a packet or a record of MPEG-1, 2 or 4; empty if there are none."""
     found = _SEQUENCE[codec].search(bytes(payload[:_LONGEST_HEADERS]))
     return found[0] if found else b""
 
 
 @lru_cache(1024)
 def sets_of_record(codec: str, record: bytes) -> Sets:
-    """The sets that a decoder has that was opened with a configuration record.
+    """Return the sets of a decoder that was opened with a configuration record.
 
     Args:
         codec: one of ``WITH_HEADERS``.
@@ -162,7 +162,7 @@ def sets_of_record(codec: str, record: bytes) -> Sets:
 
 
 def named_sets(codec: str, units: Iterable[bytes]) -> Sets:
-    """Sets by kind and number, of several with the same ones the last."""
+    """Return sets by kind and number; of several with the same ones, the last."""
     if codec not in WITH_PARAMETER_SETS:
         last = [unit for unit in units if unit][-1:]
         return MappingProxyType(dict.fromkeys((_OF_SEQUENCE,), last[0]) if last else {})
@@ -172,11 +172,11 @@ def named_sets(codec: str, units: Iterable[bytes]) -> Sets:
 
 @lru_cache(1024)
 def _name(codec: str, unit: bytes) -> SetName:
-    """Kind and number of a set; one that cannot be read has a number that no other has."""
+    """Return the kind and number of a set; one that cannot be read gets a number that no other has."""
     try:
         if codec == "h264":
             kind = unit[0] & 31
-            # profile_idc, constraint flags and level_idc stand before the number of an SPS (7.3.2.1.1).
+            # profile_idc, constraint flags and level_idc come before the number of an SPS (7.3.2.1.1).
             return kind, BitReader(unit[4:12] if kind in (_SPS, _SUBSET_SPS) else unit[1:9]).ue()
         # Sets of other layers (nuh_layer_id) have numbers of their own.
         kind = (unit[0] >> 1 & 63) | (unit[0] & 1) << 11 | unit[1] >> 3 << 6
@@ -195,18 +195,19 @@ def _name(codec: str, unit: bytes) -> SetName:
 
 
 def record_with_sets(codec: str, record: bytes, sets: Sets) -> bytes:
-    """A configuration record that gives a decoder these sets and no others.
+    """Make a configuration record that gives a decoder exactly these sets.
 
     Args:
         codec: one of ``WITH_HEADERS``.
-        record: the stream's own, which says whether units have lengths or start codes.
-        sets: all that are in force.
+        record: record of the stream, which says whether units have lengths or start codes.
+        sets: all sets in force.
 
     Raises:
-        ValueError: a record has no room for so many, or for one so long.
+        ValueError: a record has no room for that many sets, or for a set of that length.
     """
     if codec not in WITH_PARAMETER_SETS:
-        # What else the stream's record says stays in force: of MPEG-4 the encoder's name, by which it is decoded.
+        # Everything else in the stream's record stays in force, such as the encoder's name in MPEG-4, which affects
+        # decoding.
         return record + sets.get(_OF_SEQUENCE, b"")
     if max(map(len, sets.values()), default=0) > 0xFFFF:
         raise ValueError("a parameter set is longer than a record can say")
@@ -224,7 +225,7 @@ def record_with_sets(codec: str, record: bytes, sets: Sets) -> bytes:
 
 
 def _hvcc(record: bytes, sets: Sets) -> bytes:
-    """HEVCDecoderConfigurationRecord (ISO/IEC 14496-15, 8.3.3.1) with an array for each kind of set."""
+    """Make an HEVCDecoderConfigurationRecord (ISO/IEC 14496-15, 8.3.3.1) with an array for each kind of set."""
     kinds = sorted({unit[0] >> 1 & 63 for unit in sets.values()})
     arrays = []
     for kind in kinds:
@@ -238,12 +239,12 @@ def _with_lengths(units: list[bytes]) -> bytes:
 
 
 def merged_sets(sets: Sets, later: Sets) -> Sets:
-    """The sets in force once later ones have come, too."""
+    """Return the sets in force once later ones have come."""
     return MappingProxyType({**sets, **later}) if later else sets
 
 
 def units_of(codec: str, record: bytes, payload: bytes | memoryview) -> list[bytes]:
-    """The sets in a packet, whatever the codec: see ``sets_in_packet`` and ``sequence_headers``."""
+    """Return the sets in a packet of any codec; see ``sets_in_packet`` and ``sequence_headers``."""
     if codec in WITH_PARAMETER_SETS:
         return sets_in_packet(codec, nal_length_size(codec, record), payload)
     headers = sequence_headers(codec, payload)

@@ -1,4 +1,4 @@
-"""The coded picture's size, chroma format, bit depth and colours, from the codec's own headers."""
+"""Read the coded picture's size, chroma format, bit depth and colours from the codec's own headers."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ class PictureFormat(NamedTuple):
     """The pictures that a decoder makes of a stream.
 
     Attributes:
-        width, height: size of the pictures that a decoder gives out (cropped), pixels.
+        width, height: size of the decoder's output pictures (cropped) in pixels.
         chroma: ``"400"``, ``"420"``, ``"422"`` or ``"444"``.
-        bit_depth: depth of luma and chroma.
+        bit_depth: bits of luma and chroma.
         color_matrix: ITU-T H.273 code point; 2 is "unspecified".
-        full_range: whether samples use the full range; None where the header does not tell.
-        buffering: numbers of pictures that the stream may make a decoder hold, by each number in its headers that says
-            so: H.264 reference frames, limit of the level, limit stated; HEVC stated, limit of the level.
+        full_range: whether samples use the full range; None if the header does not tell.
+        buffering: numbers of pictures that the stream may make a decoder hold, by each number in its headers about it:
+            for H.264 reference frames, limit of the level, stated limit; for HEVC stated limit, limit of the level.
         color_primaries, color_transfer: ITU-T H.273 code points; 2 is "unspecified".
-        sample_aspect_ratio: width of a pixel over its height; 1 where the header does not tell.
-        field_flag_at: H.264: bits between pic_parameter_set_id and field_pic_flag in slice headers; -1 where
-            all pictures are frames.
-        coded_size: (width, height) before cropping, where the headers tell; else (0, 0).
-        cut_off: pixels (left, top) that cropping takes off on these sides.
-        reordered: most pictures that a decoder holds back to give them out in order, by H.264 and HEVC headers; None
-            where they do not tell.
+        sample_aspect_ratio: width of a pixel over its height; 1 if the header does not tell.
+        field_flag_at: H.264: bits between pic_parameter_set_id and field_pic_flag in slice headers; -1 if all pictures
+            are frames.
+        coded_size: (width, height) before cropping, if the headers tell; else (0, 0).
+        cut_off: pixels (left, top) that are cropped on these sides.
+        reordered: maximum number of pictures that a decoder holds back to output them in order, by H.264 and HEVC
+            headers; None if they do not tell.
     """
 
     width: int
@@ -55,27 +55,27 @@ class PictureFormat(NamedTuple):
 
     @property
     def frames_only(self) -> bool:
-        """Whether no picture is coded as two fields, which packets may hold one by one (H.264)."""
+        """Whether no picture is coded as two fields, which may be in separate packets (H.264)."""
         return self.field_flag_at < 0
 
 
 def picture_format(stream: StreamInfo) -> PictureFormat | None:
-    """The picture format of a stream; None where neither its headers nor its container tell."""
+    """Return the picture format of a stream; None if neither its headers nor its container tell."""
     size, depth = (stream.width, stream.height), stream.bit_depth
-    # By what it depends on, which is hashed and compared in a tenth of the time of the whole.
+    # Only what it depends on, which is hashed and compared in a tenth of the time of the whole.
     return _picture_format(
         stream.codec, stream.codec_configs, size, depth, stream.chroma, stream.color_matrix, stream.color_range
     )
 
 
 def cut_by_container(stream: StreamInfo, width: int, height: int) -> StreamInfo:
-    """The stream, its pictures cut to the size that the container states, where libavcodec does that.
+    """Return the stream with pictures cropped to the size that the container states, if libavcodec does that.
 
-    It does for H.264 (init_dimensions of h264_slice.c) where nothing is cut off on the left and the top, and the size
+    It does so for H.264 (init_dimensions of h264_slice.c) if nothing is cropped on the left and the top, and the size
     is not larger than that of the sequence parameter set, but ends in the same macroblocks.
 
     Args:
-        stream: stream of the size that its headers tell.
+        stream: stream with the size in its headers.
         width, height: size that the container states.
     """
     size = (stream.width, stream.height)
@@ -95,9 +95,9 @@ def _may_be_cut(picture: PictureFormat, width: int, height: int) -> bool:
 
 @lru_cache(256)
 def configs_not_cut(stream: StreamInfo) -> tuple[int, ...]:
-    """The numbers of the records of H.264 whose pictures cannot be cut to the stream's size.
+    """Return the numbers of H.264's records whose pictures cannot be cropped to the stream's size.
 
-    With the first of them libavcodec forgets that size, for all that comes after it, too.
+    At the first of them libavcodec forgets that size, also for everything after it.
     """
     formats = [picture_format(replace(stream, codec_configs=(config,))) for config in stream.codec_configs]
     size = (stream.width, stream.height)
@@ -135,7 +135,7 @@ def _picture_format(
 
 
 def _read_av1c(config: bytes) -> tuple[int, str]:
-    """(bit depth, chroma) of an AV1CodecConfigurationRecord ("AV1 Codec ISO Media File Format Binding", 2.3.3)."""
+    """Return bit depth, chroma of an AV1CodecConfigurationRecord (AV1 Codec ISO Media File Format Binding, 2.3.3)."""
     flags = config[2]
     depth = 12 if flags & 0x20 else 10 if flags & 0x40 else 8
     if flags & 0x10:
@@ -145,11 +145,11 @@ def _read_av1c(config: bytes) -> tuple[int, str]:
 
 @lru_cache(256)
 def parameter_set_format(codec: str, nal: bytes) -> PictureFormat | None:
-    """The picture format that a sequence parameter set of H.264 or HEVC tells; None where it cannot be read.
+    """Return the picture format in a sequence parameter set of H.264 or HEVC; None if it cannot be read.
 
     Args:
         codec: ``"h264"`` or ``"hevc"``.
-        nal: the NAL unit, header included.
+        nal: NAL unit with its header.
     """
     try:
         return _read_h264_format(nal) if codec == "h264" else _read_hevc_format(nal)
@@ -163,7 +163,7 @@ def _read_h264_format(unit: bytes) -> PictureFormat:
     limit = min(_H264_DPB_BLOCKS.get(sps.level, _H264_LARGEST_DPB) // blocks, 16)
     buffering = (sps.references, limit, limit if sps.buffered is None else sps.buffered)
     field_flag_at = -1 if sps.frames_only else sps.frame_num_bits + 2 * sps.separate_planes
-    # Pictures of the type 2 come in the order of their coding.
+    # With type 2, pictures come in decoding order.
     reordered = 0 if sps.order_type == 2 else sps.reordered
     return _format(sps, buffering, reordered, field_flag_at)
 
@@ -201,7 +201,7 @@ _HEVC_LUMA_SAMPLES = {
 
 
 def _hevc_limit(level: int, samples: int) -> int:
-    """MaxDpbSize (ITU-T H.265, A.4.2): smaller pictures than the level allows may be more."""
+    """Return MaxDpbSize (ITU-T H.265, A.4.2): it is larger for pictures smaller than the level allows."""
     largest = _HEVC_LUMA_SAMPLES.get(level, 35651584)
     if samples <= largest // 4:
         return 16

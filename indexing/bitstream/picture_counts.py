@@ -1,7 +1,7 @@
-"""The display order of many pictures at once, by their headers.
+"""Find the display order of many pictures at once, by their headers.
 
-That is by picture order counts (ITU-T H.264, 8.2.1; ITU-T H.265, 8.3.1), or by the kinds of pictures (ISO/IEC 13818-2,
-6.1.1.11; ISO/IEC 14496-2, 6.1.3.5).
+The order follows from picture order counts (ITU-T H.264, 8.2.1; ITU-T H.265, 8.3.1), or from the kinds of pictures
+(ISO/IEC 13818-2, 6.1.1.11; ISO/IEC 14496-2, 6.1.3.5).
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ Numbers = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.uint64]
 Bytes = npt.NDArray[np.uint8]
 
-# Bytes of a slice header that are kept: those up to its order count, and more.
+# Bytes of a slice header that are kept: up to its order count, and more.
 SLICE_HEAD = 8
-# What is read of a slice header to keep so many: one byte in it may be there for emulation prevention, or two.
+# Bytes to read of a slice header to keep that many: one or two bytes may be emulation prevention.
 SLICE_WINDOW = SLICE_HEAD + 2
-# Bits of an H.264 slice header that mostly hold its first three numbers.
+# Bits of an H.264 slice header that usually contain its first three numbers.
 _LOOKED_UP = 12
-# Of so few the next number is read one by one.
+# For at most this many pictures, the next number is read one by one.
 _FEW = 4
 # More than the order counts of a coded video sequence.
 _LONGEST_SEQUENCE = 1 << 40
 _ALL_BITS = (1 << 64) - 1
-_H264_IDR, _REFERENCE, _UNIT_TYPE = 5, 0x60, 31  # of the first byte of H.264's NAL units
+_H264_IDR, _REFERENCE, _UNIT_TYPE = 5, 0x60, 31  # in the first byte of H.264's NAL units
 _H264_SPS, _HEVC_SPS, _HEVC_PPS = 7, 33, 34  # nal_unit_type
-# By the first byte of a NAL unit, whether it is a slice of the base layer.
+# For the first byte of a NAL unit, whether it is a slice of the base layer.
 _SLICES = {
     codec: np.array([is_slice(codec, first) and not (codec == "hevc" and first & 1) for first in range(256)], np.bool_)
     for codec in WITH_PARAMETER_SETS
@@ -46,10 +46,10 @@ _HEVC_IRAP, _HEVC_IDR, _HEVC_LEADING, _HEVC_LAST_DISPOSABLE = (16, 23), (19, 20)
 
 
 def slice_bits(window: npt.NDArray[np.uint8]) -> Bits:
-    """The first of the bytes in each row, the first in the highest place, emulation prevention removed.
+    """Return the first bytes of each row as a number, first byte highest, without emulation prevention.
 
     Args:
-        window: uint8[N, SLICE_WINDOW], changed.
+        window: uint8[N, SLICE_WINDOW], overwritten.
     """
     zero = window == 0
     guarded = zero[:, :-2] & zero[:, 1:-1] & (window[:, 2:] == 3)
@@ -60,7 +60,7 @@ def slice_bits(window: npt.NDArray[np.uint8]) -> Bits:
 
 
 def read_ue(bits: Bits) -> tuple[Numbers, Bits]:
-    """(value, what follows) of an Exp-Golomb number at the top of each (ITU-T H.264, 9.1); huge where there is none."""
+    """Read the Exp-Golomb number at the top of each (ITU-T H.264, 9.1); return values, huge if invalid, and rests."""
     high = (bits >> np.uint64(32)).astype(np.float64)
     zeros = np.uint64(32) - np.frexp(high)[1].astype(np.uint64)
     fits = zeros < 16
@@ -70,7 +70,7 @@ def read_ue(bits: Bits) -> tuple[Numbers, Bits]:
 
 
 def skip_h264_head(bits: Bits) -> Bits:
-    """The bits after the number of the picture parameter set in first slices of H.264."""
+    """Return the bits after the number of the picture parameter set in first slices of H.264."""
     length: Bits = _three_codes()[bits >> np.uint64(64 - _LOOKED_UP)]
     if length.all():
         return bits << length
@@ -81,7 +81,7 @@ def skip_h264_head(bits: Bits) -> Bits:
 
 @cache
 def _three_codes() -> Bits:
-    """The length of the first three numbers of a slice header, by its first bits; 0 where they are longer."""
+    """Tabulate the length of a slice header's first three numbers by its first bits; 0 if they are longer."""
     every = np.arange(1 << _LOOKED_UP, dtype=np.uint64) << np.uint64(64 - _LOOKED_UP)
     rest, length = every, np.zeros(1 << _LOOKED_UP, np.uint64)
     for _ in range(3):
@@ -91,41 +91,42 @@ def _three_codes() -> Bits:
 
 
 def skip_hevc_head(bits: Bits, is_irap: Flags) -> Bits:
-    """The bits after the number of the picture parameter set in first slices of HEVC."""
+    """Return the bits after the number of the picture parameter set in first slices of HEVC."""
     # first_slice_segment_in_pic_flag, and no_output_of_prior_pics_flag of keyframes.
     return read_ue(bits << (1 + is_irap).astype(np.uint64))[1]
 
 
 def hevc_kinds(kind: npt.NDArray[Any], second: npt.NDArray[Any]) -> tuple[Flags, Flags, Flags, Flags]:
-    """(IRAP, IDR, disposable, whether later order counts go on from it) by the two bytes of NAL unit headers.
+    """Return from NAL unit headers (IRAP, IDR, disposable, whether later order counts continue from it).
 
     Args:
         kind: nal_unit_type of each picture.
-        second: the second byte, which holds the temporal layer.
+        second: second byte of the header, which has the temporal layer.
     """
     is_irap = (kind >= _HEVC_IRAP[0]) & (kind <= _HEVC_IRAP[1])
     is_idr = (kind == _HEVC_IDR[0]) | (kind == _HEVC_IDR[1])
     is_disposable = (kind <= _HEVC_LAST_DISPOSABLE) & (kind % 2 == 0)
-    # Of the lowest layer, and neither leading nor disposable (ITU-T H.265, 8.3.1: prevTid0Pic).
+    # In the lowest layer, and neither leading nor disposable (ITU-T H.265, 8.3.1: prevTid0Pic).
     is_leading = (kind >= _HEVC_LEADING[0]) & (kind <= _HEVC_LEADING[1])
     return is_irap, is_idr, is_disposable, (second & 7 == 1) & ~is_disposable & ~is_leading
 
 
 @lru_cache(64)
 def h264_numbers(unit: bytes) -> tuple[int, tuple[int, ...]]:
-    """(number, what it tells of slices: see ``h264_told``) of an H.264 SPS NAL unit. ValueError where it is damaged."""
+    """Return the number of an H.264 SPS NAL unit, and ``h264_told`` of it. ValueError if it is damaged."""
     sps = read_sps(unit[1:])
     return sps.number, h264_told(sps)
 
 
 def h264_told(sps: Sps) -> tuple[int, ...]:
-    """The bits of slices behind the number of the picture parameter set, as a sequence parameter set tells of them.
+    """Return what a sequence parameter set says about slices' bits after the number of the picture parameter set.
 
     Returns:
-        (whether there are order counts, bits before those, bits of one, bits before frame_num, bits of it).
+        Whether there are order counts, the bits before those, the bits of one, the bits before frame_num, and the bits
+        of frame_num.
 
     Raises:
-        ValueError: it counts pictures in the rare way of type 1.
+        ValueError: pictures are counted in the rare way of type 1.
     """
     if sps.order_type not in (_BY_COUNT, _AS_DECODED):
         raise ValueError("order counts of type 1")
@@ -136,27 +137,27 @@ def h264_told(sps: Sps) -> tuple[int, ...]:
 
 @lru_cache(64)
 def hevc_sequence_numbers(unit: bytes) -> tuple[int, tuple[int, ...]]:
-    """The same of an HEVC SPS NAL unit: bits for a colour plane, and the length of order counts."""
+    """Return the same for an HEVC SPS NAL unit: bits of a colour plane, and bits of order counts."""
     sequence = read_sequence_parameters(unit)
     return sequence.number, (2 * sequence.separate_planes, sequence.order_bits)
 
 
 @lru_cache(64)
 def hevc_picture_numbers(unit: bytes) -> tuple[int, tuple[int, ...]]:
-    """The same of an HEVC PPS NAL unit: extra bits before the slice's type, and before its order count."""
+    """Return the same for an HEVC PPS NAL unit: extra bits before the slice's type, and before its order count."""
     picture = read_picture_parameters(unit)
     return picture.number, (picture.extra_bits, picture.output_flag)
 
 
 def h264_places(bits: Bits, restarts: Flags, anchor: Flags, told: tuple[Numbers, ...]) -> Numbers:
-    """The places of pictures of H.264 in display order.
+    """Place pictures of H.264 in display order.
 
     Args:
-        bits: uint64[N], the bits behind the number of the picture parameter set in each picture's first slice, in
-            decode order.
+        bits: uint64[N], the bits after the number of the picture parameter set in each picture's first slice, in decode
+            order.
         restarts: bool[N], IDR pictures.
         anchor: bool[N], reference pictures.
-        told: the numbers that ``h264_numbers`` tells, one or one for each picture.
+        told: the numbers of ``h264_told``, each a single one or one for each picture.
     """
     by_count, _, length, *_ = told
     places = np.arange(len(bits))
@@ -169,7 +170,7 @@ def h264_places(bits: Bits, restarts: Flags, anchor: Flags, told: tuple[Numbers,
 
 
 def h264_count_bits(bits: Bits, restarts: Flags, told: tuple[Numbers, ...]) -> Bits:
-    """The bits from the order count on, or from its place. ``h264_places`` explains the arguments."""
+    """Return the bits from the order count on, or from where it would be. ``h264_places`` explains the arguments."""
     bits = bits << _bits(told[1])
     starts = restarts.nonzero()[0]
     if len(starts) > _FEW:
@@ -182,9 +183,10 @@ def h264_count_bits(bits: Bits, restarts: Flags, told: tuple[Numbers, ...]) -> B
 
 
 def numbers_leap(bits: Bits, restarts: Flags, anchor: Flags, told: tuple[Numbers, ...]) -> Flags:
-    """Pictures of H.264 that have neither the number of the picture before them nor the one after it.
+    """Find H.264 pictures whose number leaps from that of the picture, or of the reference picture, before them.
 
-    Nor those of the reference picture before them, as ``FrameNumbers`` counts. ``h264_places`` explains the arguments.
+    A number leaps if it is neither the same nor one more, as in ``FrameNumbers``. ``h264_places`` explains the
+    arguments.
     """
     planes, length = told[3:]
     number = top_bits(bits << _bits(planes), length)
@@ -199,10 +201,10 @@ def numbers_leap(bits: Bits, restarts: Flags, anchor: Flags, told: tuple[Numbers
 def hevc_places(
     bits: Bits, restarts: Flags, anchor: Flags, told: tuple[Numbers, ...], of_picture: tuple[Numbers, ...]
 ) -> Numbers:
-    """The same of HEVC; ``told`` and ``of_picture`` are of its two kinds of parameter sets."""
+    """Place pictures of HEVC; ``told`` and ``of_picture`` come from its two kinds of parameter sets."""
     (planes, length), (extra, output) = told, of_picture
     _, bits = read_ue(bits << _bits(extra))
-    # IDR pictures have no count: theirs is zero.
+    # IDR pictures have no count; it counts as zero.
     low = np.where(restarts, 0, top_bits(bits << _bits(planes + output), length))
     places = _whole_counts(low, 1 << length, anchor | restarts)
     places += restarts.cumsum() * _LONGEST_SEQUENCE
@@ -210,31 +212,31 @@ def hevc_places(
 
 
 def places_by_kind(anchor: Flags) -> Numbers:
-    """The same of MPEG: B pictures, all but ``anchor``, are shown at once, others when the next such picture comes."""
+    """Place pictures of MPEG: B pictures (not ``anchor``) are shown at once, others when the next other comes."""
     places = np.arange(len(anchor))
     places[anchor] = np.append(places[anchor][1:], len(anchor))
     return places
 
 
 def _whole_counts(low: Numbers, size: Numbers, anchor: Flags) -> Numbers:
-    """Order counts, comparable within a coded video sequence, from their low bits.
+    """Restore order counts, comparable within a coded video sequence, from their low bits.
 
     Args:
         low: int64[N], the low bits.
-        size: the number of their values.
-        anchor: whether the counts of later pictures go on from each.
+        size: number of values of the low bits.
+        anchor: whether the counts of later pictures continue from each picture.
     """
     last = np.maximum.accumulate(np.arange(len(low)) * anchor)[:-1]
     step = low.copy()
     step[1:] -= low[last]
-    # From half the values below up to half of them above.
+    # From half the range below up to half the range above.
     step += (size - 2 * step) // (2 * size) * size
     step[1:] += (step * anchor).cumsum()[last]
     return step
 
 
 def whole_count(low: int, size: int, anchor: int) -> int:
-    """The same of one picture: the order count with these low bits that lies nearest to the anchor's.
+    """Restore one order count: the one with these low bits that is nearest to the anchor's.
 
     Source: ITU-T H.264, 8.2.1.1; ITU-T H.265, 8.3.1.
     """
@@ -243,32 +245,32 @@ def whole_count(low: int, size: int, anchor: int) -> int:
 
 
 def top_bits(bits: Bits, length: Numbers) -> Numbers:
-    """The numbers in so many bits at the top of each."""
+    """Return the numbers in this many bits at the top of each."""
     return (bits >> _bits(64 - length)).astype(np.int64)
 
 
 def _bits(count: Numbers) -> Bits:
-    """The number of bits by which numbers of 64 bits are moved, as numpy takes it."""
+    """Convert a number of bits to the type with which numpy shifts 64-bit numbers."""
     return count.astype(np.uint64)
 
 
 def without_slice(codec: str, heads: Bytes) -> list[int]:
-    """The rows of the first bytes of packets that do not begin with a slice; see ``first_slice``."""
+    """Return the rows (first bytes of packets) that do not begin with a slice; see ``first_slice``."""
     return [*(~_SLICES[codec][heads[:, 0]]).nonzero()[0].tolist()]
 
 
 def first_slice(codec: str, sets: Sets, length_size: int, payload: bytes | memoryview, size: int) -> Bytes:
-    """The first bytes of a packet's first slice.
+    """Return the first bytes of a packet's first slice.
 
     Args:
         codec: ``"h264"`` or ``"hevc"``.
-        sets: the parameter sets in force before the packet.
-        length_size: the bytes before each unit that hold its length; see ``nal_length_size``.
+        sets: parameter sets in force before the packet.
+        length_size: bytes of the length before each unit; see ``nal_length_size``.
         payload: the packet, or its beginning.
-        size: number of bytes that are wanted.
+        size: number of bytes wanted.
 
     Raises:
-        ValueError: there is none, or other parameter sets come before it.
+        ValueError: there is no slice, or other parameter sets come before it.
     """
     for start, stop in iterate_nals(payload, length_size):
         if is_slice(codec, payload[start]):
@@ -282,15 +284,15 @@ def first_slice(codec: str, sets: Sets, length_size: int, payload: bytes | memor
 
 
 def places_by_count(codec: str, sets: Sets, heads: Bytes) -> Numbers:
-    """The places of pictures of H.264 or HEVC in display order; in H.264 only whole frames.
+    """Place pictures of H.264 (whole frames only) or HEVC in display order.
 
     Args:
         codec: ``"h264"`` or ``"hevc"``.
-        sets: the parameter sets of all pictures.
-        heads: uint8[N, SLICE_WINDOW + 2], the first bytes of each one's first slice.
+        sets: parameter sets of all pictures.
+        heads: uint8[N, SLICE_WINDOW + 2], first bytes of each picture's first slice.
 
     Raises:
-        ValueError: this cannot be told at a glance.
+        ValueError: this simple way cannot determine it.
     """
     if codec == "h264":
         bits = skip_h264_head(slice_bits(heads[:, 1 : 1 + SLICE_WINDOW].copy()))
@@ -305,7 +307,7 @@ def places_by_count(codec: str, sets: Sets, heads: Bytes) -> Numbers:
 
 
 def _told(sets: Sets, kind: int, read: Callable[[bytes], tuple[int, tuple[int, ...]]]) -> tuple[Numbers, ...]:
-    """The value that all parameter sets of a kind tell. ValueError where there is none, or where they differ."""
+    """Return the value that all parameter sets of a kind give. ValueError if there is none, or if they differ."""
     told = {read(unit)[1] for (its_kind, _), unit in sets.items() if its_kind == kind}
     if len(told) != 1:
         raise ValueError("no parameter sets that tell at a glance")

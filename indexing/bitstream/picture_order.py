@@ -1,4 +1,4 @@
-"""The order in which the pictures of a stream are shown, where its container does not tell."""
+"""Describe the order in which a stream's pictures are shown, for containers that do not tell."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 
 class PacketHeads(Protocol):
-    """The packets of a stream, in decode order, as far as headers are to be read from them.
+    """The packets of a stream in decode order, for reading headers.
 
     Attributes:
         size: int64[P], bytes.
-        rows: uint8[P, H], the first bytes of each packet, H a multiple of 8; what stands behind the end of a
-            shorter one means nothing.
+        rows: uint8[P, H], first bytes of each packet, H a multiple of 8; bytes after the end of a shorter packet have
+            no meaning.
     """
 
     @property
@@ -25,19 +25,19 @@ class PacketHeads(Protocol):
     def rows(self) -> npt.NDArray[np.uint8]: ...
 
     def __iter__(self) -> Iterator[bytes]:
-        """The first bytes of each packet: all of a short one."""
+        """Yield the first bytes of each packet, or all of a short one."""
         ...
 
     def wholes(self) -> Iterator[bytes]:
-        """All of each packet."""
+        """Yield all bytes of each packet."""
         ...
 
     def start(self, number: int, most: int) -> bytes:
-        """The first bytes of one packet, so many at most."""
+        """Return at most this many of the first bytes of one packet."""
         ...
 
     def whole(self, number: int) -> bytes:
-        """All of one packet."""
+        """Return all bytes of one packet."""
         ...
 
 
@@ -45,10 +45,10 @@ class PictureOrder(NamedTuple):
     """The pictures that a decoder makes of the packets of a stream.
 
     Attributes:
-        frames: int64[N], packet number of each frame, in display order.
+        frames: int64[N], packet of each frame, in display order.
         keys: bool[P], whether decoding can start at each packet.
         late: bool[P], whether a packet's picture is shown only when the next such picture is decoded.
-        packed: whether packets carry parts of the frames of others.
+        packed: whether packets contain parts of other packets' frames.
     """
 
     frames: npt.NDArray[np.int64]
@@ -60,7 +60,7 @@ class PictureOrder(NamedTuple):
 def alike(
     rows: npt.NDArray[np.uint8], one: int, compared: npt.NDArray[np.bool_], others: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """The packets that begin with the same bytes as one of them.
+    """Return the packets that begin with the same bytes as one of them.
 
     Args:
         rows: as in PacketHeads.

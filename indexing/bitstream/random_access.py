@@ -1,4 +1,4 @@
-"""Whether decoding can really start at a packet: what the container calls a keyframe is not always one."""
+"""Check that decoding can really start at a packet, since containers may mark keyframes wrongly."""
 
 from __future__ import annotations
 
@@ -15,34 +15,33 @@ from videoloader.indexing.bitstream.parameter_sets import is_slice
 from videoloader.indexing.bitstream.picture_kinds import INTRA, picture_kind
 from videoloader.indexing.bitstream.sei import iterate_messages
 
-_LONGEST_HEAD = 256  # bytes: what is read of a frame's header stands within these
-_LONGEST_MPEG4_HEADERS = 4100  # bytes, of all before a picture's kind
+_LONGEST_HEAD = 256  # bytes that contain everything read of a frame's header
+_LONGEST_MPEG4_HEADERS = 4100  # bytes, for everything before a picture's kind
 
-# Decoders that take a packet for a difference unless the container marks it: there its mark is always true.
+# Codecs whose decoders take a packet for a difference unless the container marks it, so the mark is always true.
 _BY_MARK = ("pdv", "png", "zerocodec")
-# A screen codec with frames that leave parts of the picture as they were, whatever libavcodec's table says.
+# A screen codec with frames that leave parts of the picture unchanged, whatever libavcodec's table says.
 _NOT_INTRA_AFTER_ALL = ("mss2",)
 
-# Codecs whose decoders in libavcodec mark the pictures that refer to no other, as their headers say.
-# Tried for codecs without B-frames; decoders of QuickTime and screen codecs mark none, some or all pictures.
+# Codecs whose decoders in libavcodec mark the pictures that refer to no other, as their headers say. This was tried for
+# codecs without B-frames; decoders of QuickTime and screen codecs mark no pictures, some or all.
 MARKED_BY_DECODER = ("cavs", "h261", "rv10", "rv20", "rv30", "rv40", "svq3", "vc1", "wmv3")
 
 
 def is_random_access(codec: str, config: bytes, payload: bytes | memoryview) -> bool | None:
-    """Whether a decoder that knows nothing before this packet gives right frames from it on.
+    """Whether a decoder that knows nothing before this packet gives correct frames from it on.
 
-    H.264: an IDR picture, or a recovery point that recovers at once (ITU-T H.264, 7.4.1.2.4 and D.2.8).
-    HEVC: an IRAP picture (ITU-T H.265, 3.69). VVC: an IDR or CRA picture (ITU-T H.266, 7.4.2.2). AV1: a key frame
-    that is shown, after a sequence header in the same packet (AV1 specification, 7.6.2); one that is only shown
-    later leaves frames before that in the dark. VP8 and VP9: a key frame comes first (RFC 6386, 9.1; VP9 bitstream
-    specification, 7.2). MPEG-1 and MPEG-2: an I picture, after a sequence header here or in the record (ISO/IEC
-    13818-2, 6.3.9). MPEG-4 part 2: an I-VOP (ISO/IEC 14496-2, 6.3.5). H.263: an INTRA picture (ITU-T H.263, 5.1).
-    Theora: an intra frame (Theora specification, 7.1). FFV1: a keyframe (RFC 9043, 4.4). JPEG: a picture with tables
-    of its own. Codecs that are intra only by libavcodec: all packets. For codecs without a standard the header is the
-    one that libavcodec reads.
+    H.264: an IDR picture, or a recovery point that recovers at once (ITU-T H.264, 7.4.1.2.4 and D.2.8). HEVC: an IRAP
+    picture (ITU-T H.265, 3.69). VVC: an IDR or CRA picture (ITU-T H.266, 7.4.2.2). AV1: a key frame that is shown,
+    after a sequence header in the same packet (AV1 specification, 7.6.2); one that is only shown later cannot serve the
+    frames before that. VP8 and VP9: a key frame comes first (RFC 6386, 9.1; VP9 bitstream specification, 7.2). MPEG-1
+    and MPEG-2: an I picture, after a sequence header here or in the record (ISO/IEC 13818-2, 6.3.9). MPEG-4 part 2: an
+    I-VOP (ISO/IEC 14496-2, 6.3.5). H.263: an INTRA picture (ITU-T H.263, 5.1). Theora: an intra frame (Theora
+    specification, 7.1). FFV1: a keyframe (RFC 9043, 4.4). JPEG: a picture with its own tables. Codecs that libavcodec
+    lists as intra only: all packets. For codecs without a standard, the header is the one that libavcodec reads.
 
     Returns:
-        None for codecs whose headers are not read here: they may tell or not.
+        The answer, or None for codecs whose headers are not read here.
     """
     reader = _READERS.get(codec)
     if reader is not None:
@@ -54,13 +53,13 @@ def is_random_access(codec: str, config: bytes, payload: bytes | memoryview) -> 
 
 
 def reads_headers(codec: str) -> bool:
-    """Whether ``is_random_access`` always tells of this codec."""
+    """Whether ``is_random_access`` always gives an answer for this codec."""
     return codec in _READERS or codec in _BY_MARK
 
 
 @cache
 def is_intra_only(codec: str) -> bool:
-    """Whether every packet of a codec stands alone, by libavcodec's word; False for codecs that it does not know."""
+    """Whether libavcodec says that every packet of a codec stands alone; False for codecs that it does not know."""
     if codec in _NOT_INTRA_AFTER_ALL:
         return False
     try:
@@ -75,9 +74,9 @@ def has_idr(config: bytes, payload: bytes | memoryview) -> bool:
 
 
 def is_skipped_leading(codec: str, config: bytes, payload: bytes | memoryview) -> bool:
-    """Whether a picture of HEVC or VVC may refer to pictures before the keyframe it follows, and is not shown without.
+    """Whether a picture of HEVC or VVC may refer to pictures before its keyframe, without which it is not shown.
 
-    Such RASL pictures are not given out after the first keyframe (ITU-T H.265, 8.1.3; ITU-T H.266, 8.1.1).
+    Such RASL pictures are not output after the first keyframe (ITU-T H.265, 8.1.3; ITU-T H.266, 8.1.1).
     """
     return _picture_type(codec, config, payload) in ((8, 9) if codec == "hevc" else (3,))
 
@@ -88,7 +87,7 @@ def is_leading(codec: str, config: bytes, payload: bytes | memoryview) -> bool:
 
 
 def _picture_type(codec: str, config: bytes, payload: bytes | memoryview) -> int:
-    """nal_unit_type of the first slice (ITU-T H.265, 7.4.2.2; ITU-T H.266, 7.4.2.2); -1 without any."""
+    """Return nal_unit_type of the first slice (ITU-T H.265, 7.4.2.2; ITU-T H.266, 7.4.2.2); -1 if there is none."""
     for start, stop in iterate_nals(payload, nal_length_size(codec, config)):
         if codec == "hevc" and payload[start] >> 1 & 63 < 32:
             return payload[start] >> 1 & 63
@@ -157,7 +156,7 @@ def _av1(config: bytes, payload: bytes | memoryview) -> bool:
 
 
 def _recovers_at_once(sei: bytes) -> bool:
-    """Whether an H.264 SEI NAL holds a recovery point message with recovery_frame_cnt 0."""
+    """Whether an H.264 SEI NAL unit has a recovery point message with recovery_frame_cnt 0."""
     for kind, message in iterate_messages(sei):
         if kind == 6:
             # recovery_frame_cnt is the first field, Exp-Golomb coded: zero is the single bit 1.

@@ -1,4 +1,4 @@
-"""The packets of a run that the wanted ones need, by what the codecs' headers name as references."""
+"""Find the packets of a run that the wanted ones need, by the references that codecs' headers name."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from videoloader.indexing.bitstream.vp9_references import Vp9References
 
 
 class Tracker(Protocol):
-    """Follows what a decoder of one codec keeps from packet to packet, and which packet each piece of it is of.
+    """Follows what a decoder of one codec keeps from packet to packet, and from which packet each part comes.
 
-    Packets are known by their number in the run.
+    Packets are identified by their number in the run.
     """
 
     def read(self, number: int, payload: bytes | memoryview) -> set[int]:
-        """Take in the next packet; the earlier ones that decoding it needs, directly.
+        """Process the next packet, and return the earlier ones that decoding it needs directly.
 
         Raises:
             ValueError: the headers do not tell.
         """
 
     def held(self) -> set[int]:
-        """The packets that later ones may still need."""
+        """Return the packets that later ones may still need."""
 
     def needed_anchors(self, needed: Collection[int]) -> set[int]:
-        """Packets that must be decoded besides, so that those needed can be told apart."""
+        """Return more packets to decode so that the needed ones are identified correctly."""
 
 
 _TRACKERS: dict[str, Callable[[bytes], Tracker]] = {
@@ -46,9 +46,9 @@ def names_references(codec: str) -> bool:
 
 
 def new_tracker(codec: str, config: bytes) -> Tracker | None:
-    """A tracker for packets of one configuration record; None where nothing can be told.
+    """Make a tracker for packets of one configuration record; None if references are unknown.
 
-    That is where the codec does not name references, or the record cannot be read.
+    That is the case if the codec does not name references, or the record cannot be read.
     """
     with suppress(ValueError):
         return _TRACKERS[codec](config) if codec in _TRACKERS else None
@@ -58,12 +58,12 @@ def new_tracker(codec: str, config: bytes) -> Tracker | None:
 class ReferenceClosure:
     """Finds the packets that the wanted ones need, directly or not, in the packets of a run from its keyframe on.
 
-    A packet is dropped only if that certainly changes no wanted frame: from the first packet on that cannot be
-    read, or that refers to what is not in the run, all are kept.
+    A packet is dropped only if that certainly changes no wanted frame. From the first packet on that cannot be read, or
+    that refers to a packet outside of the run, all packets are kept.
 
     Args:
-        codec: one that ``names_references``.
-        config: the configuration record of the run's packets.
+        codec: codec that ``names_references``.
+        config: configuration record of the run's packets.
 
     Examples:
         >>> closure = ReferenceClosure("hevc", hvcc)
@@ -79,13 +79,12 @@ class ReferenceClosure:
     def needed(
         self, payloads: Sequence[bytes | memoryview], wanted: Sequence[bool], *, more_follow: bool
     ) -> list[bool]:
-        """Whether each of the run's next packets must be decoded.
+        """Return for each of the run's next packets whether it must be decoded.
 
         Args:
             payloads: payloads of the packets, in decode order.
             wanted: whether the packet's frame is wanted.
-            more_follow: whether these are not the last of the run, so that packets which those to come may
-                refer to must be kept.
+            more_follow: whether more packets of the run follow, so that packets to which those may refer must be kept.
         """
         tracker, first = self._tracker, self._count
         self._count = stop = first + len(payloads)
@@ -108,7 +107,7 @@ class ReferenceClosure:
         return [number in self._kept for number in range(first, stop)]
 
     def _keep(self, roots: set[int], needs: list[set[int]], first: int) -> None:
-        """Keep packets and all that they need, of which those before this part are kept already."""
+        """Keep packets and everything that they need; packets before this part are already kept."""
         waiting = list(roots)
         while waiting:
             number = waiting.pop()

@@ -1,4 +1,4 @@
-"""Supplemental enhancement information: the messages that H.264 and HEVC streams carry beside the pictures."""
+"""Read the messages in supplemental enhancement information (SEI) of H.264 and HEVC streams."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 
 def iterate_messages(sei: bytes) -> Iterator[tuple[int, bytes]]:
-    """(payloadType, payload) of the messages of an SEI NAL unit (ITU-T H.264, 7.3.2.3.1; ITU-T H.265, 7.3.5).
+    """Yield (payloadType, payload) of the messages in an SEI NAL unit (ITU-T H.264, 7.3.2.3.1; ITU-T H.265, 7.3.5).
 
     Args:
-        sei: the unit without its header. Where it is cut off, so is the last payload.
+        sei: the unit without its header. If it is truncated, so is the last payload.
     """
-    sei = sei.replace(b"\0\0\3", b"\0\0")  # emulation prevention: sizes count without it
+    sei = sei.replace(b"\0\0\3", b"\0\0")  # sizes do not count emulation prevention
     position = 0
     while position + 2 < len(sei):
         numbers = [0, 0]

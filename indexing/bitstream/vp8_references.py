@@ -1,4 +1,4 @@
-"""The packets that a VP8 frame needs: any may use all that lasts, but not every frame leaves something that lasts."""
+"""Find the packets that a VP8 frame needs: all that leave state behind, which not every frame does."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import NamedTuple
 from videoloader.indexing.bitstream.reference_slots import ReferenceSlots
 
 _START_CODE = b"\x9d\x01\x2a"
-_LONGEST_HEAD = 64  # bytes: all that is read of a header stands within these
+_LONGEST_HEAD = 64  # bytes that contain everything read of a header
 
 
 class Settings(NamedTuple):
     """The settings that stay in force until another frame changes them.
 
     Attributes:
-        segments: whether the segments' values replace the frame's, quantizers, filter levels (RFC 6386, 9.3).
+        segments: whether the segments' values replace those of the frame, quantizers, filter levels (RFC 6386, 9.3).
         filters: differences of the filter level by reference frame and by mode (9.6).
     """
 
@@ -23,14 +23,14 @@ class Settings(NamedTuple):
 
 
 class FrameHeader(NamedTuple):
-    """The things that a frame takes from those before and leaves behind (RFC 6386, 9.2 to 9.11).
+    """The data that a frame takes from earlier ones and leaves behind (RFC 6386, 9.2 to 9.11).
 
     Attributes:
-        settings: after this frame.
-        writes_map: whether it tells the segment of every block.
-        uses_map: whether its blocks have the segments that earlier frames told.
+        settings: settings after this frame.
+        writes_map: whether it states the segment of every block.
+        uses_map: whether its blocks have the segments that earlier frames stated.
         writes_probabilities: whether later frames begin with its probabilities.
-        writes_last, writes_golden, writes_altref: the reference frames it changes.
+        writes_last, writes_golden, writes_altref: whether it replaces these reference frames.
     """
 
     settings: Settings
@@ -47,13 +47,13 @@ class Vp8References(ReferenceSlots):
 
     def __init__(self, config: bytes) -> None:
         del config  # VP8 has none
-        # In slots: the last, the golden and the altref frame, and the one that settings and probabilities are from.
-        # Besides: those that the segment of each block may be from.
+        # The slots are the last, the golden and the altref frame, and the frame that settings and probabilities come
+        # from. ``_besides`` are the frames from which the segment of each block may come.
         super().__init__(4)
         self._settings = Settings()
 
     def read(self, number: int, payload: bytes | memoryview) -> set[int]:
-        """Take in the next packet; the packets that it needs. ValueError where that cannot be told."""
+        """Process the next packet and return the packets that it needs. ValueError if the headers do not tell."""
         head = bytes(payload[:_LONGEST_HEAD])
         if is_key_frame(head):
             self._settings = read_frame_header(head, Settings()).settings
@@ -64,7 +64,7 @@ class Vp8References(ReferenceSlots):
         if frame.uses_map:
             needs |= self._besides
         self._besides = {number} if frame.writes_map or frame.uses_map else self._besides | {number}
-        # Frames that say again what is in force already can be left out all the same.
+        # Frames that only repeat what is in force already can still be left out.
         lasts = frame.writes_probabilities or frame.settings != self._settings
         writes = (frame.writes_last, frame.writes_golden, frame.writes_altref, lasts)
         self._slots = [number if written else slot for slot, written in zip(self._slots, writes, strict=True)]
@@ -73,18 +73,18 @@ class Vp8References(ReferenceSlots):
 
 
 def is_key_frame(head: bytes) -> bool:
-    """Whether a frame forgets all before it (9.1). ValueError where it is damaged."""
+    """Whether a frame forgets everything before it (9.1). ValueError if it is damaged."""
     if len(head) < 4 or (not head[0] & 1 and head[3:6] != _START_CODE):
         raise ValueError("no VP8 frame")
     return not head[0] & 1
 
 
 def read_frame_header(head: bytes, settings: Settings) -> FrameHeader:
-    """The frame header of RFC 6386, 9.2 to 9.11 and 19.2. ValueError where it is damaged.
+    """Read the frame header of RFC 6386, 9.2 to 9.11 and 19.2. ValueError if it is damaged.
 
     Args:
-        head: the frame's first bytes.
-        settings: before this frame.
+        head: first bytes of the frame.
+        settings: settings before this frame.
     """
     is_key = is_key_frame(head)
     bits = _BoolReader(head[10 if is_key else 3 :])
@@ -127,11 +127,11 @@ def read_frame_header(head: bytes, settings: Settings) -> FrameHeader:
 
 
 class _BoolReader:
-    """The boolean entropy decoder of RFC 6386, 7.3, for bits that are as likely one as zero."""
+    """The boolean entropy decoder of RFC 6386, 7.3, for bits that are equally likely zero and one."""
 
     def __init__(self, data: bytes) -> None:
         self._value = int.from_bytes(data, "big")
-        self._left = 8 * len(data) - 8  # bits after the eight that are looked at
+        self._left = 8 * len(data) - 8  # bits after the eight that are in use
         self._range = 255
 
     def u(self, bits: int) -> int:
@@ -153,7 +153,7 @@ class _BoolReader:
         return number
 
     def optional(self, bits: int, otherwise: int) -> int:
-        """A number and its sign, if the bit before them is set."""
+        """Read a number and its sign, if the bit before them is set."""
         if not self.u(1):
             return otherwise
         number = self.u(bits)

@@ -1,4 +1,4 @@
-"""Frames of VP9: where they lie in a packet, and what their headers tell of references and of the picture."""
+"""Find the frames of VP9 in a packet, and read references and picture format from their headers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.picture import PictureFormat
 
 SLOTS = 8
-LONGEST_HEAD = 32  # bytes: all that is read of a header stands within these
+LONGEST_HEAD = 32  # bytes that contain everything read of a header
 _SYNC_CODE = 0x498342
 _RGB = 7
 # ITU-T H.273 code point of each color_space (VP9 bitstream specification, 7.2.2).
@@ -20,13 +20,13 @@ class FrameHeader(NamedTuple):
     """The slots that a frame reads and writes.
 
     Attributes:
-        shown: the slot that is shown as it is; None for a frame of its own.
-        is_key: a key frame, which forgets all before it.
-        resilient: True if it takes nothing from earlier frames but its references.
-        refreshes: bit mask of the slots it is stored in.
+        shown: slot that is shown unchanged; None for a new frame.
+        is_key: whether it is a key frame, which forgets everything before it.
+        resilient: whether it takes nothing from earlier frames except its references.
+        refreshes: bit mask of the slots in which it is stored.
         reads: the slots it names.
-        size: (width, height), pixels; None where it is that of a reference.
-        picture: the format of a key frame. In RGB or with chroma halved in height only its chroma format is ``""``.
+        size: (width, height) in pixels; None if it is that of a reference.
+        picture: format of a key frame. Its chroma is ``""`` for RGB, and for chroma that is halved only in height.
     """
 
     shown: int | None
@@ -39,7 +39,7 @@ class FrameHeader(NamedTuple):
 
 
 def split_superframe(payload: bytes | memoryview) -> list[tuple[int, int]]:
-    """(start, stop) of the frames in a packet (VP9 bitstream specification, annex B)."""
+    """Return (start, stop) of the frames in a packet (VP9 bitstream specification, annex B)."""
     size = len(payload)
     if not size:
         return []
@@ -64,7 +64,7 @@ def split_superframe(payload: bytes | memoryview) -> list[tuple[int, int]]:
 
 
 def read_frame_header(head: bytes) -> FrameHeader:
-    """uncompressed_header up to the size (6.2, 7.2). ValueError where it is damaged."""
+    """Read uncompressed_header up to the size (6.2, 7.2). ValueError if it is damaged."""
     bits = BitReader.raw(head[:LONGEST_HEAD])
     if bits.u(2) != 2:
         raise ValueError("no VP9 frame marker")
@@ -98,7 +98,7 @@ def read_frame_header(head: bytes) -> FrameHeader:
 
 
 def stated_size(head: bytes) -> tuple[int, int] | None:
-    """The size that a frame's header tells; None where it tells none, or is damaged."""
+    """Return the size in a frame's header; None if it has none, or is damaged."""
     try:
         return read_frame_header(head).size
     except ValueError:
@@ -111,7 +111,7 @@ def _check_sync(bits: BitReader) -> None:
 
 
 def _read_color_config(bits: BitReader, profile: int) -> tuple[int, str, int, bool]:
-    """(bit depth, chroma format, matrix, whether the range is full)."""
+    """Read bit depth, chroma format, matrix, and whether the range is full."""
     depth = 8 if profile < 2 else 12 if bits.u(1) else 10
     space = bits.u(3)
     chroma, full_range = "420", True

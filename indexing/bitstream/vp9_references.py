@@ -1,4 +1,4 @@
-"""The packets that a VP9 frame needs: it names three, and mostly builds on the frame before it as well."""
+"""Find the packets that a VP9 frame needs: it names three, and usually also builds on the frame before it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from videoloader.indexing.bitstream.vp9 import LONGEST_HEAD, SLOTS, FrameHeader,
 class Vp9References(ReferenceSlots):
     """Follows the reference slots through a run of packets. See ``references.Tracker``.
 
-    A frame that is not error resilient takes more from those before it than its references: probabilities,
-    motion vectors, segments, filter strengths. Which of the frames before left these depends on much that stands
-    deep in the headers, and decoders differ in it; so it counts as needing all of them.
+    A frame that is not error resilient takes more from earlier frames than its references: probabilities, motion
+    vectors, segments, filter strengths. Which earlier frames these come from depends on fields deep in the headers, and
+    decoders differ in it, so such a frame counts as needing all of them.
     """
 
     def __init__(self, config: bytes) -> None:
-        del config  # vpcC tells nothing of references
+        del config  # vpcC says nothing about references
         super().__init__(SLOTS)
 
     def read(self, number: int, payload: bytes | memoryview) -> set[int]:
-        """Take in the next packet; the packets that it needs. ValueError where that cannot be told."""
+        """Process the next packet and return the packets that it needs. ValueError if the headers do not tell."""
         needs: set[int] = set()
         frames = split_superframe(payload)
         if not frames:
@@ -32,7 +32,7 @@ class Vp9References(ReferenceSlots):
 
     def _read_frame(self, number: int, frame: FrameHeader) -> set[int]:
         needs = self._packets_in(frame.reads if frame.shown is None else [frame.shown])
-        # What a frame that is not error resilient needs besides: all from the last such frame on.
+        # A frame that is not error resilient also needs all frames from the last such frame on.
         if frame.is_key:
             self._besides = {number}
         elif frame.resilient or frame.shown is not None:

@@ -1,4 +1,4 @@
-"""Image files, each one frame: what their own headers tell, without decoding them."""
+"""Index image files, each one frame, from their own headers, without decoding them."""
 
 from videoloader.indexing.images.alone import decodes_alone
 from videoloader.indexing.images.frame_times import tell_of_frame_times

@@ -1,4 +1,4 @@
-"""The image files that decode the same whatever libavcodec's decoder was given before."""
+"""Tell which image files decode the same whatever libavcodec's decoder was given before."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from videoloader.indexing.bitstream.jpeg import has_own_tables, segments_before_scan
 
-# What a decoder of JPEG remembers: comments by which it knows encoders, and the application data of Motion JPEG in AVI
+# What a JPEG decoder remembers: comments by which it recognises encoders, and application data of Motion JPEG in AVI
 # and of others.
 _REMEMBERED = re.compile(
     rb"\xff\xfe..(AVID|CS=ITU601|Intel\(R\) JPEG|Metasoft|MULTISCOPE)|AVI1|LJIF|mjpg|colr|xfrm", re.DOTALL
@@ -15,12 +15,12 @@ _COLOR_TYPE, _BY_PALETTE = 25, 3  # byte of a PNG file, from its start
 _PALETTE_OR_SAMPLES = re.compile(b"PLTE|IDAT")
 
 
-# What stands before the samples of the last JPEG file that was found to decode alone: others mostly begin the same.
+# What comes before the samples of the last JPEG file that was found to decode alone. Others usually begin the same way.
 _last_head = b""
 
 
 def decodes_alone(codec: str, picture: bytes | memoryview) -> bool:
-    """Whether an image file brings along all that a decoder would else take from earlier ones, and leaves nothing.
+    """Whether an image file has all that a decoder might take from earlier ones, and leaves nothing for later ones.
 
     Args:
         codec: the file's codec.

@@ -1,4 +1,4 @@
-"""Plain bitmaps: BMP and the PGM and PPM of Netpbm."""
+"""Read the headers of plain bitmaps: BMP, and PGM and PPM of Netpbm."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from videoloader.errors import IndexingError
 from videoloader.indexing.images.header import ImageHeader
 from videoloader.indexing.images.window import Window
 
-# Two letters alone say little. At byte 14 stands the size of the header; these have been written by Windows and OS/2:
-# 12, 16, 40, 52, 56, 64, 108 or 124, BITMAPCOREHEADER to BITMAPV5HEADER.
+# Two letters alone say little. Byte 14 has the size of the header. Windows and OS/2 have written these sizes: 12, 16,
+# 40, 52, 56, 64, 108 or 124, BITMAPCOREHEADER to BITMAPV5HEADER.
 BMP_START = re.compile(rb"BM.{12}[\x0c\x10\x28\x34\x38\x40\x6c\x7c]\0\0\0", re.DOTALL)
 # netpbm.sourceforge.net/doc/ppm.html: white space and comments between the numbers.
 _NETPBM = re.compile(rb"P([2356])(?:\s|#[^\n]*\n)+(\d{1,9})(?:\s|#[^\n]*\n)+(\d{1,9})\s")
@@ -18,23 +18,23 @@ _NETPBM_CODECS = {b"2": "pgm", b"5": "pgm", b"3": "ppm", b"6": "ppm"}
 
 
 def bmp_header(file: Window) -> ImageHeader:
-    """The header of a BMP file.
+    """Read the header of a BMP file.
 
     Raises:
-        IndexingError: it is cut off.
+        IndexingError: the header is truncated.
     """
     if file.read(14, 4) == b"\x0c\0\0\0":
         width, height = struct.unpack("<HH", file.read(18, 4))
     else:
         width, height = struct.unpack("<ii", file.read(18, 8))
-    return ImageHeader("bmp", width, abs(height))  # a negative height: the top row comes first
+    return ImageHeader("bmp", width, abs(height))  # a negative height means that the top row comes first
 
 
 def netpbm_header(file: Window) -> ImageHeader:
-    """The header of a PGM or PPM file, plain or raw.
+    """Read the header of a PGM or PPM file, plain or raw.
 
     Raises:
-        IndexingError: its header makes no sense.
+        IndexingError: the header is not valid.
     """
     found = _NETPBM.match(file.start())
     if not found:

@@ -1,4 +1,4 @@
-"""The times of the frames of a folder of image files: by the numbers in their names, or by a list of times."""
+"""Give times to the frames of a folder of image files, by the numbers in their names or a list of times."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from videoloader.indexing.sources import FolderSource
 from videoloader.indexing.sources.folder import number_parts, split_times
 from videoloader.indexing.sources.regular_file import open_regular
 
-# Unit of listed times: seconds since 1970 fit 64 bits in it.
+# Unit of listed times, in which seconds since 1970 fit 64 bits.
 _LISTED_BASE = Fraction(1, 1_000_000_000)
 _LARGEST_TIME = 2**62
-# Numbers further apart are no frame numbers: not even nanoseconds of three days.
+# Numbers further apart than this are no frame numbers: not even nanoseconds of three days.
 _LARGEST_SPAN = 1 << 48
 
 
 class FrameTimes(NamedTuple):
-    """Times of frames in units of ``time_base`` seconds; ``rate`` is the nominal one, 0 where nothing tells it."""
+    """Times of frames in units of ``time_base`` seconds; ``rate`` is the nominal one, 0 if unknown."""
 
     pts: npt.NDArray[np.int64]
     time_base: Fraction
@@ -33,7 +33,7 @@ class FrameTimes(NamedTuple):
 
 
 def times_of_files(source: FolderSource) -> FrameTimes:
-    """The time of each file of a folder. Without a list of times and numbers that count frames they come evenly.
+    """Return the time of each file of a folder. Without listed times or frame numbers in names they come evenly.
 
     Raises:
         SourceError: the list of times cannot be read.
@@ -50,10 +50,10 @@ def times_of_files(source: FolderSource) -> FrameTimes:
 
 
 def tell_of_frame_times(indexes: Iterable[VideoIndex], in_seconds: bool = False) -> None:
-    """Warn once of numbers that are missing among image files, and once of names that do not count frames.
+    """Warn once of numbers that are missing among image files, and once of names without frame numbers.
 
-    Numbers that are equally far apart count as complete. Where frames are asked for in seconds, a warning tells once of
-    folders that nobody gave a rate for.
+    Numbers that are equally spaced count as complete. If frames are asked for in seconds, also warn once of folders for
+    which no rate was given.
     """
     missing: dict[str, int] = {}
     files = 0
@@ -91,12 +91,13 @@ def _named(sources: Sequence[str]) -> str:
 
 
 def file_numbers(names: Sequence[str]) -> npt.NDArray[np.int64] | None:
-    """int64[N]: the numbers in names that stand in natural order, counted from the first one's.
+    """Return the numbers in names that are in natural order, counted from the first one's: int64[N].
 
-    The number is the first thing in which the names differ, whatever its padding with zeros and whatever follows it.
+    The number is the first part in which the names differ, whatever its leading zeros and whatever follows it.
 
     Returns:
-        None where the names first differ in something else, share a number, or the numbers are too far apart.
+        The numbers, or None if the names first differ in something else, share a number, or the numbers are too far
+        apart.
 
     Examples:
         >>> file_numbers(["clip7_0008_a.png", "clip7_0009_b.png", "clip7_12.png"]).tolist()
@@ -118,7 +119,7 @@ def file_numbers(names: Sequence[str]) -> npt.NDArray[np.int64] | None:
 
 
 def _listed_times(source: FolderSource) -> npt.NDArray[np.int64]:
-    """int64[N]: the times that were given, rounded down: one that is looked up as it was given finds its frame."""
+    """Return the given times, rounded down so that looking up a time as it was given finds its frame: int64[N]."""
     given, listed = source.timestamps, source.name
     if isinstance(given, str):
         listed = source.timestamps_file
@@ -138,7 +139,7 @@ def _listed_times(source: FolderSource) -> npt.NDArray[np.int64]:
 
 
 def _read_times(path: str, names: Sequence[str]) -> list[Fraction]:
-    """Seconds from a text file: a number a line in the order of the files, or lines ``name,seconds`` in any order."""
+    """Read seconds from a text file: one number per line in the files' order, or ``name,seconds`` in any order."""
     try:
         with open(path, encoding="utf-8-sig", newline="", opener=open_regular) as file:
             rows = [row for row in csv.reader(file) if row and not row[0].startswith("#")]

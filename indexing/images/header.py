@@ -1,4 +1,4 @@
-"""The facts that an image file gives about its picture before the picture begins."""
+"""``ImageHeader``: the facts that an image file states before its picture begins."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ class ImageHeader(NamedTuple):
 
     Attributes:
         codec: libavcodec's decoder name.
-        width, height: size of the coded picture, pixels.
-        orientation: turn by a viewer, 1 to 8 (Exif 2.32, tag 0x0112); 1 is as it is.
-        animated: whether the file holds more than one picture to show.
+        width, height: size of the coded picture in pixels.
+        orientation: turn that a viewer applies, 1 to 8 (Exif 2.32, tag 0x0112); 1 is none.
+        animated: whether the file has more than one picture to show.
     """
 
     codec: str

@@ -1,4 +1,4 @@
-"""Index of image files: each is one packet, one keyframe and one frame."""
+"""Index image files: each is one packet, one keyframe and one frame."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TURNS = {
     1: (0, False), 2: (0, True), 3: (180, False), 4: (180, True),
     5: (90, True), 6: (90, False), 7: (270, True), 8: (270, False),
 }  # fmt: skip
-# What image files begin with.
+# What each kind of image file begins with.
 _KINDS: tuple[tuple[re.Pattern[bytes], Callable[[Window], ImageHeader]], ...] = (
     (re.compile(rb"\xff\xd8\xff"), jpeg_header),
     (re.compile(rb"\x89PNG\r\n\x1a\n"), png_header),
@@ -44,19 +44,19 @@ _ONE_FRAME = FrameTimes(np.zeros(1, np.int64), Fraction(1), Fraction(1))
 
 
 def index_images(source: ByteSource) -> VideoIndex | None:
-    """The index of a folder of image files, or of a single one, from the files' own headers.
+    """Index a folder of image files, or a single one, from the files' own headers.
 
-    Frame n is file n, at the time that its number or a list of times says (``times_of_files``). Each file costs one
+    Frame n is file n, at the time given by its number or a list of times (``times_of_files``). Each file costs one
     short read.
 
     Returns:
-        None where the source is no folder and holds no image; also for animations in PNG and raw Motion
+        The index, or None if the source is neither a folder nor an image; also for animations in PNG and raw Motion
         JPEG, which libavformat reads.
 
     Raises:
         SourceError: a file is gone or has changed since its folder was listed.
-        IndexingError: a file is damaged or no image, or is not like the first one in its format, size or
-            orientation. The message names it.
+        IndexingError: a file is damaged or no image, or differs from the first one in format, size or orientation. The
+            message names it.
         ConfigurationError: the list of times does not fit the files.
         UnsupportedError: a file is an animation among others, or of a kind that libavcodec does not decode.
     """
@@ -94,18 +94,18 @@ def _index_of_file(source: ByteSource, header: ImageHeader) -> VideoIndex:
 
 
 def image_of_a_pixel() -> VideoIndex:
-    """The index of an image file, the same in all times as that of any other."""
+    """Return the index of some image file, with the same times as that of any other."""
     return _assemble("", [0, 1], ImageHeader("mjpeg", 1, 1), _ONE_FRAME)
 
 
 @lru_cache(256)
 def _like(header: ImageHeader) -> VideoIndex:
-    """An index of a file with this header; only the name and the number of bytes are another file's."""
+    """Return an index for a file with this header; only the name and the number of bytes must still be set."""
     return _assemble("", [0, 1], header, _ONE_FRAME)
 
 
 def _read_header(file: Window) -> ImageHeader | None:
-    """None where the file is no image known here."""
+    """Read the header of an image file; None if the file is no known kind of image."""
     start = file.start()
     return next((read_header(file) for magic, read_header in _KINDS if magic.match(start)), None)
 
@@ -159,7 +159,7 @@ def _assemble(name: str, offsets: list[int], header: ImageHeader, times: FrameTi
             height=header.height,
             rotation=rotation,
             mirrored=mirrored,
-            # All but WebP, whose frames tell, use all codes; libavcodec does not say so of some kinds.
+            # All kinds use the full range, except WebP, whose frames tell. libavcodec does not say so for some kinds.
             color_range="" if header.codec == "webp" else "full",
             frame_rate=times.rate,
         ),

@@ -1,4 +1,4 @@
-"""JPEG (ITU-T T.81, annex B): size and orientation from the segments before the picture."""
+"""Read the size and orientation of JPEG files (ITU-T T.81, annex B) from the segments before the picture."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from videoloader.indexing.images.tiff import exif_orientation
 from videoloader.indexing.images.window import Window
 
 _APP1 = 0xE1
-# Cameras write a few dozen; a file must not keep us longer.
+# Cameras write a few dozen; a file must not make us read more than this.
 _MOST_SEGMENTS = 4096
-# In one of the first this many bytes, the second picture of a stream of JPEG pictures begins.
+# The second picture of a stream of JPEG pictures begins within this many bytes.
 _FIRST_PICTURES = 16 << 20
 
 
 def jpeg_header(file: Window) -> ImageHeader:
-    """The header of a JPEG file. Exif data and colour profiles are stepped over.
+    """Read the header of a JPEG file, skipping Exif data and colour profiles.
 
     Raises:
         IndexingError: there is no start of a frame before the end or the first scan.
@@ -54,8 +54,9 @@ def jpeg_header(file: Window) -> ImageHeader:
 def is_jpeg_stream(file: Window) -> bool:
     """Whether JPEG pictures follow one another, as in a raw Motion JPEG video."""
     data = file.read(0, min(file.size, _FIRST_PICTURES))
-    # An end and a start together stand nowhere else: in a picture each FF is followed by a zero, and after a
-    # thumbnail the header goes on. A file with a directory of its pictures (CIPA DC-007) is one to look at.
+    # An end directly before a start occurs nowhere else: in a picture each FF is followed by a zero, and after a
+    # thumbnail the header continues. A file with a directory of its pictures (CIPA DC-007) is a single image to look
+    # at.
     if b"\xff\xd9\xff\xd8" not in data:
         return False
     _, scan = segments_before_scan(data)
@@ -66,6 +67,6 @@ def is_cut_off(picture: bytes | memoryview) -> bool:
     """Whether a JPEG file lacks its end. libavcodec makes up what is missing, without an error."""
     if picture[-2:] == b"\xff\xd9":
         return False
-    # More may stand behind the end; but a thumbnail's end, before the first scan, is none.
+    # More may follow the end; but a thumbnail's end, before the first scan, does not count.
     scan = next((position for kind, position in iterate_segments(picture) if kind == SCAN), None)
     return scan is None or bytes(picture).find(b"\xff\xd9", scan) < 0

@@ -1,4 +1,4 @@
-"""PNG (W3C, third edition): size, orientation, and whether it is an animation."""
+"""Read the size and orientation of PNG files (W3C, third edition), and whether they are animations."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _MOST_CHUNKS = 4096
 
 
 def png_header(file: Window) -> ImageHeader:
-    """The header of a PNG file, from the chunks before the picture's.
+    """Read the header of a PNG file, from the chunks before the picture's.
 
     Raises:
-        IndexingError: they are damaged or cut off.
+        IndexingError: the chunks are damaged or truncated.
     """
     if file.read(12, 4) != b"IHDR":
         raise IndexingError("is a PNG file that does not begin with IHDR", file.name)

@@ -1,4 +1,4 @@
-"""TIFF 6.0: the directory of a picture. Exif is a TIFF file inside another one."""
+"""Read the directory of a TIFF 6.0 picture. Exif data is a TIFF file inside another file."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from videoloader.indexing.images.window import Window
 
 _SUBFILE_TYPE, _WIDTH, _HEIGHT, _COMPRESSION, _ORIENTATION, _TILE_WIDTH = 254, 256, 257, 259, 274, 322
 _REDUCED_IMAGE = 1
-# None, CCITT, LZW, Deflate under two numbers, PackBits. Of JPEG with its tables kept apart libavcodec gives out
-# a picture that it never wrote to, without an error.
+# None, CCITT, LZW, Deflate under two numbers, PackBits. For JPEG with separate tables, libavcodec outputs a picture
+# that it never wrote to, without an error.
 _COMPRESSIONS = (1, 2, 3, 4, 5, 8, 32946, 32773)
-# Types of TIFF 6.0, section 2, that one number fits in the entry with: SHORT and LONG.
+# Types of TIFF 6.0, section 2, for which one number fits in the entry: SHORT and LONG.
 _FORMATS = {3: "H", 4: "I"}
 
 
 def tiff_header(file: Window) -> ImageHeader:
-    """The header of a TIFF file of one page; a reduced copy of the picture may follow it.
+    """Read the header of a TIFF file with one page, which a reduced copy of the picture may follow.
 
     Raises:
-        IndexingError: the directory is damaged or cut off.
+        IndexingError: the directory is damaged or truncated.
         UnsupportedError: there is a second page, tiles, or a compression that libavcodec does not decode.
     """
     tags, following = _read_directory(file, 0, 4)
@@ -37,9 +37,9 @@ def tiff_header(file: Window) -> ImageHeader:
 
 
 def exif_orientation(file: Window, base: int) -> int:
-    """Orientation by Exif data that begin at byte ``base``; 1 where they are damaged, as viewers have it."""
+    """Return the orientation by Exif data at byte ``base``; 1 if they are damaged, as in viewers."""
     try:
-        if file.read(base, 6) == b"Exif\0\0":  # some writers put it here too, where it is not asked for
+        if file.read(base, 6) == b"Exif\0\0":  # some writers repeat this here, where it does not belong
             base += 6
         if file.read(base, 4) not in (b"II*\0", b"MM\0*"):
             return 1
@@ -53,7 +53,7 @@ def _known(orientation: int) -> int:
 
 
 def _read_directory(file: Window, base: int, pointer: int) -> tuple[dict[int, int], int]:
-    """Single numbers of a directory by tag, and where the pointer to the next directory stands, or 0."""
+    """Return single numbers of a directory by tag, and the position of the pointer to the next directory, or 0."""
     order = "<" if file.read(base, 2) == b"II" else ">"
     at = base + struct.unpack(f"{order}I", file.read(pointer, 4))[0]
     (count,) = struct.unpack(f"{order}H", file.read(at, 2))

@@ -1,4 +1,4 @@
-"""WebP (RFC 9649): size, orientation, and whether it is an animation."""
+"""Read the size and orientation of WebP files (RFC 9649), and whether they are animations."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _MOST_CHUNKS = 4096
 
 
 def webp_header(file: Window) -> ImageHeader:
-    """The header of a WebP file, simple or extended.
+    """Read the header of a WebP file, simple or extended.
 
     Raises:
-        IndexingError: it is damaged or cut off.
+        IndexingError: the file is damaged or truncated.
     """
     kind = file.read(12, 4)
     # A lossless picture of one pixel has no more than its header.
     payload = file.read(20, 5 if kind == b"VP8L" else 10)
     if kind == b"VP8X":
-        # One less than the size, 24 bits each.
+        # The size minus one, 24 bits each.
         width, height = (int.from_bytes(payload[at : at + 3], "little") + 1 for at in (4, 7))
         orientation = _orientation(file) if payload[0] & _EXIF else 1
         return ImageHeader("webp", width, height, orientation, bool(payload[0] & _ANIMATION))
@@ -37,7 +37,7 @@ def webp_header(file: Window) -> ImageHeader:
 
 
 def _orientation(file: Window) -> int:
-    """The orientation by the Exif chunk, which stands behind the picture."""
+    """Return the orientation by the Exif chunk, which comes after the picture."""
     position = 30
     for _ in range(_MOST_CHUNKS):
         if position + 8 > file.size:

@@ -1,11 +1,11 @@
-"""One image file, read in small pieces."""
+"""Read one image file in small pieces."""
 
 from __future__ import annotations
 
 from videoloader.errors import IndexingError, SourceError
 from videoloader.indexing.sources import ByteSource
 
-# As much as one read brings: the header of most files at once, and no more than a page of the disk's cache.
+# Bytes of one read: the header of most files, and no more than a page of the disk cache.
 _WINDOW = 1024
 
 
@@ -13,9 +13,9 @@ class Window:
     """The bytes of one image file, wherever they lie in a source.
 
     Args:
-        source: source that holds the file.
+        source: source that contains the file.
         begin: byte offset of the file in the source.
-        size: size of the file, bytes.
+        size: size of the file in bytes.
         name: name of the file, for messages.
     """
 
@@ -26,11 +26,11 @@ class Window:
         self._position, self._data = 0, source.read(begin, min(size, _WINDOW))
 
     def read(self, position: int, size: int) -> bytes:
-        """Exactly these bytes of the file.
+        """Return exactly these bytes of the file.
 
         Raises:
             IndexingError: the file ends before.
-        SourceError: the source does.
+            SourceError: the source ends before.
         """
         start = position - self._position
         if start < 0 or start + size > len(self._data):
@@ -44,5 +44,5 @@ class Window:
         return self._data[start : start + size]
 
     def start(self) -> bytes:
-        """The first bytes, as many as one read brings."""
+        """Return the first bytes, as many as one read brings."""
         return self.read(0, min(self.size, _WINDOW))

@@ -1,4 +1,4 @@
-"""Matroska and WebM files, from the headers of their blocks."""
+"""Index Matroska and WebM files from the headers of their blocks."""
 
 from videoloader.indexing.matroska.index import EBML_MAGIC, index_matroska
 

@@ -1,4 +1,4 @@
-"""Clusters of Matroska (RFC 9559, 5.1.3): one walk over the headers of all blocks gives a track's packets."""
+"""Walk over the headers of all blocks in the clusters of Matroska (RFC 9559, 5.1.3) to find a track's packets."""
 
 from __future__ import annotations
 
@@ -40,27 +40,27 @@ _OTHERS_IN_CLUSTER = {VOID, CRC32, 0xA7, 0xAB, 0x5854}
 # BlockVirtual, BlockAdditions, ReferencePriority, ReferenceVirtual, CodecState, DiscardPadding and Slices.
 _OTHERS_IN_GROUP = {VOID, CRC32, 0xA2, 0x75A1, 0xFA, 0xFD, 0xA4, 0x75A2, 0x8E}
 _XIPH, _FIXED = 0x02, 0x04
-# The header of an element, of the block in it, and the first bytes of the frame in that.
+# The header of an element, the header of the block in it, and the first bytes of its frame.
 _ENOUGH = LONGEST_HEADER + 11 + FRAME_HEAD
 _TWO_WORDS = struct.Struct(">qq")
 _SHORTEST_READ, _LONGEST_READ = 256, 256 << 10
-# A header so close behind the last read, by bytes or by its share of that read, is worth reading through to: a read
-# costs more than its bytes.
+# If a header is this close behind the last read, in bytes or by its share of that read, it is worth reading up to it,
+# since a read costs more than its bytes.
 _NEAR, _NEAR_SHARE = 2048, 16
-# From so many bytes on, and with blocks so short, reading all headers at once costs less than one after the other.
+# From this many bytes on, and with blocks this short, reading all headers at once is cheaper than one by one.
 _DENSE_READ, _DENSE_BLOCK = 16 << 10, 1024
 _LONGEST_LACE_TABLE = 64 << 10
 _LARGEST_BLOCK = 1 << 28
 _LATEST = 1 << 62
-# Blocks of other tracks that are looked at for the beginning of one.
+# Blocks of other tracks that are examined to find the beginning of one.
 _MOST_BLOCKS = 500
 
 
 class Packets(NamedTuple):
-    """The frames of one track in the order of the file; columns of equal length.
+    """The frames of one track in file order, as columns of equal length.
 
-    ``pts`` is in units of the file's time scale; ``head`` and ``more`` are the first 16 bytes of a frame, or of shorter
-    ones and what comes behind.
+    ``pts`` is in units of the file's time scale. ``head`` and ``more`` are the first 16 bytes of a frame; after a
+    shorter frame they include what follows.
     """
 
     offset: npt.NDArray[np.int64]
@@ -77,8 +77,8 @@ class Walk(NamedTuple):
     Attributes:
         packets: packets of the wanted track.
         elements: ids of the top-level elements.
-        first_times: first times of other tracks by their numbers, as far as they begin before the last that was waited
-            for has.
+        first_times: first times of other tracks by number, for tracks that begin before the walk stops waiting for
+            them.
     """
 
     packets: Packets
@@ -87,13 +87,13 @@ class Walk(NamedTuple):
 
 
 def read_packets(source: ByteSource, headers: Headers, track: Track, others: Set[int] = frozenset()) -> Walk:
-    """The packets of a track, without reading more of their payloads than stands near the headers.
+    """Find the packets of a track, reading only as much of their payloads as lies near the headers.
 
     Args:
         source: the file.
-        headers: the file's headers, read up to its first cluster.
-        track: the one of these headers to read.
-        others: numbers of tracks of which the first times are wanted, too.
+        headers: headers of the file, up to its first cluster.
+        track: track of these headers to read.
+        others: numbers of tracks whose first times are also wanted.
 
     Raises:
         MalformedError: elements do not fit into each other or the file, or a frame has no timestamp.
@@ -115,7 +115,7 @@ def read_packets(source: ByteSource, headers: Headers, track: Track, others: Set
 
 
 def _read_cluster(window: _Window, collected: _Collected, position: int, stop: int | None, end: int) -> int:
-    """Collect the blocks of a cluster; the position after it. One of unknown size ends where another element begins."""
+    """Collect the blocks of a cluster, and return the position after it. An unknown size ends at another element."""
     collected.cluster_time = None
     limit = end if stop is None else min(stop, end)
     while position < limit:
@@ -123,7 +123,7 @@ def _read_cluster(window: _Window, collected: _Collected, position: int, stop: i
         data = window.data
         length = VINT_LENGTH[data[at + 1]]
         if data[at] == SIMPLE_BLOCK and length <= 8:
-            # What nearly all of a file consists of, as fast as can be.
+            # Nearly all of a file consists of these, so they are read as fast as possible.
             at += 1 + length
             start, body = position, position + 1 + length
             position = body + (int.from_bytes(data[at - length : at], "big") & VINT_MASK[length])
@@ -160,7 +160,7 @@ def _read_group(window: _Window, collected: _Collected, position: int, stop: int
         if element_stop is None or element_stop > stop:
             raise MalformedError(f"element {identifier:X} at byte {position} is cut off")
         if identifier == _BLOCK and not head:
-            # Only what stands around it tells of its frame.
+            # What to do with its frame depends on the elements around it.
             head, start, block_stop = window.data[at : at + _ENOUGH], body, element_stop
         elif identifier == _BLOCK_DURATION:
             duration = window.read_uint(body, element_stop)
@@ -174,7 +174,7 @@ def _read_group(window: _Window, collected: _Collected, position: int, stop: int
 
 
 class _Window:
-    """The bytes around the position of a walk: long reads where headers lie close together, short ones where not.
+    """The bytes around the position of a walk, read in long pieces where headers lie close together.
 
     ``data`` begins at byte ``base`` of the file.
     """
@@ -184,7 +184,7 @@ class _Window:
         self._source, self._read_size = source, _SHORTEST_READ
 
     def seek(self, position: int) -> int:
-        """The place of the position in ``data``; at least ``_ENOUGH`` bytes follow, zeros where the file has none."""
+        """Return where the position is in ``data``, with at least ``_ENOUGH`` bytes after it, padded with zeros."""
         at = position - self.base
         if at + _ENOUGH > len(self.data):
             near = at - len(self.data) < max(_NEAR, len(self.data) // _NEAR_SHARE)
@@ -196,7 +196,7 @@ class _Window:
         return at
 
     def read_uint(self, start: int, stop: int) -> int:
-        """An unsigned integer whose element's header the window was moved to."""
+        """Return an unsigned integer whose element's header is in the window."""
         value = read_uint(self.data[start - self.base : stop - self.base])
         if value > _LATEST:
             raise MalformedError(f"the time {value} at byte {start}")
@@ -209,19 +209,19 @@ class _Collected:
     def __init__(self, source: ByteSource, headers: Headers, track: Track, others: Set[int]) -> None:
         self.cluster_time: int | None = None
         self.first_times: dict[int, int] = {}
-        # Once more blocks have come, a track that has begun by none of them is no longer waited for.
+        # After this many more blocks, tracks that have not begun are no longer waited for.
         self._unseen, self._patience = set(others), _MOST_BLOCKS
         self._source, self._wanted, self._tracks = source, track.number, {each.number for each in headers.tracks}
-        # Of the track's frames, 0 where it is not known, and the unit of times: nanoseconds.
+        # Duration of the track's frames in nanoseconds, 0 if unknown, and the unit of times in nanoseconds.
         self._duration, self._time_scale = track.default_duration, headers.time_scale
         self._rows = array("q")
         self._kinds = track_kinds(self._wanted, self._tracks)
-        # Of the window's bytes, and before that of earlier ones; files without such blocks have none.
+        # The plain blocks of the window's bytes, and columns of those before; files without such blocks have none.
         self._dense: DenseBlocks | None = None
         self._dense_columns: list[npt.NDArray[np.int64]] = []
 
     def add_dense_blocks(self, window: _Window, start: int, stop: int, limit: int) -> int:
-        """Take the plain blocks that follow each other in the window from one on; where the last one taken ends."""
+        """Take the plain blocks that follow each other in the window from ``start`` on; return where the last ends."""
         if self.cluster_time is None or self._unseen:
             return start
         if self._dense is None or self._dense.data is not window.data:
@@ -233,20 +233,20 @@ class _Collected:
         return window.base + self._dense.take(start - window.base, limit - window.base, self.cluster_time)
 
     def add_dense_clusters(self, window: _Window, start: int, limit: int) -> int:
-        """Take the clusters of plain blocks that follow each other in the window; where the last one taken ends."""
+        """Take the clusters of plain blocks that follow each other in the window; return where the last one ends."""
         if self._dense is None or self._dense.data is not window.data or self._unseen:
             return start
         return window.base + self._dense.take_clusters(start - window.base, limit - window.base)
 
     def add_block(self, data: bytes, at: int, start: int, stop: int, key: bool | None, duration: int) -> None:
-        """Take the frames of a block if it is the wanted track's.
+        """Take the frames of a block if it belongs to the wanted track.
 
         Args:
-            data: holds its first bytes.
-            at: place of the packets in ``data``.
-            start, stop: place of the block in the file.
-            key: whether its frame is a keyframe; None for simple blocks, which say so themselves.
-            duration: duration of the block, 0 where it is not told.
+            data: buffer with its first bytes.
+            at: position of the block in ``data``.
+            start, stop: range of the block in the file.
+            key: whether its frame is a keyframe; None for simple blocks, which have a flag.
+            duration: duration of the block, 0 if unknown.
         """
         number, after = (data[at] & 0x7F, at + 1) if data[at] & 0x80 else read_vint(data, at)
         if number != self._wanted:
@@ -257,7 +257,7 @@ class _Collected:
             return
         frame = start + after - at + 3
         if frame >= stop:
-            return  # it has no frame
+            return  # the block has no frame
         time = data[after] << 8 | data[after + 1]
         flags = data[after + 2]
         if self.cluster_time is None:
@@ -274,7 +274,7 @@ class _Collected:
             self._rows.extend((frame, stop - frame, pts, key, head, more))
 
     def _see(self, number: int, time: int) -> None:
-        """Take note of a block of another track."""
+        """Note a block of another track."""
         self.first_times.setdefault(number, (self.cluster_time or 0) + time)
         self._unseen.discard(number)
         self._patience -= 1
@@ -303,8 +303,8 @@ class _Collected:
 
 
 def _read_lace(table: bytes, lacing: int, size: int) -> tuple[list[int], int]:
-    """(sizes of the frames in a block, bytes of the table before them), from all the block's bytes after its header."""
-    others = table[0]  # all frames but the last, whose size is what is left
+    """Return the sizes of a block's frames, and the bytes before them, from all bytes after the block's header."""
+    others = table[0]  # the number of frames except the last, which gets the remaining bytes
     position = 1
     if lacing == _FIXED:
         if (size - 1) % (others + 1):
@@ -322,7 +322,7 @@ def _read_lace(table: bytes, lacing: int, size: int) -> tuple[list[int], int]:
             position += 1
         else:
             value, after = read_vint(table, position)
-            if number:  # the difference to the size before, with half the range below zero
+            if number:  # the difference from the size before, with half the range below zero
                 value += sizes[-1] - ((1 << 7 * (after - position) - 1) - 1)
             sizes.append(value)
             position = after

@@ -1,4 +1,4 @@
-"""The choice among several video tracks: the one that libavformat's av_find_best_stream takes."""
+"""Choose among several video tracks the one that libavformat's av_find_best_stream takes."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from videoloader.indexing.matroska.tracks import VIDEO, Track
 from videoloader.indexing.sources import ByteSource, StreamSource
 from videoloader.indexing.start_time import StreamStart, earliest_start
 
-# Tracks whose blocks libavformat takes: video, audio, subtitles, metadata.
+# Types of tracks whose blocks libavformat uses: video, audio, subtitles, metadata.
 _TAKEN_TYPES = (1, 2, 0x11, 0x21)
-# Those whose times begin a file: video and audio.
+# Types of tracks whose times determine the start of a file: video and audio.
 _MEDIA_TYPES = (1, 2)
-# Each costs a walk through the file.
+# Each candidate costs a walk through the file.
 _MOST_CANDIDATES = 8
 _NANOSECONDS = 10**9
 
 
 def read_best_track(source: ByteSource, headers: Headers) -> tuple[Track, Walk] | None:
-    """The track that libavformat takes for the video, and the walk for its packets; None if it takes something else.
+    """Return the track that libavformat takes for the video, and the walk for its packets; None if it takes another.
 
-    Of a ``StreamSource`` it is the track that this names. Else it goes by the tracks' flags first. Of equals it takes
-    the one of which it looked at more frames, of equals the first; how far it looked only it knows, so that it is asked
-    where that matters.
+    For a ``StreamSource`` this is the track that it names. Otherwise libavformat first compares the tracks' flags.
+    Among equals it takes the one with more frames in the part of the file that it has read, and among these the first.
+    Only libavformat knows how much it has read, so it is asked where that matters.
 
     Raises:
         MalformedError: as in ``read_packets``.
@@ -39,7 +39,7 @@ def read_best_track(source: ByteSource, headers: Headers) -> tuple[Track, Walk] 
         return None
     timed = {track.number for track in headers.tracks if track.type in _MEDIA_TYPES}
     walks = [read_packets(source, headers, track, timed - {track.number}) for track in candidates]
-    # A picture among the attachments is a video stream too, and no default one.
+    # A picture among the attachments is also a video stream, and never a default one.
     has_picture = headers.has_attachments or ATTACHMENTS in walks[0].elements
     if (candidates[0].is_default or not has_picture) and _first_has_most_frames([walk.packets for walk in walks]):
         return candidates[0], walks[0]
@@ -54,7 +54,7 @@ def _best_by_flags(tracks: list[Track]) -> list[Track]:
 
 
 def _first_has_most_frames(tracks: list[Packets]) -> bool:
-    """Whether no other track has, at any place of the file, more frames up to there than the first."""
+    """Whether at any position in the file, no other track has more frames before it than the first."""
     first = tracks[0].offset
     return all(
         len(other.offset) <= len(first) and bool((first[: len(other.offset)] < other.offset).all())
@@ -63,7 +63,7 @@ def _first_has_most_frames(tracks: list[Packets]) -> bool:
 
 
 def start_of(headers: Headers, taken: Track, walk: Walk) -> int:
-    """Microseconds, when the earliest track begins."""
+    """Return when the earliest track begins, in microseconds."""
     base = Fraction(headers.time_scale, _NANOSECONDS)
     first = int(walk.packets.pts[0]) - taken.delay_in(base)
     starts = [

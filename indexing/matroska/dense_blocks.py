@@ -1,4 +1,4 @@
-"""Simple blocks that lie close together (RFC 9559, 10): all headers in a buffer are read at once, then followed."""
+"""Read the headers of simple blocks that lie close together (RFC 9559, 10) all at once."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ KEYFRAME, LACING = 0x80, 0x06
 # Bytes of each frame that are kept.
 FRAME_HEAD = 16
 _LONGEST_SIZE = 4
-# Of a header whose size has the most bytes that are taken here, with the first bytes of the frame.
+# The longest header that is handled here, with the first bytes of the frame.
 _LONGEST = 1 + _LONGEST_SIZE + 4 + FRAME_HEAD
 _OTHER, _WANTED = 1, 2
 _HEADER = 4  # track, time and flags
-# By the first byte of a size: how many bytes it has, and how to cut it out of the four that begin with it.
+# By the first byte of a size: how many bytes it has, and how to extract it from the four that begin with it.
 _LENGTH = np.frombuffer(VINT_LENGTH, np.uint8).astype(np.int64)
 _SHIFT = np.array([8 * max(_LONGEST_SIZE - length, 0) for length in VINT_LENGTH], np.uint32)
 _MASK = np.array([VINT_MASK[length] if length <= _LONGEST_SIZE else 0 for length in VINT_LENGTH], np.uint32)
@@ -33,9 +33,9 @@ _CLUSTER_HEAD = re.compile(
 
 
 def track_kinds(wanted: int, tracks: set[int]) -> npt.NDArray[np.uint8]:
-    """uint8[256]: by the first byte of a block, whether it is of the wanted track or of another; 0 where it is neither.
+    """Return by a block's first byte whether its track is the wanted one or another; 0 if neither: uint8[256].
 
-    Only track numbers of one byte are told.
+    Only track numbers of one byte are recognised.
     """
     kinds = np.zeros(256, np.uint8)
     kinds[[0x80 | number for number in tracks if number < 0x80]] = _OTHER
@@ -45,14 +45,14 @@ def track_kinds(wanted: int, tracks: set[int]) -> npt.NDArray[np.uint8]:
 
 
 class DenseBlocks:
-    """The places in a buffer that may begin a simple block, and which of them were found to.
+    """The positions in a buffer where simple blocks may begin, and which of them turned out to.
 
-    Blocks that need a second look (of laces, without a frame, of tracks that are not there, with long sizes) are none.
+    Blocks that need more care (with laces, without a frame, of unknown tracks, with long sizes) do not count.
 
     Args:
         data: the buffer.
         base: its position in the file.
-        first: place in the buffer from which to look for them.
+        first: position in the buffer from which to look for blocks.
         kinds: result of ``track_kinds``.
     """
 
@@ -66,11 +66,11 @@ class DenseBlocks:
         words = np.ndarray(len(data) - 3, ">u4", data, strides=(1,))
         stop = body + (words[start + 1] >> _SHIFT[size_byte] & _MASK[size_byte])
         wanted = (kind == _WANTED) & (stop > body + _HEADER) & (self._octets[body + 3] & LACING == 0)
-        # Nearly all places that only look like a block end here.
+        # Nearly all positions that only look like blocks are excluded here.
         plain = (wanted | (kind == _OTHER) & (_MASK[size_byte] > 0)).nonzero()[0]
         start, self._body, self._stop, self._wanted = start[plain], body[plain], stop[plain], wanted[plain]
         self._cluster_time = np.full(len(plain), -1, np.int64)
-        # Where one does not end where the next begins, a run of them does.
+        # A run of blocks ends at a block whose end is not the start of the next.
         last = np.append((self._stop[:-1] != start[1:]).nonzero()[0], len(plain) - 1) if len(plain) else plain
         after = last + 1
         before = np.append(0, after)[:-1]
@@ -78,7 +78,7 @@ class DenseBlocks:
         self._runs = dict(zip(start[before[: len(last)]].tolist(), runs, strict=True))
 
     def take(self, at: int, limit: int, cluster_time: int) -> int:
-        """Take the runs of blocks that follow each other from ``at`` to ``limit``; where the last one taken ends."""
+        """Take the runs of blocks that follow each other from ``at`` to ``limit``; return where the last one ends."""
         while at in self._runs:
             number, after, stop = self._runs[at]
             if stop > limit:
@@ -88,26 +88,26 @@ class DenseBlocks:
         return at
 
     def take_clusters(self, at: int, limit: int) -> int:
-        """Take the clusters that follow each other from ``at`` to ``limit`` and hold such blocks only.
+        """Take the clusters that follow each other from ``at`` to ``limit`` and have only such blocks.
 
         Returns:
-            Where the last one taken ends.
+            Where the last cluster taken ends.
         """
         while head := _CLUSTER_HEAD.match(self.data, at):
             mask = VINT_MASK[len(head[1])]
             size = int.from_bytes(head[1], "big") & mask
             number, after, stop = self._runs.get(head.end(), (0, 0, -1))
             if size == mask or stop != head.end(1) + size or stop > limit:
-                break  # of unknown size, or not all of such blocks
+                break  # of unknown size, or with other blocks
             self._cluster_time[number:after] = int.from_bytes(head[2][1:], "big")
             at = stop
         return at
 
     def columns(self) -> npt.NDArray[np.int64]:
-        """int64[6, n]: the columns of ``Packets`` of the wanted track's blocks that were taken.
+        """Return the columns of ``Packets`` for the blocks taken of the wanted track: int64[6, n].
 
         Raises:
-            MalformedError: one lies before time zero.
+            MalformedError: a block has a time before zero.
         """
         taken = (self._wanted & (self._cluster_time >= 0)).nonzero()[0]
         body = self._body[taken]

@@ -1,4 +1,4 @@
-"""Elements of EBML (RFC 8794), the tree that Matroska is written in: walking them, never trusting their sizes."""
+"""Walk the elements of EBML (RFC 8794), the tree format of Matroska, without trusting their sizes."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 EBML, SEGMENT = 0x1A45DFA3, 0x18538067
 VOID, CRC32 = 0xEC, 0xBF
-# An id has at most four bytes, a size eight.
+# An id has at most four bytes, a size at most eight.
 LONGEST_HEADER = 12
-# Bytes of a variable-size integer by its first byte; 9 stands for none.
+# Length of a variable-size integer by its first byte; 9 if it is not valid.
 VINT_LENGTH = bytes(9 - first.bit_length() for first in range(256))
 VINT_MASK = (0, *((1 << 7 * length) - 1 for length in range(1, 9)))
 
 
 class MalformedError(ValueError):
-    """Elements do not fit together. What can be saved from such a file is libavformat's to say."""
+    """Elements do not fit together. libavformat decides what can be saved of such a file."""
 
 
 class Element(NamedTuple):
@@ -28,15 +28,15 @@ class Element(NamedTuple):
 
 
 def read_header(data: bytes, at: int, base: int = 0) -> tuple[int, int, int | None]:
-    """The fields of the Element whose header stands at ``data[at:]``; a plain tuple is made in a tenth of the time.
+    """Return the fields of the Element whose header is at ``data[at:]``, as a plain tuple, which is ten times faster.
 
     Args:
         data: a buffer.
-        at: place of the header in it.
-        base: offset of positions in the file.
+        at: position of the header in it.
+        base: position of the buffer in the file.
 
     Raises:
-        MalformedError: there is no whole header.
+        MalformedError: there is no complete header.
     """
     try:
         size_at = at + VINT_LENGTH[data[at]]
@@ -52,7 +52,7 @@ def read_header(data: bytes, at: int, base: int = 0) -> tuple[int, int, int | No
 
 
 def read_vint(data: bytes, at: int) -> tuple[int, int]:
-    """(value without its length marker, position after it) of a variable-size integer (RFC 8794, 4)."""
+    """Return a variable-size integer (RFC 8794, 4) without its length marker, and the position after it."""
     length = VINT_LENGTH[data[at]] if at < len(data) else 9
     if length > 8 or at + length > len(data):
         raise MalformedError("a variable-size integer is cut off")
@@ -60,7 +60,7 @@ def read_vint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def iterate_elements(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """(id, payload) of the elements that fill a master element's payload, without padding.
+    """Yield (id, payload) of the elements that fill a master element's payload, except padding.
 
     Raises:
         MalformedError: they do not fill it exactly.
@@ -76,19 +76,19 @@ def iterate_elements(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def read_uint(payload: bytes) -> int:
-    """An unsigned integer element."""
+    """Return an unsigned integer element."""
     if len(payload) > 8:
         raise MalformedError(f"an integer of {len(payload)} bytes")
     return int.from_bytes(payload, "big")
 
 
 def read_float(payload: bytes) -> float:
-    """A float element; none has another size than these."""
+    """Return a float element, which has 0, 4 or 8 bytes."""
     if len(payload) not in (0, 4, 8):
         raise MalformedError(f"a float of {len(payload)} bytes")
     return float(struct.unpack(">f" if len(payload) == 4 else ">d", payload)[0]) if payload else 0.0
 
 
 def read_string(payload: bytes) -> str:
-    """A string element, without what follows a zero byte."""
+    """Return a string element up to the first zero byte."""
     return payload.split(b"\0", 1)[0].decode("utf-8", "replace")

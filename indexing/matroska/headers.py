@@ -1,4 +1,4 @@
-"""The part of a Matroska file before its first cluster: the scale of its times, its tracks, where blocks begin."""
+"""Read the part of a Matroska file before its first cluster: the time scale, the tracks, where blocks begin."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ TOP_LEVEL = {CLUSTER, CUES, TAGS, SEEK_HEAD, INFO, TRACKS, ATTACHMENTS, CHAPTERS
 _READ_VERSION, _MAX_ID_LENGTH, _MAX_SIZE_LENGTH = 0x42F7, 0x42F2, 0x42F3
 _DOC_TYPE, _DOC_TYPE_READ_VERSION = 0x4282, 0x4285
 _TIMESTAMP_SCALE, _SEEK_ID, _SEEK_POSITION = 0x2AD7B1, 0x53AB, 0x53AC
-# What is read at once into memory: more than any description of tracks needs.
+# Maximum size of an element that is read into memory at once: more than any description of tracks needs.
 _LARGEST_MASTER = 16 << 20
-# Bytes that mostly hold all that stands before the first cluster.
+# Bytes that usually contain everything before the first cluster.
 _START = 4 << 10
 
 
 class _Start:
-    """A file of which the first bytes are read once, since much is read there a few bytes at a time."""
+    """A file whose first bytes are read once, since much is read there a few bytes at a time."""
 
     def __init__(self, source: ByteSource) -> None:
         self.size = source.size
@@ -44,7 +44,7 @@ class _Start:
 
 
 class Headers(NamedTuple):
-    """The part before the first cluster; ``clusters`` is where that begins, ``stop`` where the segment ends."""
+    """The part before the first cluster. ``clusters`` is where that begins, ``stop`` is where the segment ends."""
 
     time_scale: int
     tracks: list[Track]
@@ -54,10 +54,10 @@ class Headers(NamedTuple):
 
 
 def read_headers(source: ByteSource) -> Headers:
-    """Read up to the first cluster, and behind the clusters what the seek head says is there.
+    """Read up to the first cluster, and after the clusters what the seek head says is there.
 
     Raises:
-        MalformedError: something is missing, twice there, or out of place.
+        MalformedError: something is missing, occurs twice, or is out of place.
     """
     start = _Start(source)
     ebml = _read_element(start, 0)
@@ -83,7 +83,7 @@ def read_headers(source: ByteSource) -> Headers:
             raise MalformedError(f"element {element.id:X} at byte {position} has no size")
         position = element.stop
     for kind in {INFO, TRACKS} - masters.keys():
-        # After the clusters: only the seek head leads there.
+        # It comes after the clusters, where only the seek head leads.
         element = _read_element(start, segment.start + _read_seek_head(seek_heads).get(kind, source.size))
         if element.id != kind:
             raise MalformedError(f"element {kind:X} is not where the seek head says")
@@ -95,7 +95,7 @@ def read_headers(source: ByteSource) -> Headers:
 
 
 def _read_seek_head(data: bytes) -> dict[int, int]:
-    """Positions of elements in the segment by their ids; the first where one is told of twice."""
+    """Return positions of elements in the segment by id; the first if one is listed twice."""
     positions: dict[int, int] = {}
     for _, payload in iterate_elements(data):
         entry = dict(iterate_elements(payload))
@@ -104,10 +104,10 @@ def _read_seek_head(data: bytes) -> dict[int, int]:
 
 
 def _read_master(source: _Start, element: Element) -> bytes:
-    """The payload of a master element that is small enough to be one.
+    """Return the payload of a master element, if it has a plausible size.
 
     Raises:
-        MalformedError: it is not all there, or too large.
+        MalformedError: it is incomplete or too large.
     """
     if element.stop is None or element.stop > source.size or element.stop - element.start > _LARGEST_MASTER:
         raise MalformedError(f"element {element.id:X} at byte {element.start} has no size that can be")
@@ -119,7 +119,7 @@ def _read_element(source: _Start, position: int) -> Element:
 
 
 def _check_version(header: dict[int, bytes]) -> None:
-    # What stands for an element that is not there is never too large.
+    # The default for a missing element is never too large.
     largest = {_READ_VERSION: 1, _MAX_ID_LENGTH: 4, _MAX_SIZE_LENGTH: 8, _DOC_TYPE_READ_VERSION: 3}
     too_large = any(read_uint(header.get(element, b"")) > most for element, most in largest.items())
     if too_large or read_string(header.get(_DOC_TYPE, b"")) not in ("matroska", "webm"):

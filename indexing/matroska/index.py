@@ -1,4 +1,4 @@
-"""Index of a Matroska or WebM file from its own elements (RFC 9559)."""
+"""Index Matroska and WebM files from their own elements (RFC 9559)."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ _AFTER_HEADERS = {
     **dict.fromkeys(("mpeg1video", "mpeg2video"), (b"\0\0\1\xb8", b"\0\0\1\0")),
     "mpeg4": (b"\0\0\1\xb3", b"\0\0\1\xb6"),
 }
-# Codecs whose blocks are one frame each, if in H.264 no picture is coded as fields. Of others the first frames must
-# come out as expected, and tell what the picture is like.
+# Codecs whose blocks are one frame each, for H.264 if no picture is coded as fields. For others, the first frames must
+# come out as expected, and describe the picture.
 _FRAME_A_BLOCK = ("h264", "hevc", "vp8", "vp9", "av1")
 _ONLY_KEYFRAMES = ("mjpeg",)
-# A picture that is not coded (vop_coded of ISO/IEC 14496-2, 6.2.5) has no more than this, and gives no frame.
+# A picture that is not coded (vop_coded of ISO/IEC 14496-2, 6.2.5) has at most this many bytes, and gives no frame.
 _LARGEST_UNCODED = 10
 
 
 def index_matroska(source: ByteSource) -> VideoIndex | None:
-    """The index of the file's best video track, or None where only libavformat can tell.
+    """Index the file's best video track; None if only libavformat can.
 
-    That is so for compressed and encrypted blocks, codecs that are not known here, frames without a timestamp of
-    their own, and damaged files. Where blocks may not be one frame each (fields, MPEG-4) the first ones are decoded.
+    That is so for compressed and encrypted blocks, codecs that are unknown here, frames without a timestamp of their
+    own, and damaged files. If blocks may not be one frame each (fields, MPEG-4), the first ones are decoded.
 
     Raises:
         IndexingError: the video track has no frames.
@@ -92,7 +92,7 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
 
 
 def _headers_in_packet(source: ByteSource, codec: str, packets: Packets) -> bytes:
-    """The stand-in for a configuration record in the first packet: its headers or sets, with start codes."""
+    """Return the headers or sets of the first packet, with start codes, in place of a configuration record."""
     first = source.read(int(packets.offset[0]), min(int(packets.size[0]), _LONGEST_FIRST_PACKET))
     if codec in _AFTER_HEADERS:
         return first[: min((at for code in _AFTER_HEADERS[codec] if (at := first.find(code)) >= 0), default=0)]
@@ -120,7 +120,7 @@ def _describe_container(track: Track, packets: Packets, time_scale: int, number:
 
 
 def _describe_picture(stream: StreamInfo, picture: PictureFormat) -> StreamInfo:
-    """The facts that decoders go by, whatever the container says of them."""
+    """Set the facts that decoders go by, whatever the container says of them."""
     ranges = {True: "full", False: "limited", None: stream.color_range}
     return replace(
         stream,
@@ -140,7 +140,7 @@ def _assemble(
     shown = (~_hidden(source, track.codec, packets)).nonzero()[0]
     order = shown[np.argsort(pts[shown], kind="stable")]
     if not (np.diff(pts[order]) > 0).all():
-        return None  # two frames at one time: only a decode tells what comes of them
+        return None  # two frames have the same time, and only a decode tells what comes of them
     count = len(pts)
     return VideoIndex(
         source=source.name,
@@ -161,7 +161,7 @@ def _assemble(
 
 
 def _hidden(source: ByteSource, codec: str, packets: Packets) -> npt.NDArray[np.bool_]:
-    """Packets that show nothing; of most the first byte tells, and only of the others the last one is read."""
+    """Find packets that show nothing. The first byte decides for most; only for the others is the last one read."""
     first_byte = packets.head >> 56 & 0xFF
     hidden: npt.NDArray[np.bool_] = _hiding_bytes(codec)[first_byte]
     for number in np.flatnonzero(hidden):

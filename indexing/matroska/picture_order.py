@@ -1,4 +1,4 @@
-"""Whether the times of a Matroska file order its pictures as their own headers do, asked of all pictures at once."""
+"""Check the order of a Matroska file's times against its pictures' own headers, for all pictures at once."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from videoloader.indexing.wrong_times import deepest_reordering
 Numbers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
-_WORD, _LENGTH_SIZE = 8, 4  # of what ``Packets.head`` holds; bytes before each NAL unit, in all files but rare ones
-# The start code of a picture, last bytes of those of headers, and where in the first eight bytes of a picture its kind
-# stands: how far from their end, which bits, and their value for B pictures.
+_WORD, _LENGTH_SIZE = 8, 4  # bytes in ``Packets.head``; bytes before each NAL unit, in all but rare files
+# The start code of a picture; the last bytes of headers' start codes; and how to find the kind of a picture in its
+# first eight bytes: shift, mask, and value for B pictures.
 _MPEG12 = (0x100, (0xB3, 0xB8), 19, 7, 3)
 _KINDS = {
     "mpeg1video": _MPEG12,
     "mpeg2video": _MPEG12,
     "mpeg4": (0x1B6, (*range(0x30), 0xB0, 0xB2, 0xB3, 0xB5), 30, 3, 2),
 }
-# Packets that begin with something else than a slice are read, at most so many, or such a share of all.
+# If packets begin with something other than a slice, at most this many are read, or this share of all.
 _MOST_READ, _MOST_SHARE = 8, 16
 _LONG_HEAD = 4 << 10
 
 
 def comes_in_order(index: VideoIndex, source: ByteSource, packets: Packets, *, at_once: bool = True) -> bool | None:
-    """Whether decoders give out the pictures in the order of their times; None where their headers do not tell.
+    """Whether decoders output the pictures in the order of their times; None if their headers do not tell.
 
     Args:
         index: index of the packets.
         source: source of the same video.
         packets: packets with their first bytes.
-        at_once: whether all headers are read at once, which asks for parameter sets that stay the same; else one after
-            the other.
+        at_once: whether to read all headers at once, which requires that parameter sets stay the same; otherwise one
+            after the other.
     """
     if index.stream.encrypted:
         return None
@@ -58,7 +58,7 @@ def comes_in_order(index: VideoIndex, source: ByteSource, packets: Packets, *, a
 
 
 def with_sets_told(index: VideoIndex, source: ByteSource, packets: Packets) -> VideoIndex:
-    """The index with the parameter sets that packets begin with, keyframes or not, in all but rare files.
+    """Return the index with the parameter sets that packets begin with, keyframes or not, in all but rare files.
 
     Args:
         index, source, packets: as in ``comes_in_order``.
@@ -77,7 +77,7 @@ def _head(source: ByteSource, packets: Packets, number: int) -> bytes:
 
 
 def _places_by_kind(index: VideoIndex, source: ByteSource, packets: Packets) -> Numbers:
-    """For MPEG-1, 2 and 4: packets that do not begin with their picture begin with headers, which no B picture has.
+    """Place pictures of MPEG-1, 2 and 4: packets that do not begin with a picture have headers, so are no B pictures.
 
     Raises:
         ValueError: a packet begins with something else.
@@ -90,7 +90,7 @@ def _places_by_kind(index: VideoIndex, source: ByteSource, packets: Packets) -> 
 
 
 def _places_by_count(index: VideoIndex, source: ByteSource, packets: Packets) -> Numbers:
-    """For H.264 and HEVC.
+    """Place pictures of H.264 and HEVC by their order counts.
 
     Raises:
         ValueError: it is another codec, or its packets are of a rarer kind.
@@ -107,7 +107,7 @@ def _places_by_count(index: VideoIndex, source: ByteSource, packets: Packets) ->
 
 
 def _places_one_by_one(index: VideoIndex, source: ByteSource, packets: Packets) -> Numbers:
-    """The same where parameter sets change on the way, pictures are fields or packets begin with messages."""
+    """Do the same if parameter sets change on the way, pictures are fields, or packets begin with messages."""
     starts, others = _starts(index, packets, most_looked_at(source))
     order = display_order(index.stream.codec, index.stream.codec_configs[0])
     assert order is not None
@@ -118,10 +118,10 @@ def _places_one_by_one(index: VideoIndex, source: ByteSource, packets: Packets) 
 
 
 def _starts(index: VideoIndex, packets: Packets, most: int) -> tuple[Bytes, list[int]]:
-    """(the first bytes of all packets in rows, those that begin with something else than a slice, ``most`` of them).
+    """Return the first bytes of all packets as rows, and those (at most ``most``) that do not begin with a slice.
 
     Raises:
-        ValueError: they are no packets of NAL units, or too many begin with something else.
+        ValueError: the packets have no NAL units, or too many begin with something else.
     """
     codec = index.stream.codec
     if codec not in WITH_PARAMETER_SETS or nal_length_size(codec, index.stream.codec_configs[0]) != _LENGTH_SIZE:

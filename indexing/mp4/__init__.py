@@ -1,4 +1,4 @@
-"""ISO base media and QuickTime files, from their own tables."""
+"""Index ISO base media and QuickTime files from their own tables."""
 
 from videoloader.indexing.mp4.index import index_mp4
 

@@ -1,4 +1,4 @@
-"""Boxes of ISO/IEC 14496-12 (mp4, mov, 3gp): walking them, never trusting their sizes."""
+"""Walk the boxes of ISO/IEC 14496-12 (mp4, mov, 3gp) without trusting their sizes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Box(NamedTuple):
 
 
 def iterate_boxes(data: bytes, start: int, stop: int) -> Iterator[Box]:
-    """The boxes that stand side by side in ``data[start:stop]``. Ends at the first that does not fit."""
+    """Yield the boxes that lie side by side in ``data[start:stop]``, up to the first that does not fit."""
     while start + 8 <= stop:
         size, kind = _HEADER.unpack_from(data, start)
         payload = start + 8
@@ -38,10 +38,10 @@ def iterate_boxes(data: bytes, start: int, stop: int) -> Iterator[Box]:
 
 
 def children(data: bytes, box: Box, skip: int = 0) -> dict[bytes, Box]:
-    """The first child of each type. ``skip`` bytes at the start of the payload belong to the box itself."""
+    """Return the first child of each type. ``skip`` bytes at the start of the payload belong to the box itself."""
     found: dict[bytes, Box] = {}
     start, stop = box.start + skip, box.stop
-    # Boxes of plain sizes one after the other, without what a generator costs: a file has some fifty.
+    # Boxes with plain sizes, read here without the cost of a generator: a file has about fifty.
     while start + 8 <= stop:
         size, kind = _HEADER.unpack_from(data, start)
         end = start + size
@@ -56,16 +56,16 @@ def children(data: bytes, box: Box, skip: int = 0) -> dict[bytes, Box]:
 
 
 def read_decode_time(data: bytes, tfdt: Box) -> int:
-    """The decode time at which a track's fragment begins, from its ``tfdt`` box."""
+    """Return the decode time at which a track's fragment begins, from its ``tfdt`` box."""
     return int.from_bytes(data[tfdt.start + 4 : tfdt.start + (12 if data[tfdt.start] == 1 else 8)], "big")
 
 
-# Bytes read at a time for the headers of top-level boxes.
+# Bytes to read at a time for the headers of top-level boxes.
 _HEADERS_READ = 96
 
 
 class FileBox(NamedTuple):
-    """A box at the top level of a file: its type, where its header starts, its payload's range in the file."""
+    """A top-level box of a file: its type, where its header starts, and the range of its payload in the file."""
 
     type: bytes
     header: int
@@ -74,11 +74,11 @@ class FileBox(NamedTuple):
 
 
 def iterate_file_boxes(source: ByteSource) -> Iterator[FileBox]:
-    """The top-level boxes of a file, reading only their headers. A box that runs past the end stops there."""
+    """Yield the top-level boxes of a file, reading only headers. A box that runs past the file's end stops there."""
     position = read_at = 0
     read = b""
     while position + 8 <= source.size:
-        # The first boxes are short, and their headers near each other.
+        # The first boxes are short, and their headers close together.
         header = read[position - read_at : position - read_at + 16]
         if len(header) < 16:
             read, read_at = source.read(position, _HEADERS_READ), position

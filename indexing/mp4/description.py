@@ -1,4 +1,4 @@
-"""Sample descriptions (stsd): from four-character codes and configuration records to stream facts."""
+"""Read sample descriptions (stsd): four-character codes and configuration records become stream facts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from videoloader.indexing.mp4.boxes import Box, children, iterate_boxes
 
-# libavcodec's decoder for each sample entry type whose samples it takes with nothing but the configuration
-# record. Files with other types are indexed through libavformat, which knows them all.
+# libavcodec's decoder for each sample entry type that it can decode with only the configuration record. Files with
+# other types are indexed through libavformat, which knows them all.
 _CODECS = {
     b"avc1": "h264", b"avc2": "h264", b"avc3": "h264", b"avc4": "h264", b"dva1": "h264", b"dvav": "h264",
     b"hvc1": "hevc", b"hev1": "hevc", b"hvc2": "hevc", b"hev2": "hevc", b"dvh1": "hevc", b"dvhe": "hevc",
@@ -22,16 +22,16 @@ _CODECS = {
     b"s263": "h263", b"h263": "h263", b"H263": "h263",
     b"jpeg": "mjpeg", b"mjpa": "mjpeg",
 }  # fmt: skip
-# objectTypeIndication of esds for sample entries of type mp4v (ISO/IEC 14496-1, registered at mp4ra.org).
+# objectTypeIndication in the esds of mp4v sample entries (ISO/IEC 14496-1, registered at mp4ra.org).
 _MP4V_CODECS = {0x20: "mpeg4", **dict.fromkeys(range(0x60, 0x66), "mpeg2video"), 0x6A: "mpeg1video", 0x6C: "mjpeg"}
-_AAC = (0x40, 0x66, 0x67, 0x68)  # the same of type mp4a
+_AAC = (0x40, 0x66, 0x67, 0x68)  # the same for mp4a
 _CONFIG_BOXES = (b"avcC", b"hvcC", b"vvcC", b"av1C")
 _VISUAL_ENTRY_SIZE = 78
-_MOST_RECORDS = 256  # that an index counts
+_MOST_RECORDS = 256  # the most that an index can number
 
 
 class Description(NamedTuple):
-    """One sample description, of a four-character type. ``codec`` is empty for a type that is not known here."""
+    """One sample description and its four-character type. ``codec`` is empty if the type is unknown here."""
 
     kind: bytes
     codec: str
@@ -42,7 +42,7 @@ class Description(NamedTuple):
 
 
 def read_descriptions(data: bytes, stsd: Box) -> list[Description]:
-    """The entries of a video track's ``stsd`` box."""
+    """Return the entries of a video track's ``stsd`` box."""
     return [
         _read_entry(data, entry)
         for entry in iterate_boxes(data, stsd.start + 8, stsd.stop)
@@ -53,19 +53,20 @@ def read_descriptions(data: bytes, stsd: Box) -> list[Description]:
 def records_in_force(
     descriptions: list[Description], used: npt.NDArray[np.uint8]
 ) -> tuple[tuple[bytes, ...], npt.NDArray[np.uint8]]:
-    """The configuration records, and the number of the one in force at each sample.
+    """Return the configuration records, and the number of the one in force at each sample.
 
-    Libavformat gives a decoder no record where a description has none, so the one before stays in force. What comes
-    into force anew after that has another number than before: parameter sets in the samples between end there.
+    libavformat gives its decoder no record for a description without one, so the previous record stays in force. When a
+    record comes into force again after that, it gets another number: parameter sets found in the samples in between end
+    there.
 
     Args:
-        descriptions: the track's.
-        used: uint8[S], the description of each sample, which there is.
+        descriptions: descriptions of the track.
+        used: uint8[S], number of an existing description for each sample.
     """
     records = tuple(each.config for each in descriptions)
     if all(records) or not any(records) or 2 * len(records) > _MOST_RECORDS:
         return records, used
-    numbers, number = used.copy(), 0  # a decoder is opened with the first
+    numbers, number = used.copy(), 0  # a decoder is opened with the first record
     for start, stop in pairwise([0, *(np.flatnonzero(np.diff(used)) + 1).tolist(), len(used)]):
         own = int(used[start])
         if records[own]:
@@ -81,12 +82,12 @@ def _read_entry(data: bytes, entry: Box) -> Description:
     boxes = children(data, entry, _VISUAL_ENTRY_SIZE)
     kind = entry.type
     if kind == b"encv" and b"sinf" in boxes and (original := children(data, boxes[b"sinf"]).get(b"frma")):
-        # Common encryption leaves headers, and often the first seconds, in clear.
+        # Common encryption leaves headers, and often the first seconds, unencrypted.
         kind = data[original.start : original.stop]
     codec = _CODECS.get(kind, "")
     config = next((data[boxes[box].start : boxes[box].stop] for box in _CONFIG_BOXES if box in boxes), b"")
     if codec == "vvc":
-        config = config[4:]  # its box alone has a version and flags before the record
+        config = config[4:]  # this is the only box with a version and flags before the record
     if kind == b"mp4v" and b"esds" in boxes:
         object_type, config = _read_esds(data[boxes[b"esds"].start + 4 : boxes[b"esds"].stop])
         codec = _MP4V_CODECS.get(object_type, "")
@@ -115,7 +116,7 @@ def _read_colr(payload: bytes) -> dict[str, Any]:
 
 
 def _read_vpcc(payload: bytes) -> dict[str, Any]:
-    """VPCodecConfigurationRecord ("VP Codec ISO Media File Format Binding", 2017)."""
+    """Read a VPCodecConfigurationRecord ("VP Codec ISO Media File Format Binding", 2017)."""
     if len(payload) < 6:
         return {}
     depth, chroma, full = payload[2] >> 4, (payload[2] >> 1) & 7, payload[2] & 1
@@ -137,7 +138,7 @@ def is_aac(data: bytes, stsd: Box) -> bool:
 
 
 def _read_esds(payload: bytes) -> tuple[int, bytes]:
-    """(objectTypeIndication, DecoderSpecificInfo) of an elementary stream descriptor (ISO/IEC 14496-1, 7.2.6)."""
+    """Return objectTypeIndication and DecoderSpecificInfo of an ES descriptor (ISO/IEC 14496-1, 7.2.6)."""
     object_type, position = 0, 0
     while position < len(payload):
         tag, position = payload[position], position + 1

@@ -1,12 +1,11 @@
-"""Edit lists (ISO/IEC 14496-12, 8.6.6): from media time to what a player shows, and when.
+"""Apply edit lists (ISO/IEC 14496-12, 8.6.6): which samples a player shows, and when.
 
-A track's edit list says which spans of the media are shown, in which order, with gaps ("empty
-edits") before them. Samples outside all spans are decoded where others depend on them, never shown.
-Where the standard leaves a choice, this follows libavformat, whose full decode is our truth: the
-first shown frame lies at zero, or after the leading gap; a span begins at the last keyframe whose
-presentation time is not after the span's start. Libavformat gives a decoder the packets of one span after those of
-another, and what comes out where a span begins or ends at no true keyframe only a decode tells: such spans are seen
-here, and settled in ``spans``.
+A track's edit list says which spans of the media are shown, in which order, and with which gaps ("empty edits") before
+them. Samples outside all spans are decoded where others depend on them, but never shown. Where the standard leaves a
+choice, this follows libavformat, whose full decode is the reference: the first shown frame is at zero, or after the
+leading gap, and a span begins at the last keyframe whose presentation time is not after the span's start. libavformat
+gives a decoder the packets of one span after those of another. If a span begins or ends at no true keyframe, only a
+decode tells what comes out: such spans are detected here, and resolved in ``spans``.
 """
 
 from __future__ import annotations
@@ -23,23 +22,23 @@ from videoloader.indexing.mp4.samples import Samples
 EMPTY = -1
 _ROW, _WIDE_ROW = struct.Struct(">Ii4x"), struct.Struct(">Qq4x")  # duration, media time; the rate is not used
 _LATEST = (1 << 63) - 1
-# A long list of long spans is a small file's way to ask for more memory than there is.
+# With a long list of long spans, a small file could ask for more memory than there is.
 _MOST_FRAMES = 1 << 22
 
 
 class Edit(NamedTuple):
-    """One entry of an edit list, in media time units; ``media_time`` EMPTY is a gap."""
+    """One entry of an edit list, in media time units. If ``media_time`` is EMPTY, it is a gap."""
 
     media_time: int
     duration: int
 
 
 def read_edits(data: bytes, elst: Box, media_scale: int, movie_scale: int) -> list[Edit]:
-    """The entries of an ``elst`` box; durations are converted from the movie's to the media's time scale."""
+    """Return the entries of an ``elst`` box, with durations converted from the movie's to the media's time scale."""
     if movie_scale <= 0:
         return []
     row = _WIDE_ROW if data[elst.start] == 1 else _ROW
-    # As many entries as there are bytes: the stated count is wrong in some files.
+    # As many entries as fit the bytes, since the stated count is wrong in some files.
     count = max(elst.stop - elst.start - 8, 0) // row.size
     table = data[elst.start + 8 : elst.start + 8 + count * row.size]
     return [
@@ -53,10 +52,10 @@ class Shown(NamedTuple):
     """The samples that an edit list shows.
 
     Attributes:
-        samples: int64[N], in display order; a sample stands twice where two edits show it.
-        pts: int64[N], when.
-        starts: the sample that each span is decoded from; none without an edit list.
-        uncertain: whether the table of keyframes contradicts the list, so that it does not tell what libavformat reads.
+        samples: int64[N], in display order; a sample occurs twice if two edits show it.
+        pts: int64[N], when each is shown.
+        starts: the sample from which each span is decoded; empty without an edit list.
+        uncertain: whether the table of keyframes contradicts the list, so that it is not known what libavformat reads.
     """
 
     samples: npt.NDArray[np.int64]
@@ -66,22 +65,22 @@ class Shown(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """The samples of one span in display order, their media times, and what is added to these."""
+    """The samples of one span in display order, their media times, and what to add to these."""
 
     samples: npt.NDArray[np.int64]
     times: npt.NDArray[np.int64]
     shift: int
 
     def moved(self, further: int) -> npt.NDArray[np.int64]:
-        """The times at which the samples are shown; memory is not taken for nothing."""
+        """Return the times at which the samples are shown, without a copy if they do not move."""
         shift = self.shift + further
         return self.times + shift if shift else self.times
 
 
 def leading_offset(edits: list[Edit]) -> int:
-    """The time that a fragmented track's list takes off: the first span's start less the gap before it.
+    """Return the time that a fragmented track's edit list subtracts: the first span's start minus the gap before it.
 
-    In fragmented files the spans cannot be cut out beforehand, so players use the list only for its offset.
+    In fragmented files the spans cannot be known in advance, so players use the list only for its offset.
     """
     gap = edits[0].duration if edits and edits[0].media_time == EMPTY else 0
     spans = edits[1:] if gap else edits
@@ -92,17 +91,17 @@ def leading_offset(edits: list[Edit]) -> int:
 def shown_frames(
     samples: Samples, pts: npt.NDArray[np.int64], order: npt.NDArray[np.int64], edits: list[Edit]
 ) -> Shown:
-    """The samples that are shown, and their times.
+    """Return the samples that are shown, and their times.
 
     Args:
-        samples: samples of the track in decode order; one at least.
+        samples: samples of the track in decode order; at least one.
         pts: times of the samples.
         order: int64[P], the samples in the order of their pts.
-        edits: the edit list; empty when the track has none.
+        edits: the edit list; empty if the track has none.
 
     Returns:
-        The samples. Spans are shown one after another, even where reordering makes libavformat start one before the
-        last's end: times fall there.
+        The samples. Spans are shown one after another, even where libavformat, because of reordering, starts one before
+        the end of the last: times fall there.
 
     Raises:
         ValueError: the list shows more frames than any video has.
@@ -124,7 +123,8 @@ def _shown_in_spans(
     edits: list[Edit],
 ) -> Shown:
     key = samples.key.nonzero()[0]
-    # When each keyframe is both decoded and presented: a span is decoded from the last that is at its start.
+    # When each keyframe is both decoded and presented: a span is decoded from the last keyframe that is ready at its
+    # start.
     ready = np.maximum(pts[key], samples.dts[key])
     parts: list[_Part] = []
     starts: list[int] = []
@@ -158,7 +158,7 @@ def _shown_in_spans(
     if not parts:
         none = np.empty(0, np.int64)
         return Shown(none, none, tuple(starts), uncertain)
-    # A composition delay must not look like a late start: without a gap the first frame lies at zero.
+    # A composition delay must not look like a late start: without a gap, the first frame is at zero.
     late = max(_earliest(parts) - gap, 0)
     shown, shown_at = parts[0].samples, parts[0].moved(-late)
     if len(parts) > 1:
@@ -172,7 +172,7 @@ def _goes_on_after_its_end(
 ) -> bool:
     """Whether a span's last sample in decode order comes after the second keyframe at its end.
 
-    Libavformat reads no further than that. True keyframes have nothing after them that is shown before the last one.
+    libavformat reads no further than that. After a true keyframe, nothing is shown before the previous one.
     """
     durations = np.diff(samples.dts[np.minimum(np.stack((key, key + 1)), len(pts) - 1)], axis=0)[0]
     ends = key[(key >= start) & (pts[key] + durations >= end)]
@@ -180,9 +180,10 @@ def _goes_on_after_its_end(
 
 
 def _earliest(parts: list[_Part]) -> int:
-    """The time of the first frame, as libavformat counts it.
+    """Return the time of the first frame as libavformat counts it.
 
-    Times before zero come from negative composition offsets; its minimum forgets all up to the last of them.
+    Times before zero come from negative composition offsets. libavformat's minimum forgets everything up to the last of
+    them.
     """
     earliest = min(int(part.times[0]) + part.shift for part in parts)
     if earliest >= 0:

@@ -1,4 +1,4 @@
-"""Movie fragments (ISO/IEC 14496-12, 8.8): samples told of by moof boxes spread over the file."""
+"""Read the samples of movie fragments (ISO/IEC 14496-12, 8.8), in moof boxes spread over the file."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from videoloader.indexing.mp4.boxes import Box, FileBox, iterate_boxes, read_dec
 from videoloader.indexing.mp4.samples import Samples
 from videoloader.indexing.sources import ByteSource
 
-# Flags of tfhd, then of trun; sample flags.
+# Flags of tfhd, then of trun; then sample flags.
 _BASE_DATA_OFFSET, _DEFAULT_BASE_IS_MOOF = 0x1, 0x20000
-_DEFAULTS = (0x2, 0x8, 0x10, 0x20)  # for the fields of ``Defaults``
+_DEFAULTS = (0x2, 0x8, 0x10, 0x20)  # flags for the fields of ``Defaults``
 _DATA_OFFSET, _FIRST_FLAGS, _DURATION, _SIZE, _FLAGS, _COMPOSITION = 0x1, 0x4, 0x100, 0x200, 0x400, 0x800
 _NOT_SYNC, _DEPENDS_ON_OTHERS = 0x10000, 0x1000000
 _NEVER = -(1 << 62)
 
 
 class Defaults(NamedTuple):
-    """The defaults of a track's samples unless their fragment or run says otherwise (trex, then tfhd)."""
+    """The defaults of a track's samples (trex), unless their fragment (tfhd) or run says otherwise."""
 
     description: int = 1
     duration: int = 0
@@ -31,7 +31,7 @@ class Defaults(NamedTuple):
 
 
 def read_defaults(data: bytes, mvex: Box, track_id: int) -> Defaults:
-    """The track's ``trex`` box."""
+    """Return the defaults in the track's ``trex`` box."""
     for box in iterate_boxes(data, mvex.start, mvex.stop):
         if box.type == b"trex" and box.stop - box.start >= 24:
             track, *values = (int.from_bytes(data[i : i + 4], "big") for i in range(box.start + 4, box.start + 24, 4))
@@ -41,28 +41,28 @@ def read_defaults(data: bytes, mvex: Box, track_id: int) -> Defaults:
 
 
 def reaches_the_end(source: ByteSource, sidx: FileBox) -> bool:
-    """Whether what a ``sidx`` box tells of ends where the file does, or where its last box, an ``mfra``, begins."""
+    """Whether what a ``sidx`` box covers ends at the end of the file, or before its last box, an ``mfra``."""
     data = source.read(sidx.start, sidx.stop - sidx.start)
     width = 8 if data[:1] == b"\1" else 4
     rows = 12 + 2 * width + 4
-    # References of media, and of other indexes, have their size in 31 bits.
+    # References to media, and to other indexes, have their size in 31 bits.
     sizes = np.frombuffer(data[rows : rows + (len(data) - rows) // 12 * 12], ">u4")[::3] & 0x7FFFFFFF
     stop = sidx.stop + int.from_bytes(data[12 + width : rows - 4], "big") + int(sizes.sum(dtype=np.int64))
     return stop in (source.size, source.size - int.from_bytes(source.read(source.size - 4, 4), "big"))
 
 
 class _Run(NamedTuple):
-    """A trun as it stands in the file: its table's bytes, and what its samples have that the table does not tell.
+    """A trun as it is in the file: the bytes of its table, and what its samples have that is not in the table.
 
     Attributes:
-        of_track: whether it is the wanted track's; of others only the size matters, for what follows them.
+        of_track: whether it belongs to the wanted track; for other tracks only the size matters, for what follows them.
         moof: number of its fragment.
         fields: flags that say which columns the table has.
         samples: number of samples.
         table: the rows.
-        defaults: defaults of the samples; ``first_flags`` those of the first.
-        base: origin of the offsets of its traf, in a traf's first run; None where the last traf's data ends.
-        data_offset: start of its data, from base; None right after the run before it, or at base.
+        defaults: defaults of the samples; ``first_flags`` are those of the first.
+        base: origin of the offsets of its traf, in a traf's first run; None for where the last traf's data ends.
+        data_offset: start of its data, from base; None for right after the run before it, or at base.
         is_first: whether it is its traf's first run.
         decode_time: decode time of its first sample by ``tfdt``.
     """
@@ -81,7 +81,7 @@ class _Run(NamedTuple):
 
 
 class _Fragments:
-    """The state of the walk over the fragments. ``bytes_left`` bounds the samples of runs without a table."""
+    """State of the walk over the fragments. ``bytes_left`` limits the samples of runs without a table."""
 
     def __init__(self, source: ByteSource, track_id: int, defaults: Defaults) -> None:
         self.source, self.track_id, self.defaults = source, track_id, defaults
@@ -98,20 +98,20 @@ def read_fragments(
     opened: int,
     lowest: int,
 ) -> Samples:
-    """The samples of a track from the tables in moov and from all movie fragments after it.
+    """Return the samples of a track from the tables in moov and from all movie fragments.
 
     Args:
         source: the file.
         moofs: the file's moof boxes, in order.
         track_id: number of the track.
         defaults: defaults of the track, from ``trex``.
-        head: the samples that moov itself tells of; often none.
-        time_offset: time that the edit list takes off all decode times.
-        opened: number of fragments that libavformat knows before it reads any packet.
+        head: samples in moov itself; often none.
+        time_offset: time that the edit list subtracts from all decode times.
+        opened: number of fragments that libavformat has read before the first packet.
         lowest: negative composition offset of the head, or 0 (``lowest_offset``).
 
     Raises:
-        IndexingError: a run tells of more samples than it has bytes for, or of empty ones.
+        IndexingError: a run has more samples than bytes for them, or empty ones.
     """
     walk = _Fragments(source, track_id, defaults)
     runs = [run for number, moof in enumerate(moofs) for run in _read_fragment(walk, number, moof)]
@@ -123,7 +123,7 @@ def read_fragments(
 
 def _read_fragment(walk: _Fragments, number: int, moof: FileBox) -> Iterator[_Run]:
     data = walk.source.read(moof.header, moof.stop - moof.header)
-    base: int | None = moof.header  # the first traf's data, unless stated, counts from here
+    base: int | None = moof.header  # the first traf's data counts from here, unless stated otherwise
     for traf in iterate_boxes(data, moof.start - moof.header, len(data)):
         if traf.type == b"traf":
             yield from _read_track_fragment(walk, data, traf, number, moof.header, base)
@@ -144,7 +144,7 @@ def _read_track_fragment(
     defaults = Defaults(*(told.get(flag, usual) for flag, usual in zip(_DEFAULTS, walk.defaults, strict=True)))
     tfdt = next((box for box in boxes if box.type == b"tfdt"), None)
     decode_time = None if tfdt is None else read_decode_time(data, tfdt)
-    # An empty run says where the traf is and when, whether it has runs of its own or not.
+    # An empty run says where and when the traf is, whether it has runs of its own or not.
     yield _Run(of_track, number, 0, 0, b"", defaults, 0, base, None, True, decode_time)
     for box in boxes:
         if box.type == b"trun":
@@ -152,7 +152,7 @@ def _read_track_fragment(
 
 
 def _read_fields(data: bytes, at: int, flags: int, sizes: dict[int, int]) -> tuple[dict[int, int], int]:
-    """(numbers in a box by the flags that say which it has, position after them), of these sizes and in their order."""
+    """Return the numbers in a box by the flags that say which it has, and the position after them."""
     fields: dict[int, int] = {}
     for flag, size in sizes.items():
         if flags & flag:
@@ -167,10 +167,10 @@ def _read_run(walk: _Fragments, data: bytes, trun: Box, number: int, of_track: b
     told, cursor = _read_fields(data, trun.start + 8, flags, {_DATA_OFFSET: 4, _FIRST_FLAGS: 4})
     first_flags, data_offset = told.get(_FIRST_FLAGS, defaults.flags), told.get(_DATA_OFFSET)
     if data_offset is not None:
-        data_offset -= data_offset >> 31 << 32  # it has a sign
+        data_offset -= data_offset >> 31 << 32  # it is signed
     fields = flags & (_DURATION | _SIZE | _FLAGS | _COMPOSITION)
     width = 4 * fields.bit_count()
-    # Rows without fields have no bytes behind them; the file's size still bounds how many there can be.
+    # Rows without fields have no bytes, but the file's size still limits how many there can be.
     fits = (trun.stop - cursor) // width if width else walk.bytes_left // max(defaults.size, 1)
     if count > fits:
         raise IndexingError(
@@ -186,7 +186,7 @@ def _read_run(walk: _Fragments, data: bytes, trun: Box, number: int, of_track: b
 def _parts_of(
     runs: list[_Run], head: Samples, time_offset: int, opened: int, lowest: int, source: ByteSource
 ) -> tuple[Samples, Samples]:
-    """The head and the samples of the runs, with times on one timeline."""
+    """Return the head and the samples of the runs, with times on one timeline."""
     counts = np.array([run.samples for run in runs], np.int64)
     stops = np.cumsum(counts)
     firsts = stops - counts
@@ -215,14 +215,14 @@ def _parts_of(
         composition + shifts[moof_of],
         (sample_flags & (_NOT_SYNC | _DEPENDS_ON_OTHERS)) == 0,
         description[run_of],
-        # A fragment that goes back in time repeats what was shown already.
+        # A fragment that goes back in time repeats what was already shown.
         dts <= last_time[run_of],
     )
     return head, Samples(*(column[of_track] for column in samples))
 
 
 def _read_columns(runs: list[_Run], counts: npt.NDArray[np.int64]) -> dict[int, npt.NDArray[np.int64]]:
-    """Each column over the samples of all runs: from the tables, read together where they are laid out alike."""
+    """Return each column for the samples of all runs; tables with the same layout are read together."""
     columns = {
         bit: np.repeat(np.array([default(run.defaults) for run in runs], np.int64), counts)
         for bit, default in _COLUMN_DEFAULTS.items()
@@ -238,7 +238,7 @@ def _read_columns(runs: list[_Run], counts: npt.NDArray[np.int64]) -> dict[int, 
     return columns
 
 
-# Columns of a trun's table, in their order, and what stands for those it does not have.
+# Columns of a trun's table in order, with their values if they are missing.
 _COLUMN_DEFAULTS: dict[int, Callable[[Defaults], int]] = {
     _DURATION: lambda defaults: defaults.duration,
     _SIZE: lambda defaults: defaults.size,
@@ -255,7 +255,7 @@ def _place_runs(
     head: Samples,
     time_offset: int,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """(byte offset, decode time, decode time of the last sample before it) of each run."""
+    """Return (byte offset, decode time, decode time of the last sample before it) of each run."""
     last = int(head.dts[-1]) if len(head.dts) else _NEVER
     step = int(head.dts[-1] - head.dts[-2]) if len(head.dts) > 1 else 0
     following = last + step if len(head.dts) else -time_offset
@@ -282,11 +282,12 @@ def _place_runs(
 def _shifts(
     moof_of: npt.NDArray[np.int64], composition: npt.NDArray[np.int64], opened: int, lowest: int
 ) -> npt.NDArray[np.int64]:
-    """The shifts by which the composition offsets of each fragment's samples are moved up.
+    """Return how far the composition offsets of each fragment's samples are moved up.
 
-    Decode times of fragments are absolute, so unlike in moov the shift that keeps pts >= dts moves the pts:
-    libavformat's timeline, and the one its users' annotations are made on. It moves by the lowest offset that it has
-    met so far: of all fragments where no index tells of them, as it looks for them when it opens the file.
+    Decode times of fragments are absolute. So, unlike in moov, the shift that keeps pts >= dts moves the pts. That is
+    libavformat's timeline, on which its users' annotations are made. The shift is the lowest offset that libavformat
+    has met so far: that of all fragments if no index lists them, since it then searches for them when it opens the
+    file.
     """
     lows = np.zeros(moof_of[-1] + 1, np.int64)
     np.minimum.at(lows, moof_of, composition)

@@ -1,4 +1,4 @@
-"""Index of an ISO base media file (mp4, mov, m4v, 3gp, fragmented or not) from its own tables."""
+"""Index ISO base media files (mp4, mov, m4v, 3gp, fragmented or not) from their own tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from videoloader.indexing.wrong_times import times_are_wrong
 
 _LATEST = (1 << 63) - 1
 _TKHD_SIZE, _MDHD_SIZE = 80, 20
-# The matrix of nearly all tracks, as far as it tells how pictures are turned: 16.16 fixed point.
+# The start of nearly all tracks' matrix, which gives the rotation: 16.16 fixed point.
 _UPRIGHT = b"\0\1\0\0" + bytes(12) + b"\0\1\0\0"
 
 
@@ -44,7 +44,7 @@ class _Trak(NamedTuple):
 
 
 class _Track(NamedTuple):
-    """A video track; its edit list only where that says which frames are shown."""
+    """A video track. It has its edit list only if that decides which frames are shown."""
 
     trak: _Trak
     enabled: bool
@@ -57,7 +57,7 @@ class _Track(NamedTuple):
 
 
 def index_mp4(source: ByteSource) -> VideoIndex | None:
-    """The index of the file's best video track, or a ``StreamSource``'s, or None where only libavformat can read it.
+    """Index the file's best video track, or a ``StreamSource``'s; None if only libavformat can read it.
 
     Raises:
         IndexingError: there is no moov box, tables contradict each other, or samples lie beyond the end of the file.
@@ -94,14 +94,14 @@ def index_mp4(source: ByteSource) -> VideoIndex | None:
     if any(other.codec != description.codec for other in track.descriptions):
         return None
     if len({each.kind for each in track.descriptions} - {b"encv"}) > 1:
-        return None  # libavformat leaves out samples of other types than the first description's, by rules of its own
+        return None  # libavformat leaves out samples of another type than the first description's, by rules of its own
     if track.edits and track.fragmented:
-        return None  # libavformat applies the list to moov's samples, and leaves out fragments that fall behind them
+        return None  # libavformat applies the list to moov's samples, and drops fragments that come before their end
     dts = track.samples.dts
     if not len(dts):
         raise IndexingError("the video track has no samples", source.name)
     if len(dts) > 1 and dts[0] == dts[-1]:
-        return None  # time stands still: libavformat makes times up, by rules of each codec
+        return None  # time stands still, so libavformat makes up times, by rules for each codec
     heads = (
         trak.start
         for number, box in enumerate(traks)
@@ -111,9 +111,9 @@ def index_mp4(source: ByteSource) -> VideoIndex | None:
 
 
 def _find_tables(source: ByteSource) -> tuple[FileBox, list[FileBox], int]:
-    """The moov, the moofs, and how many of these libavformat reads when it opens the file.
+    """Return the moov, the moofs, and how many of these libavformat reads when it opens the file.
 
-    That is all of them, or up to the first media where an index tells of the rest.
+    These are all of them, or those before the first media data if an index lists the rest.
     """
     moov, moofs, opened = None, [], -1
     indexed = has_media = False
@@ -134,7 +134,7 @@ def _find_tables(source: ByteSource) -> tuple[FileBox, list[FileBox], int]:
 
 
 def _rank(track: _Track) -> tuple[bool, int, float]:
-    """The order of libavformat's av_find_best_stream: default tracks, then some frames, then the highest bit rate."""
+    """Rank as libavformat's av_find_best_stream does: default tracks, then tracks with frames, then the bit rate."""
     samples = track.samples
     count = len(samples.offset)
     seconds = (samples.dts[-1] - samples.dts[0]) / track.trak.start.time_scale if count > 1 else 1.0
@@ -142,7 +142,7 @@ def _rank(track: _Track) -> tuple[bool, int, float]:
 
 
 def _read_trak(data: bytes, number: int, box: Box, movie_scale: int, only: bytes | None = None) -> _Trak | None:
-    """A track of any kind, or of only one; None where what each track must have is missing."""
+    """Read a track of any kind, or of only one; None if something that each track must have is missing."""
     boxes = children(data, box)
     media = children(data, boxes[b"mdia"]) if b"mdia" in boxes else {}
     if not {b"mdhd", b"hdlr", b"minf"} <= media.keys() or b"tkhd" not in boxes:
@@ -155,7 +155,7 @@ def _read_trak(data: bytes, number: int, box: Box, movie_scale: int, only: bytes
     information = children(data, media[b"minf"])
     tables = children(data, information[b"stbl"]) if b"stbl" in information else {}
     at = header.start + (20 if data[header.start] == 1 else 12)
-    # A missing time scale is taken as one, as libavformat does.
+    # A missing time scale is taken as one, as in libavformat.
     time_scale = int.from_bytes(data[at : at + 4], "big") or 1
     edits = []
     if b"edts" in boxes and (elst := children(data, boxes[b"edts"]).get(b"elst")):
@@ -203,7 +203,7 @@ def _read_track(
 
 
 def _orientation(data: bytes, at: int) -> tuple[int, bool]:
-    """(degrees clockwise, mirrored left to right after it) of a tkhd matrix; turns by other angles are not kept."""
+    """Return the degrees clockwise, and whether mirrored after that, of a tkhd matrix. Other angles are ignored."""
     if data[at : at + 20] == _UPRIGHT:
         return 0, False
     a, b, _, c, d = (int.from_bytes(data[i : i + 4], "big", signed=True) for i in range(at, at + 20, 4))
@@ -216,7 +216,7 @@ def _orientation(data: bytes, at: int) -> tuple[int, bool]:
 def _assemble(source: ByteSource, track: _Track, description: Description, others: Iterable[StreamStart]) -> VideoIndex:
     samples = track.samples
     count = len(samples.offset)
-    # Subtracted, not added: offsets may be so large that a sum would wrap around.
+    # Subtracted, not added: offsets may be so large that a sum would overflow.
     room = source.size - samples.offset
     room -= samples.size
     if samples.offset[samples.offset.argmin()] < 0 or room[room.argmin()] < 0:
@@ -229,13 +229,13 @@ def _assemble(source: ByteSource, track: _Track, description: Description, other
     packet_pts = samples.dts + samples.composition
     order = packet_pts.argsort(kind="stable")
     shown = shown_frames(samples, packet_pts, order, track.edits)
-    # What comes before, libavformat does not read, nor the parameter sets in it.
+    # libavformat does not read the packets before this, nor their parameter sets.
     first = min(shown.starts, default=0)
     key = samples.key
     if description.facts["encrypted"]:
-        # What a decoder makes of noise depends on all that it decoded before.
+        # What a decoder makes of noise depends on everything that it decoded before.
         key = np.arange(count) == first
-    # Which description a sample has, libavformat tells by how many samples it has read before.
+    # libavformat chooses a sample's description by the number of samples that it has read.
     used = np.minimum(samples.config[: count - first], min(len(track.descriptions), 256) - 1)
     records, config = records_in_force(track.descriptions, used)
     span = int(samples.dts[-1] - samples.dts[0])
@@ -254,15 +254,15 @@ def _assemble(source: ByteSource, track: _Track, description: Description, other
     )
     picture = coded_picture(stream, source, int(samples.offset[0]), int(samples.size[0]))
     if picture and (picture.width, picture.height) != (stream.width, stream.height):
-        # Decoders go by the codec's own header, whatever size the sample description tells of.
+        # Decoders go by the codec's own header, whatever size the sample description states.
         stream = replace(stream, width=picture.width, height=picture.height)
     # libavformat goes by the last description's size.
     stream = cut_by_container(stream, track.descriptions[-1].width, track.descriptions[-1].height)
-    # With an edit list the first frame that it shows, else the first packet.
+    # The first frame shown with an edit list, otherwise the first packet.
     begin = int(packet_pts[0] if not track.edits else shown.pts[shown.pts.argmin()] if len(shown.pts) else _LATEST)
     starts = [StreamStart(begin, stream.time_base)]
     if begin > 0 or track.fragmented:
-        starts += others  # elsewhere no track begins before zero
+        starts += others  # otherwise no track begins before zero
     index = VideoIndex(
         source=source.name,
         container="mp4",

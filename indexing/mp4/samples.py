@@ -1,4 +1,4 @@
-"""The sample tables of a track (ISO/IEC 14496-12, 8.6 and 8.7) as arrays, one element a sample."""
+"""Read the sample tables of a track (ISO/IEC 14496-12, 8.6 and 8.7) as arrays, with one element per sample."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from videoloader.indexing.mp4.boxes import Box
 
 
 class Samples(NamedTuple):
-    """All samples of a track in decode order; columns of equal length.
+    """All samples of a track in decode order, as columns of equal length.
 
-    ``dts`` counts from zero in media time units, ``composition`` is pts - dts, ``config`` the sample
-    description (from zero), ``discarded`` marks samples that a player decodes but never shows.
+    ``dts`` counts from zero in media time units, ``composition`` is pts - dts, ``config`` is the number of the sample
+    description (from zero), and ``discarded`` marks samples that a player decodes but never shows.
     """
 
     offset: npt.NDArray[np.int64]
@@ -29,14 +29,14 @@ class Samples(NamedTuple):
 
 _UINT32, _INT64 = np.dtype(">u4"), np.dtype(">i8")
 _TIME_TO_SAMPLE = np.dtype([("count", ">u4"), ("value", ">i4")])
-_SAMPLE_TO_CHUNK = np.dtype((">u4", 3))  # first chunk, samples a chunk, description
+_SAMPLE_TO_CHUNK = np.dtype((">u4", 3))  # first chunk, samples per chunk, description
 _COMPOSITION_OFFSET = np.dtype([("count", ">i4"), ("value", ">i4")])
-# Deltas below are long ones for libavformat, as the standard has it, instead of negative ones.
+# For libavformat, lower deltas are not negative but long ones, as in the standard.
 _MOST_NEGATIVE, _UNSIGNED = -480_000, 1 << 32
 
 
 def _entries(data: bytes, box: Box, kind: np.dtype[Any], header: int = 4) -> npt.NDArray[Any]:
-    """The rows after a table's version, flags and row count; as many as are really there."""
+    """Return the rows after a table's version, flags and row count; as many as there really are."""
     start = box.start + header + 4
     count = int.from_bytes(data[start - 4 : start], "big")
     fit = max(box.stop - start, 0) // kind.itemsize
@@ -74,21 +74,21 @@ def _sample_sizes(data: bytes, stbl: dict[bytes, Box], file_size: int, name: str
 def _expand(
     runs: npt.NDArray[np.int64], value: npt.NDArray[np.int64], total: int, count: int, rest: int
 ) -> npt.NDArray[np.int64]:
-    """A run-length table of a total length as one value a sample; ``rest`` is that of samples after the last run."""
+    """Expand a run-length table to one value per sample; ``rest`` is the value of samples after the last run."""
     if total != count:
-        # Runs are clipped to what is left, so that a wild count cannot ask for more than the samples there are.
+        # Runs are limited to the samples left, so that a wild count cannot ask for more than there are.
         ends = np.minimum(np.cumsum(np.minimum(runs, count)), count)
         runs, value = np.diff(ends, prepend=0, append=count), np.append(value, rest)
     return value.repeat(runs)
 
 
 def _decode_times(data: bytes, box: Box | None, count: int, composed: int) -> npt.NDArray[np.int64]:
-    """Decode times; ``composed`` is how many samples the table of composition offsets tells of."""
+    """Return decode times; ``composed`` is the number of samples in the table of composition offsets."""
     if box is None or not len(table := _entries(data, box, _TIME_TO_SAMPLE)):
         return np.zeros(count, np.int64)
     delta: npt.NDArray[np.int64] = table["value"].astype(np.int64)
     runs = table["count"].astype(np.int64)
-    # libavformat joins both tables: where only the other one has rows left, time stands still from there on.
+    # libavformat joins both tables: if only the other one has rows left, time stands still from there on.
     total = int(np.add.reduce(runs))
     goes_on = total >= min(composed, count)
     if len(delta) == 1 and delta[0] >= 0 and goes_on:
@@ -102,11 +102,11 @@ def _decode_times(data: bytes, box: Box | None, count: int, composed: int) -> np
 
 
 def _correct_negative_deltas(counts: npt.NDArray[np.int64], deltas: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Deltas of at least one unit that come back to the true time as soon as they can.
+    """Turn deltas into ones of at least one unit that return to the true time as soon as they can.
 
-    Some writers store a negative delta to correct earlier ones, which the standard does not allow.
-    Decode times must grow, so libavformat plays such a sample for one unit and takes what is
-    missing from the samples after it; frames must come out with the same timestamps here.
+    Some writers store a negative delta to correct earlier ones, which the standard does not allow. Decode times must
+    grow, so libavformat plays such a sample for one unit and takes the rest from the samples after it. Frames must get
+    the same timestamps here.
     """
     corrected = deltas.copy()
     clock = true_clock = 0
@@ -118,8 +118,8 @@ def _correct_negative_deltas(counts: npt.NDArray[np.int64], deltas: npt.NDArray[
         clock += step * count
         if clock > true_clock:
             drift = (clock - true_clock) // max(count, 1)
-            # Counted without a sign, as there: taking one unit from a sample of none gives it one unit, and sets the
-            # clock back so far that nothing is missing from then on.
+            # Counted without a sign, as there: taking one unit from a sample of zero units gives it one unit, and sets
+            # the clock back so far that nothing is missing from then on.
             correction = (drift if step > drift else step - 1) % _UNSIGNED
             clock -= correction * count
             step = (step - correction) % _UNSIGNED
@@ -128,11 +128,11 @@ def _correct_negative_deltas(counts: npt.NDArray[np.int64], deltas: npt.NDArray[
 
 
 def _composition_offsets(data: bytes, box: Box | None, count: int) -> tuple[npt.NDArray[np.int64], int]:
-    """The offset of each sample, and how many samples the table tells of."""
+    """Return the offset of each sample, and how many samples the table has."""
     if box is None:
         return np.zeros(count, np.int64), 0
-    # Version 0 is unsigned by the standard, but writers store negative offsets there too; no real offset, and no
-    # real count, needs the top bit.
+    # Version 0 is unsigned by the standard, but writers also store negative offsets there. No real offset, and no real
+    # count, needs the top bit.
     table = _entries(data, box, _COMPOSITION_OFFSET)
     runs, value = table["count"].astype(np.int64), table["value"].astype(np.int64)
     if len(runs) and runs[runs.argmin()] <= 0:
@@ -142,14 +142,14 @@ def _composition_offsets(data: bytes, box: Box | None, count: int) -> tuple[npt.
 
 
 def lowest_offset(data: bytes, ctts: Box | None) -> int:
-    """The lowest composition offset, at most 0, of those that libavformat looks at: all rows but the last two."""
+    """Return the lowest composition offset, at most 0, among those libavformat considers: all rows but the last two."""
     return 0 if ctts is None else int(_entries(data, ctts, _COMPOSITION_OFFSET)["value"][:-2].min(initial=0))
 
 
 def _chunk_layout(
     data: bytes, stbl: dict[bytes, Box], sizes: npt.NDArray[np.int32], name: str
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """Offset and sample description of each sample, from stco/co64 and stsc."""
+    """Return the offset and sample description of each sample, from stco/co64 and stsc."""
     count = len(sizes)
     large = b"co64" in stbl
     box = stbl.get(b"co64" if large else b"stco")
@@ -164,7 +164,7 @@ def _chunk_layout(
     before[0], before[1:] = 0, sizes
     np.add.accumulate(before, out=before)
     if len(to_chunk) == 1 and first[0] == 1 and in_chunk[0] * len(chunks) == count:
-        # Chunks of as many samples each, as most files without sound have.
+        # Chunks of the same number of samples, as in most files without sound.
         offsets = (chunks - before[: -1 : int(in_chunk[0])]).repeat(int(in_chunk[0])) + before[:-1]
         return offsets, _all_alike(count, description)
     run_chunks = np.empty_like(first)
@@ -188,7 +188,7 @@ def _chunk_layout(
 
 
 def _all_alike(count: int, description: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
-    """The column of samples that all have the first of these descriptions, which count from one."""
+    """Return the column of samples that all have the first of these descriptions, which count from one."""
     column = np.empty(count, np.uint8)
     column.fill(min(max(int(description[0]) - 1, 0), 255))
     return column
@@ -197,9 +197,9 @@ def _all_alike(count: int, description: npt.NDArray[np.int64]) -> npt.NDArray[np
 def _key_mask(data: bytes, stbl: dict[bytes, Box], count: int) -> npt.NDArray[np.bool_]:
     if b"stss" not in stbl:
         return np.ones(count, np.bool_)
-    # Samples count from one; numbers that none has fall on a border.
+    # Samples count from one; numbers out of range fall on the border.
     key = np.zeros(count + 2, np.bool_)
-    for kind in (b"stss", b"stps"):  # stps: QuickTime's partial sync samples, the open-GOP keyframes
+    for kind in (b"stss", b"stps"):  # stps: QuickTime's partial sync samples, which are open-GOP keyframes
         if kind in stbl:
             key.put(_entries(data, stbl[kind], _UINT32).astype(np.int64), True, mode="clip")
     key = key[1:-1]
@@ -209,12 +209,12 @@ def _key_mask(data: bytes, stbl: dict[bytes, Box], count: int) -> npt.NDArray[np
 
 
 def read_samples(data: bytes, stbl: dict[bytes, Box], file_size: int, name: str) -> Samples:
-    """All samples that the tables in moov tell of; none for a purely fragmented track.
+    """Return all samples in the tables of moov; none for a purely fragmented track.
 
     Args:
-        data: buffer that holds the boxes.
+        data: buffer with the boxes.
         stbl: children of the track's sample table box.
-        file_size: bytes in the file; every number is checked against it.
+        file_size: size of the file in bytes; every number is checked against it.
         name: name of the source, for messages.
 
     Raises:

@@ -1,9 +1,9 @@
-"""Spans of edit lists that begin where a decoder cannot begin anew: only a decode tells which of their frames come.
+"""Index edit lists with spans that begin where a decoder cannot start afresh, which takes a decode.
 
-Libavformat gives out the packets of each span anew, from what the container calls a keyframe on. A decoder that meets
-them in the middle of a GOP gives no frame, or another, until the next keyframe; and one that jumps to a keyframe
-without starting a new sequence there drops what it holds back, or puts it in between. So it is where the table of
-keyframes lies, and where one of several spans begins in an open GOP.
+For each span libavformat outputs packets from what the container marks as a keyframe. A decoder that gets them in the
+middle of a GOP gives no frame, or a different one, until the next keyframe. A decoder that jumps to a keyframe without
+starting a new sequence drops the pictures it holds back, or puts them in between. This happens where the table of
+keyframes is wrong, and where one of several spans begins in an open GOP.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from videoloader.indexing.mp4.edits import Shown
 from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.true_order import packets_of
 
-# Of H.264, by libavcodec.
+# Limit of H.264's decoder in libavcodec.
 _DEEPEST_REORDERING = 16
 _HEVC_BLA_AND_IDR = range(16, 21)
 
@@ -30,9 +30,9 @@ def spans_need_decoding(index: VideoIndex, source: ByteSource, shown: Shown) -> 
     """Whether tables do not tell which frames come out of the spans of an edit list.
 
     Args:
-        index: the index that the tables give.
-        source: the same video's bytes.
-        shown: the spans as the tables tell them.
+        index: index made from the tables.
+        source: source of the same video.
+        shown: spans by the tables.
     """
     if index.stream.encrypted or not shown.starts:
         return False
@@ -43,19 +43,19 @@ def spans_need_decoding(index: VideoIndex, source: ByteSource, shown: Shown) -> 
         return False
     if is_intra_only(index.stream.codec):
         return False
-    # A video's own start is looked at elsewhere, with or without an edit list.
+    # A video's own start is checked elsewhere, with or without an edit list.
     if first and is_random_access_at(index, source, first) is False:
         return True
     if not all(_starts_anew_at(index, source, packet) for packet in sorted(set(others))):
         return True
-    # Parameter sets of one span's packets stay in force in the next.
+    # Parameter sets in the packets of one span stay in force in the next.
     return bool(others) and len(with_keyframes_read(index, source)[0].stream.codec_configs) > 1
 
 
 def with_decoded_spans(index: VideoIndex, source: ByteSource) -> VideoIndex:
-    """The index with the packets that libavformat reads, in its order, and the frames that a decode of them gives.
+    """Return the index with the packets that libavformat reads, in its order, and the frames that they decode to.
 
-    A packet that several spans need is there several times: its pictures may be different ones.
+    A packet that several spans need occurs several times, since its pictures may differ.
 
     Raises:
         NothingDecodesError: no frame comes out.
@@ -65,7 +65,7 @@ def with_decoded_spans(index: VideoIndex, source: ByteSource) -> VideoIndex:
     except NothingDecodesError:
         raise
     except DecodeError:
-        return index  # damaged: what a decode cannot tell stays as the container says
+        return index  # damaged: keep the frames of the container's tables
     packets = packets_of(decoded, index)
     if packets is None:
         return decoded
@@ -77,7 +77,7 @@ def with_decoded_spans(index: VideoIndex, source: ByteSource) -> VideoIndex:
         keys_from=index.keys_from,
         stream=replace(
             index.stream,
-            # All packets were looked at for parameter sets, which stay in force from one span to the next.
+            # All packets were examined for parameter sets, which stay in force from one span to the next.
             codec_configs=decoded.stream.codec_configs,
             palettes=decoded.stream.palettes,
             # Packets that show nothing are reordered, too.
@@ -89,10 +89,10 @@ def with_decoded_spans(index: VideoIndex, source: ByteSource) -> VideoIndex:
 
 
 def _with_depth_of_decoder(index: VideoIndex, source: ByteSource) -> VideoIndex:
-    """The index of H.264 with the reorder depth with which a decoder gives these frames.
+    """Return the index of H.264 with the reorder depth at which a decoder gives these frames.
 
-    Where pictures seem to come out of order libavformat takes their reordering for deeper, and says so to its decoder.
-    How deep decides which pictures are lost at a jump.
+    If pictures seem to come out of order, libavformat assumes deeper reordering and tells its decoder so. The depth
+    decides which pictures are lost at a jump.
     """
     shown, own = index.frame_packet.tolist(), index.stream.reorder_depth
     known = set(shown)
@@ -106,7 +106,7 @@ def _with_depth_of_decoder(index: VideoIndex, source: ByteSource) -> VideoIndex:
 
 
 def _starts_anew_at(index: VideoIndex, source: ByteSource, packet: int) -> bool:
-    """Whether what a decoder decoded before does not matter at a packet, and it gives out all that it holds back."""
+    """Whether a decoder outputs all pictures that it holds back at a packet, and starts anew there."""
     codec, config = index.stream.codec, index.stream.codec_configs[index.packet_config[packet]]
     if codec not in ("h264", "hevc"):
         return codec != "vvc" and is_random_access_at(index, source, packet) is not False

@@ -1,4 +1,4 @@
-"""The starts of the tracks of an ISO base media file: from the first rows of their tables."""
+"""Find when the tracks of an ISO base media file start, from the first rows of their tables."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from videoloader.indexing.mp4.edits import EMPTY, Edit, leading_offset
 from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.start_time import StreamStart
 
-# Handlers of tracks that show pictures or play sound; libavformat takes all others for subtitles or data.
+# Handlers of tracks with pictures or sound. libavformat takes all others for subtitles or data.
 _MEDIA = (b"vide", b"soun")
-# Fragments in which a track's first one is looked for.
+# Number of fragments that are searched for a track's first one.
 _MOST_FRAGMENTS = 8
 
 
 class TrackHead(NamedTuple):
-    """The facts that tell when a track begins.
+    """The facts that determine when a track begins.
 
     Attributes:
         track_id: number of the track.
         handler: four-character code of its kind.
-        time_scale: units a second.
+        time_scale: units per second.
         edits: its edit list.
-        has_samples: whether moov itself tells of any.
-        composition: the first sample's offset, where moov tells of any.
-        cut_to_the_sample: whether what lies before the edit list's span is cut off even in fragments, as libavformat
-            does with AAC.
+        has_samples: whether moov itself has any.
+        composition: offset of the first sample, if moov has any.
+        cut_to_the_sample: whether samples before the edit list's span are cut even in fragments, as libavformat does
+            for AAC.
     """
 
     track_id: int
@@ -41,7 +41,7 @@ class TrackHead(NamedTuple):
 
 
 def first_composition(data: bytes, ctts: Box | None) -> int:
-    """The first offset of a ``ctts`` box that is for any sample; 0 without one."""
+    """Return the first offset in a ``ctts`` box that applies to any sample; 0 without one."""
     if ctts is None:
         return 0
     for at in range(ctts.start + 8, ctts.stop - 7, 8):
@@ -51,7 +51,7 @@ def first_composition(data: bytes, ctts: Box | None) -> int:
 
 
 def track_starts(tracks: Iterable[TrackHead], source: ByteSource, moofs: list[FileBox]) -> Iterator[StreamStart]:
-    """The starts of tracks; of those without any sample there is none."""
+    """Yield the starts of tracks that have samples."""
     heads = list(tracks)
     fragments = _first_decode_times(source, moofs, {head.track_id for head in heads if not head.has_samples})
     for head in heads:
@@ -66,7 +66,7 @@ def track_starts(tracks: Iterable[TrackHead], source: ByteSource, moofs: list[Fi
 
 
 def _gap(edits: list[Edit]) -> int:
-    """The time for which nothing is shown: the first sample lies at zero, whatever its media time, or after this."""
+    """Return the time before the first sample, for which nothing is shown; its media time does not matter."""
     gap = 0
     for edit in edits:
         if edit.media_time != EMPTY:
@@ -76,7 +76,7 @@ def _gap(edits: list[Edit]) -> int:
 
 
 def _first_decode_times(source: ByteSource, moofs: list[FileBox], tracks: set[int]) -> dict[int, int]:
-    """The decode time at which each of these tracks' first fragment begins."""
+    """Return the decode time at which the first fragment of each of these tracks begins."""
     found: dict[int, int] = {}
     for moof in moofs[:_MOST_FRAGMENTS]:
         if tracks <= found.keys():

@@ -1,4 +1,4 @@
-"""MPEG transport streams (.ts, .m2ts): indexed from one pass over their bytes, and read by position."""
+"""Index MPEG transport streams (.ts, .m2ts) in one pass over their bytes, and read packets by position."""
 
 from videoloader.indexing.mpegts.extract import read_transport_packets
 from videoloader.indexing.mpegts.index import index_mpegts

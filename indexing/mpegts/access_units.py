@@ -1,8 +1,8 @@
-"""The bounds of the access units of a video, as libavcodec's parsers see them.
+"""Cut a video into access units in the way of libavcodec's parsers.
 
-All three codecs follow one rule. Some start codes belong to a *picture* (slices), some *open* an access unit
-(headers, and slices that begin a picture). One that opens begins a new access unit if a picture came since the
-last began.
+One rule applies to all three codecs. Some start codes belong to a *picture* (slices), some *open* an access unit
+(headers, and slices that begin a picture). One that opens begins a new access unit if a picture has come since the last
+unit began.
 """
 
 from __future__ import annotations
@@ -22,26 +22,27 @@ from videoloader.indexing.mpegts.pieces import Piece
 
 Positions = npt.NDArray[np.int64]
 
-_LONGEST_FIRST_BLOCK = 5  # bytes of first_mb_in_slice where it is not zero: the parser sees no start code in them
+_LONGEST_FIRST_BLOCK = 5  # bytes of first_mb_in_slice if it is not zero; the parser sees no start code in them
 _NEEDED_AFTER = 3 + 2 + SLICE_WINDOW
 _DISPLAY_ORIENTATION = 47
 
 
 class AccessUnits(NamedTuple):
-    """Access units, in decode order.
+    """Access units in decode order.
 
     Attributes:
         start: int64[A], stream position of the first byte.
         mark: int64[A], stream position of the start code that shows where it begins, at most one byte later.
-        picture: int64[A], stream position of the start code of the picture's own header; -1 where there is none.
-        key: bool[A], decoding can start here.
+        picture: int64[A], stream position of the start code of the picture's own header; -1 if there is none.
+        key: bool[A], whether decoding can start here.
         disposable: uint8[A], by the unit's own headers.
-        restarts: bool[A], H.264 and HEVC: an IDR picture, at which order counts begin anew.
-        anchor: bool[A], order counts of later pictures go on from this one's; MPEG-2: no B picture.
+        restarts: bool[A], H.264 and HEVC: an IDR picture, at which order counts start again.
+        anchor: bool[A], whether order counts of later pictures continue from this one's; in MPEG-2, whether it is no B
+            picture.
         slice_bits: uint64[A], H.264 and HEVC: what follows the number of the picture parameter set in the first slice,
-            from the top bit on.
-        headers: stream position → bytes of each parameter set, sequence header or end of sequence.
-        turned: whether a message in the first unit may say how the picture is to be turned.
+            from the top bit down.
+        headers: bytes of each parameter set, sequence header or end of sequence by stream position.
+        turned: whether a message in the first unit may give a rotation of the picture.
     """
 
     start: Positions
@@ -56,7 +57,7 @@ class AccessUnits(NamedTuple):
     turned: bool
 
     def first(self, count: int) -> AccessUnits:
-        """The first units."""
+        """Return the first units."""
         if count == len(self.start):
             return self
         stop = self.start[count]
@@ -65,11 +66,11 @@ class AccessUnits(NamedTuple):
         return self._replace(**columns, headers=headers)
 
 
-_COLUMNS = AccessUnits._fields[:-2]  # with an item for each unit
+_COLUMNS = AccessUnits._fields[:-2]  # the fields with an item for each unit
 
 
 def join_units(parts: list[AccessUnits]) -> AccessUnits:
-    """The units of parts that follow each other."""
+    """Join the units of consecutive parts."""
     if len(parts) == 1:
         return parts[0]
     columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS}
@@ -78,13 +79,13 @@ def join_units(parts: list[AccessUnits]) -> AccessUnits:
 
 
 def cut_access_units(codec: str, piece: Piece, begin: int) -> AccessUnits:
-    """The access units of a piece whose first begins at stream position ``begin``. The last may go on after the piece.
+    """Cut a piece into access units, the first of which begins at ``begin``. The last may continue after the piece.
 
     Raises:
-        OddStreamError: libavcodec's parser would be confused by what stands there.
+        OddStreamError: libavcodec's parser would be confused by the data.
     """
     position, kind = piece.start_codes()
-    # Near the border of a piece too little can be seen of what follows a start code.
+    # Close to the end of a piece, too little is visible after a start code.
     stop = piece.end - (0 if piece.last else _NEEDED_AFTER)
     first, last = position.searchsorted((begin, stop)).tolist()
     position, kind = position[first:last], kind[first:last]
@@ -102,14 +103,14 @@ def _borders(is_picture: npt.NDArray[np.bool_], opens: npt.NDArray[np.bool_]) ->
 
 
 def _starts(piece: Piece, begin: int, mark: Positions) -> tuple[Positions, Positions]:
-    """(start, mark) of the units: a zero byte before the start code belongs to the unit that it opens."""
+    """Return (start, mark) of the units: a zero byte before the start code belongs to the unit that it opens."""
     before = piece.bytes_at(np.maximum(mark - 1, 0))
     start = mark - ((before == 0) & (mark > 0))
     return led_by(begin, start), led_by(begin, mark)
 
 
 def _first_in_unit(start: Positions, position: Positions) -> tuple[npt.NDArray[np.int64], Positions]:
-    """(number in ``position``, number in ``start``) of the first position in each unit that has one."""
+    """Return, for each unit with a position, (index into ``position`` of its first one, number of the unit)."""
     unit = start.searchsorted(position, "right") - 1
     is_first = np.ones(len(unit), np.bool_)
     is_first[1:] = unit[1:] != unit[:-1]
@@ -118,7 +119,7 @@ def _first_in_unit(start: Positions, position: Positions) -> tuple[npt.NDArray[n
 
 
 def _cut_h264(piece: Piece, begin: int, position: Positions, header: npt.NDArray[np.uint8]) -> AccessUnits:
-    """ITU-T H.264, 7.4.1.2.3 and .4, as far as libavcodec's parser goes into it."""
+    """Cut units as in ITU-T H.264, 7.4.1.2.3 and .4, as far as libavcodec's parser implements it."""
     kind = header & 31
     if ((kind >= 2) & (kind <= 4)).any():
         raise OddStreamError("is cut into data partitions")
@@ -144,7 +145,7 @@ def _cut_h264(piece: Piece, begin: int, position: Positions, header: npt.NDArray
     units.anchor[unit] = header[slices[first]] & 0x60 != 0
     units.disposable[unit] = np.where(units.anchor[unit], DISPOSABLE_NO, DISPOSABLE_YES)
     units.slice_bits[unit] = bits
-    # A recovery point at which decoding can start has nothing but intra slices.
+    # A recovery point at which decoding can start has only intra slices.
     intra = unit[~units.key[unit] & (slice_type % 5 == 2)]
     heads = piece.cut(start[intra], units.picture[intra] + 5)
     units.key[intra] = [is_random_access("h264", b"", head) for head in heads]
@@ -153,7 +154,7 @@ def _cut_h264(piece: Piece, begin: int, position: Positions, header: npt.NDArray
 
 
 def _cut_hevc(piece: Piece, begin: int, position: Positions, header: npt.NDArray[np.uint8]) -> AccessUnits:
-    """ITU-T H.265, 7.4.2.4.4; only the base layer counts."""
+    """Cut units as in ITU-T H.265, 7.4.2.4.4. Only the base layer counts."""
     second = piece.bytes_at(position + 4)
     base = ((header & 1) == 0) & (second >> 3 == 0) & (position + 6 <= piece.end)
     position, header, second = position[base], header[base], second[base]
@@ -180,7 +181,7 @@ def _cut_hevc(piece: Piece, begin: int, position: Positions, header: npt.NDArray
 
 
 def _cut_mpeg2(piece: Piece, begin: int, position: Positions, code: npt.NDArray[np.uint8]) -> AccessUnits:
-    """ISO/IEC 13818-2, 6.2 (start codes), 6.2.3 (picture header), 6.2.3.1 (picture coding extension)."""
+    """Cut units by ISO/IEC 13818-2, 6.2 (start codes), 6.2.3 (picture header), 6.2.3.1 (picture coding extension)."""
     is_slice = (code >= 0x01) & (code <= 0xAF)
     is_end = code == 0xB7
     cut = _borders(is_slice, ~is_slice & ~is_end)
@@ -210,7 +211,7 @@ def _cut_mpeg2(piece: Piece, begin: int, position: Positions, code: npt.NDArray[
 def _cut_fields(
     position: Positions, code: npt.NDArray[np.uint8], structure: npt.NDArray[np.int64], end: int
 ) -> list[int]:
-    """The starts of units in a stream with field pictures, of which two make one unit.
+    """Return the starts of units in a stream with field pictures, two of which make one unit.
 
     ``structure`` is that of each picture coding extension, and -1 at other start codes.
     """
@@ -238,7 +239,7 @@ def _cut_fields(
 
 
 def _blank(start: Positions, mark: Positions) -> AccessUnits:
-    """Units of which nothing is known but where they begin; their columns are to be written into."""
+    """Make units of which only the start is known; their columns are then filled in."""
     count = len(start)
     return AccessUnits(
         start,
@@ -263,7 +264,7 @@ def _cut_headers(piece: Piece, position: Positions, chosen: npt.NDArray[np.bool_
 def _first_is_turned(
     piece: Piece, position: Positions, is_message: npt.NDArray[np.bool_], start: Positions, header_size: int
 ) -> bool:
-    """Whether the first unit has a message on display orientation (ITU-T H.264, D.1.27; ITU-T H.265, D.2.17)."""
+    """Whether the first unit has a display orientation message (ITU-T H.264, D.1.27; ITU-T H.265, D.2.17)."""
     within = position.searchsorted(start[1]) if len(start) > 1 else len(position)
     number = is_message[:within].nonzero()[0]
     begins, ends = position[number] + 3 + header_size, following(position, piece.end)[number]
@@ -273,5 +274,5 @@ def _first_is_turned(
 
 
 def _windows(piece: Piece, position: Positions) -> npt.NDArray[np.uint64]:
-    """The eight bytes from each position on, the first in the highest place, emulation prevention removed."""
+    """Return the eight bytes from each position on, the first in the highest place, without emulation prevention."""
     return slice_bits_of(piece.windows(position, SLICE_WINDOW))

@@ -1,4 +1,4 @@
-"""read_transport_packets: from packet numbers to bytes, without walking there from the start of the file."""
+"""``read_transport_packets``: read packets by number, without walking to them from the start of the file."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from videoloader.indexing.mpegts.pieces import count_packets, read_transport
 from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.stream_info import TransportLayout
 
-# Other packets between two are read along when they take less than this: a read costs more than its bytes.
+# Other packets between two are read too if they are shorter than this, since a read costs more than its bytes.
 _READ_THROUGH = 64 << 10
 _LARGEST_READ = 16 << 20
-# Transport packets read at first of the video's last packet, whose end nothing tells, for each that its bytes fill.
+# The end of the video's last packet is unknown: this many transport packets are read first for each that its bytes
+# would fill.
 _SPREAD = 2
 
 
 def read_transport_packets(
     source: ByteSource, index: VideoIndex, packet_numbers: npt.NDArray[np.int64]
 ) -> Iterator[memoryview]:
-    """The bytes of some packets of a transport stream, as a demuxer would give them.
+    """Yield the bytes of some packets of a transport stream, as a demuxer would give them.
 
     Args:
         source: source of the video.
@@ -59,9 +60,9 @@ def read_transport_packets(
 def _read_stream(
     source: ByteSource, layout: TransportLayout, first: int, stop: int, offset: npt.NDArray[np.int64], needed: int
 ) -> tuple[memoryview, list[int]]:
-    """(elementary stream, where in it the bytes at each file offset are) of some transport packets.
+    """Return the elementary stream of some transport packets, and where in it the bytes at each file offset are.
 
-    More are read until ``needed`` bytes follow the last offset.
+    More packets are read until ``needed`` bytes follow the last offset.
     """
     count = count_packets(source.size, layout)
     while True:
@@ -87,15 +88,15 @@ def _read_stream(
 def _elementary_stream(
     data: bytes, layout: TransportLayout
 ) -> tuple[memoryview, npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """(bytes, and of each stretch of them: transport packet, start in ``data``, start in the bytes)."""
+    """Return the bytes, and for each stretch of them its transport packet, start in ``data`` and start in the bytes."""
     headers = packet_headers(data, layout.stride)
     payloads = find_payloads(data, layout.stride, headers, layout.pid)
     pes = read_pes_headers(data, payloads)
     payloads = without_headers(payloads, pes.row, pes.size)
     size = payloads.stop - payloads.start
     position = np.cumsum(size) - size
-    # Each payload is the end of its packet, and most are all but the four bytes of the header: those are copied
-    # together, and what comes before the shorter ones is left out.
+    # Each payload is the end of its packet, and most are everything but the four bytes of the header. Those are copied
+    # together, and what comes before shorter ones is left out.
     full = np.ndarray((len(headers), 184), np.uint8, data, 4, (layout.stride, 1))[payloads.packet]
     flat = memoryview(full.tobytes())
     short = (size < 184).nonzero()[0]

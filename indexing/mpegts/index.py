@@ -1,4 +1,4 @@
-"""index_mpegts: from one pass over a transport stream to a VideoIndex."""
+"""``index_mpegts``: index a transport stream in one pass over its bytes."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ from videoloader.indexing.wrong_times import deepest_reordering
 
 
 def index_mpegts(source: ByteSource) -> VideoIndex | None:
-    """The index of a transport stream.
+    """Index a transport stream.
 
-    The packets are those that libavformat would give, byte for byte, with its timestamps. Where they do not say
-    which frames they become, libavformat or a decode does, and the packets' places are added to that index.
+    The packets are those that libavformat gives, byte for byte, with its timestamps. If they do not say which frames
+    they become, libavformat or a decode does, and the packets' positions are added to that index.
 
     Returns:
-        None where the file is no transport stream, or one that only libavformat can read: sync lost on the way,
-        scrambled, tables that change, or a codec other than H.264, HEVC and MPEG-2.
+        The index, or None if the file is no transport stream, or one that only libavformat can read: sync is lost on
+        the way, it is scrambled, its tables change, or the codec is not H.264, HEVC or MPEG-2.
 
     Raises:
         SourceError: the source cannot be read.
-        IndexingError, UnsupportedError, DecodeError: libav raised it, where it had to be asked.
+        IndexingError, UnsupportedError, DecodeError: libav raised it.
     """
     packing = find_packing(source.read(0, LONGEST_HEAD))
     if packing is None:
@@ -76,7 +76,7 @@ def index_mpegts(source: ByteSource) -> VideoIndex | None:
     leaps = np.zeros(len(pts), np.bool_)
     if scan.codec == "h264":
         leaps = numbers_that_leap(scan.units)
-        # What a decoder has invented shifts what pictures behind a recovery point refer to, too.
+        # What a decoder has invented also shifts what pictures after a recovery point refer to.
         key = key & (scan.units.restarts | ~follows_leap(scan.units, leaps))
     count = len(pts)
     index = VideoIndex(
@@ -108,7 +108,7 @@ def index_mpegts(source: ByteSource) -> VideoIndex | None:
 
 
 def _display_times(scan: Scan, shown: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """The time of each packet; packets without a picture get the last of all."""
+    """Return the time of each packet; packets without a picture get the latest of all times."""
     known = unwrap(scan.pts[shown], scan.dts[shown], scan.alone)
     pts = np.full(len(shown), known.max())
     pts[shown] = known
@@ -119,7 +119,7 @@ def _shows_every_picture(scan: Scan, shown: npt.NDArray[np.bool_], first: int, t
     """Whether a decoder makes one frame of each packet with a picture.
 
     Args:
-        scan: the facts that the video's packets tell.
+        scan: facts about the video's packets.
         shown: the packets that have a picture.
         first: time of the first of these.
         times: times of all packets, in order.
@@ -147,9 +147,9 @@ def _has_fields(units: AccessUnits) -> bool:
 
 
 def _leaves_pictures_out(units: AccessUnits) -> bool:
-    """Whether HEVC decoders may skip pictures on the way: leading ones behind an end of sequence or a broken link.
+    """Whether HEVC decoders may skip pictures on the way: leading ones after an end of sequence or a broken link.
 
-    Also where picture headers may say that a picture is not shown (output_flag_present_flag; ITU-T H.265, 7.3.2.3.1).
+    Also if picture headers may say that a picture is not shown (output_flag_present_flag; ITU-T H.265, 7.3.2.3.1).
     """
     last = int(units.picture.max())
     for position, header in units.headers.items():
@@ -171,9 +171,9 @@ def _disposable(
     scan: Scan, stream: StreamInfo, with_headers: list[int], leaps: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.uint8]:
     disposable = scan.units.disposable.copy()
-    # What others need besides pictures.
+    # Packets that others need for more than their pictures.
     disposable[with_headers] = DISPOSABLE_UNKNOWN
-    # Two pictures show a leap together.
+    # A leap shows only in two pictures together.
     disposable[(leaps | np.append(leaps[1:], False)) & (disposable == DISPOSABLE_YES)] = DISPOSABLE_UNKNOWN
     if scan.codec == "hevc" and not has_one_layer(stream.codec_configs[0]):
         return np.where(disposable == DISPOSABLE_YES, DISPOSABLE_UNKNOWN, disposable).astype(np.uint8)
@@ -184,12 +184,12 @@ def _measured_rate(frame_pts: npt.NDArray[np.int64]) -> Fraction:
     if len(frame_pts) < 2:
         return Fraction(0)
     count, span = len(frame_pts) - 1, int(frame_pts[-1] - frame_pts[0])
-    # Fractions are slow, and seldom needed.
+    # Fractions are slow, and rarely needed.
     return usual_rate(count * TIME_BASE.denominator / span) or count / (span * TIME_BASE)
 
 
 def _with_places(index: VideoIndex, scan: Scan) -> VideoIndex:
-    """An index of libavformat's packets with the places of ours, where they are the same."""
+    """Add our packets' positions to an index of libavformat's packets, if they are the same."""
     if index.byte_ranges or not np.array_equal(index.packet_size, scan.size):
         return index
     return replace(index, packet_offset=scan.offset, transport=scan.layout)

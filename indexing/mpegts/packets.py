@@ -9,19 +9,19 @@ import numpy.typing as npt
 
 from videoloader.indexing.stream_info import TransportLayout
 
-PAT_PID = 0  # of the program association table
+PAT_PID = 0  # pid of the program association table
 PACKET_SIZE = 188
 _SYNC_BYTE = 0x47
 _CHECKED_PACKETS = 16
-_FEWEST_PACKETS = 12  # libavformat may take shorter files for something else
+_FEWEST_PACKETS = 12  # libavformat may take shorter files for another format
 
 
 class OddStreamError(Exception):
-    """The stream is beyond the plain rules here: only libavformat can tell what becomes of it."""
+    """The stream does not follow the plain rules here, and only libavformat can tell what becomes of it."""
 
 
 class Payloads(NamedTuple):
-    """The transport packets of one pid that carry payload, in a buffer that begins with a transport packet.
+    """The transport packets of one pid with a payload, in a buffer that begins with a transport packet.
 
     Attributes:
         packet: int64[R], number of the transport packet in the buffer.
@@ -35,19 +35,19 @@ class Payloads(NamedTuple):
     unit_start: npt.NDArray[np.bool_]
 
     def rows(self, chosen: slice | npt.NDArray[np.bool_]) -> Payloads:
-        """Some of the payloads."""
+        """Return some of the payloads."""
         return Payloads(self.packet[chosen], self.start[chosen], self.stop[chosen], self.unit_start[chosen])
 
 
-# Plain; with a time of arrival before each packet (m2ts); with 16 bytes of error correction after it.
+# Plain; with an arrival time before each packet (m2ts); with 16 bytes of error correction after it.
 _PACKINGS = (TransportLayout(PAT_PID, 188, 0), TransportLayout(PAT_PID, 192, 4), TransportLayout(PAT_PID, 204, 0))
 LONGEST_HEAD = _CHECKED_PACKETS * 204
 
 
 def find_packing(head: bytes) -> TransportLayout | None:
-    """The layout of transport packets in a file that begins with these bytes; None where it is no transport stream.
+    """Return the layout of transport packets in a file with these first bytes; None if it is no transport stream.
 
-    The pid is that of the first table, since that of the video is not known yet.
+    The pid is that of the first table, since the video's is not known yet.
     """
     for packing in _PACKINGS:
         sync = head[packing.first :: packing.stride][:_CHECKED_PACKETS]
@@ -57,7 +57,7 @@ def find_packing(head: bytes) -> TransportLayout | None:
 
 
 def packet_headers(data: bytes, stride: int) -> npt.NDArray[np.uint32]:
-    """uint32[N]: the first four bytes of each whole transport packet, little endian.
+    """Return the first four bytes of each whole transport packet, little endian: uint32[N].
 
     Raises:
         OddStreamError: a packet does not begin with the sync byte.
@@ -70,38 +70,38 @@ def packet_headers(data: bytes, stride: int) -> npt.NDArray[np.uint32]:
 
 
 def gather(data: bytes, start: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.void]:
-    """V[N]: ``size`` bytes from each place in the data on, all within it."""
-    # numpy copies items of this kind whole, ten times as fast as bytes that are chosen one by one.
+    """Return ``size`` bytes from each position in the data, all of them inside it: V[N]."""
+    # numpy copies such items whole, ten times as fast as selecting single bytes.
     items: npt.NDArray[np.void] = np.ndarray((len(data) - size + 1,), f"V{size}", data, 0, (1,))
     return items[start]
 
 
 def following(position: npt.NDArray[np.int64], end: int) -> npt.NDArray[np.int64]:
-    """int64[N]: where the next one of some positions lies; ``end`` after the last."""
-    # What np.append gives, in a tenth of its time.
+    """Return the position after each position, and ``end`` after the last: int64[N]."""
+    # Equivalent to np.append, in a tenth of its time.
     after = np.empty(len(position), np.int64)
     after[:-1], after[-1:] = position[1:], end
     return after
 
 
 def led_by(first: int, position: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """int64[N + 1]: some positions with another one before them."""
+    """Return the positions with another one before them: int64[N + 1]."""
     led = np.empty(len(position) + 1, np.int64)
     led[0], led[1:] = first, position
     return led
 
 
 def packets_of(headers: npt.NDArray[np.uint32], pid: int) -> npt.NDArray[np.int64]:
-    """int64[R]: the numbers of the packets with this pid."""
+    """Return the numbers of the packets with this pid: int64[R]."""
     found: npt.NDArray[np.int64] = (headers & 0x00FF1F00 == (pid & 0x1F00) | (pid & 0xFF) << 16).nonzero()[0]
     return found
 
 
 def find_payloads(data: bytes, stride: int, headers: npt.NDArray[np.uint32], pid: int) -> Payloads:
-    """The payloads of one pid, repeated and damaged packets among them: libavformat leaves none out.
+    """Return the payloads of one pid, including repeated and damaged packets, as libavformat uses all of them.
 
     Args:
-        data: begins with a transport packet.
+        data: bytes that begin with a transport packet.
         stride: bytes from one packet to the next.
         headers: headers of the same data.
         pid: pid of the stream.
@@ -111,7 +111,7 @@ def find_payloads(data: bytes, stride: int, headers: npt.NDArray[np.uint32], pid
     """
     packet = packets_of(headers, pid)
     header = headers[packet]
-    if len(header) and header[header.argmax()] >= 0x40000000:  # the upper two bits say how
+    if len(header) and header[header.argmax()] >= 0x40000000:  # the upper two bits give the kind of scrambling
         raise OddStreamError("is scrambled")
     start = packet * stride
     stop = start + PACKET_SIZE

@@ -1,4 +1,4 @@
-"""PES packets (ISO/IEC 13818-1, 2.4.3.6): their headers, and the elementary stream without them."""
+"""PES packets (ISO/IEC 13818-1, 2.4.3.6): read their headers, and strip them from the elementary stream."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class PesHeaders(NamedTuple):
     """The headers of some PES packets.
 
     Attributes:
-        row: int64[H], the payload each stands in.
-        size: int64[H], bytes of its own, header included.
-        declared: int64[H], bytes of elementary stream that should follow; 0 is "until the next header".
+        row: int64[H], the payload in which each is.
+        size: int64[H], bytes of the header.
+        declared: int64[H], bytes of elementary stream that should follow; 0 for "until the next header".
         pts, dts: int64[H], 33-bit timestamps in units of 1/90000 s, or NO_TIME.
     """
 
@@ -55,10 +55,10 @@ class PesPackets(NamedTuple):
 
 
 def read_pes_headers(data: bytes, payloads: Payloads) -> PesHeaders:
-    """The PES headers of a video stream.
+    """Return the PES headers of a video stream.
 
     Args:
-        data: the bytes that the payloads lie in.
+        data: bytes that contain the payloads.
         payloads: payloads of the stream's pid.
 
     Raises:
@@ -73,7 +73,7 @@ def read_pes_headers(data: bytes, payloads: Payloads) -> PesHeaders:
         header[name].astype(np.int64) for name in ("start_code", "length", "flags", "optional")
     )
     size = _FIXED_SIZE + optional
-    # Video (E0 to EF), private and extended stream ids: those of padding and tables have other headers.
+    # Video (E0 to EF), private and extended stream ids. Those of padding and tables have other headers.
     known = (start_code & ~0xF == 0x1E0) | (start_code == 0x1BD) | (start_code == 0x1FD)
     times = _SIZE_OF_TIMES[flags >> 6 & 3]
     if not (known & (start + size <= stop) & (times <= optional) & (flags & 0x3000 == 0)).all():
@@ -93,10 +93,10 @@ def _timestamp(header: npt.NDArray[np.void], name: str) -> npt.NDArray[np.int64]
 
 
 def first_time(data: bytes, stride: int, headers: npt.NDArray[np.uint32], pid: int) -> int | None:
-    """The first presentation time of a stream, 33 bits; None where none of its PES packets in ``data`` has one.
+    """Return the first presentation time of a stream, 33 bits; None if no PES packet of it in ``data`` has one.
 
     Args:
-        data: begins with a transport packet.
+        data: bytes that begin with a transport packet.
         stride: bytes from one packet to the next.
         headers: headers of the same data.
         pid: pid of the stream.
@@ -113,25 +113,25 @@ def first_time(data: bytes, stride: int, headers: npt.NDArray[np.uint32], pid: i
 
 
 def without_headers(payloads: Payloads, row: npt.NDArray[np.int64], size: npt.NDArray[np.int64]) -> Payloads:
-    """The payloads without the PES headers, of ``size`` bytes in the rows ``row``. Some may be empty then."""
+    """Return the payloads without PES headers of ``size`` bytes in the rows ``row``. Some payloads may become empty."""
     start = payloads.start.copy()
     start[row] += size
     return payloads._replace(start=start)
 
 
 def unwrap(pts: npt.NDArray[np.int64], dts: npt.NDArray[np.int64], alone: bool) -> npt.NDArray[np.int64]:
-    """Presentation times that go on where the 33 bits of the clock wrap around, counted as libavformat does.
+    """Unwrap presentation times where the clock of 33 bits wraps around, as libavformat does.
 
-    Times that lie more than a minute before the first come after the wrap. Where the first itself lies within
-    the last minute before it, times up to the wrap are negative instead.
+    Times more than a minute before the first come after the wrap. If the first itself is in the last minute before the
+    wrap, times up to the wrap are negative instead.
 
     Args:
         pts, dts: int64[P], in decode order, none missing.
-        alone: whether the program has no other streams. The first timestamp of any stream counts, and that of
-            the sound may be some seconds away.
+        alone: whether the program has no other streams. The first timestamp of any stream counts, and that of the sound
+            may be some seconds away.
 
     Raises:
-        OddStreamError: they contradict each other, or depend in libavformat on the other streams.
+        OddStreamError: the times contradict each other, or depend on other streams in libavformat.
     """
     period, minute, margin = 1 << 33, 60 * 90000, 30 * 90000
     first = int(dts[0])

@@ -1,4 +1,4 @@
-"""Whether the times of a transport stream order its pictures as their own headers do, asked of all pictures at once."""
+"""Check the order of a transport stream's times against its pictures' own headers, for all pictures at once."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 _H264_SPS, _HEVC_SPS, _HEVC_PPS = 7, 33, 34
-# The reference pictures that a decoder of H.264 holds at most (ITU-T H.264, A.3.1: MaxDpbFrames).
+# Maximum number of reference pictures that an H.264 decoder holds (ITU-T H.264, A.3.1: MaxDpbFrames).
 _MOST_REFERENCES = 16
 
 
 def comes_in_order(codec: str, units: AccessUnits, order: Numbers) -> bool:
-    """Whether decoders are known to give out a stream's pictures in this order.
+    """Whether decoders certainly output a stream's pictures in this order.
 
     Args:
         codec: ``h264``, ``hevc`` or ``mpeg2video``.
@@ -55,10 +55,10 @@ def comes_in_order(codec: str, units: AccessUnits, order: Numbers) -> bool:
 
 
 def numbers_that_leap(units: AccessUnits) -> Flags:
-    """The units of H.264 whose pictures have numbers that leap: decoders see that others are missing, and invent them.
+    """Return the units of H.264 whose picture numbers leap, so that decoders assume missing pictures and invent them.
 
     Raises:
-        ValueError: see ``comes_in_order``, which is False then.
+        ValueError: see ``comes_in_order``, which then returns False.
     """
     shown = (units.picture >= 0).nonzero()[0]
     told = _in_force("h264", _H264_SPS, units, shown, h264_numbers)
@@ -68,7 +68,7 @@ def numbers_that_leap(units: AccessUnits) -> Flags:
 
 
 def follows_leap(units: AccessUnits, leaps: Flags) -> Flags:
-    """The units at which a decoder may still hold what it has invented; see ``numbers_that_leap``."""
+    """Return the units at which a decoder may still hold invented pictures; see ``numbers_that_leap``."""
     place = (units.anchor + _MOST_REFERENCES * 2 * units.restarts).cumsum()
     last = np.maximum.accumulate(np.where(leaps, place, -2 * _MOST_REFERENCES))
     return place - last <= _MOST_REFERENCES
@@ -77,10 +77,12 @@ def follows_leap(units: AccessUnits, leaps: Flags) -> Flags:
 def _in_force(
     codec: str, kind: int, units: AccessUnits, shown: Numbers, read: Callable[[bytes], tuple[int, tuple[int, ...]]]
 ) -> tuple[Numbers, ...]:
-    """The number in the parameter set before each picture, the first one before there is any: one, or int64[N].
+    """Return the numbers of the parameter set in force at each picture, each one value or int64[N].
+
+    The first set also counts for pictures before it.
 
     Raises:
-        ValueError: there is none, one cannot be read, or several differ at the same time.
+        ValueError: there is no set, one cannot be read, or several differ at the same time.
     """
     known = {header: read(header[3:]) for header in set(units.headers.values()) if nal_type(codec, header) == kind}
     told = {numbers for _, numbers in known.values()}

@@ -1,4 +1,4 @@
-"""The elementary stream of one pid, piece by piece: its bytes stay where they are, in the packets of the transport."""
+"""View the elementary stream of one pid piece by piece, without copying it out of the transport packets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from videoloader.indexing.stream_info import TransportLayout
 
 _START_CODE_SIZE = 3
 _PREFIX = 0x010000  # 00 00 01, little endian
-_BLOCK = 1 << 18  # pairs of bytes: their marks stay in the cache
+_BLOCK = 1 << 18  # pairs of bytes, so that their marks stay in the cache
 _MOST_START_CODES = 1 << 18  # in a piece: more would take more memory than they are worth
 
 
@@ -29,12 +29,12 @@ class Piece:
     Attributes:
         data: whole transport packets.
         layout: layout of the file, with the pid of the stream.
-        offset: offset of the first of them in the file.
-        headers: uint32[N], their first four bytes.
+        offset: offset of the first transport packet in the file.
+        headers: uint32[N], the first four bytes of each.
         row_start: int64[R], where in ``data`` each stretch of the stream begins; none is empty.
-        row_packet: int64[R], the transport packet it lies in.
+        row_packet: int64[R], the transport packet that contains it.
         position: int64[R + 1], stream position of each stretch, and of the end of the last.
-        pes: packets whose headers are in this piece.
+        pes: PES packets whose headers are in this piece.
         last: whether the file ends with this piece.
     """
 
@@ -54,22 +54,22 @@ class Piece:
 
     @property
     def end(self) -> int:
-        """Stream position of the end of the piece."""
+        """The stream position of the end of the piece."""
         return int(self.position[-1])
 
     def locate(self, position: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The places in ``data`` of the bytes at these stream positions; beyond the end that of the last byte."""
+        """Return where in ``data`` the bytes at these stream positions are; beyond the end, where the last byte is."""
         position = np.minimum(position, self.position[-1] - 1)
         row = self.position.searchsorted(position, "right") - 1
         located: npt.NDArray[np.int64] = self.row_start[row] + position - self.position[row]
         return located
 
     def bytes_at(self, position: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
-        """The bytes at these stream positions, any shape."""
+        """Return the bytes at these stream positions, of any shape."""
         return self.array[self.locate(position)]
 
     def windows(self, position: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.uint8]:
-        """uint8[N, width]: the bytes from each of these stream positions on; most lie in one packet."""
+        """Return the bytes from each of these stream positions on, uint8[N, width]; most lie in one packet."""
         located = self.locate(position)
         within = np.minimum(located, len(self.data) - width)
         window: npt.NDArray[np.uint8] = gather(self.data, within, width).view(np.uint8).reshape(-1, width)
@@ -80,7 +80,7 @@ class Piece:
         return window
 
     def cut(self, starts: npt.NDArray[np.int64], stops: npt.NDArray[np.int64]) -> list[bytes]:
-        """The stream's bytes from each of some positions to another."""
+        """Return the stream's bytes from each of some positions to another."""
         if not len(starts):
             return []
         row = np.minimum(self.position.searchsorted(starts, "right"), len(self.row_start)) - 1
@@ -97,7 +97,7 @@ class Piece:
         return self.bytes_at(np.arange(start, min(stop, self.end))).tobytes()
 
     def start_codes(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-        """(stream position, byte that follows) of all start code prefixes 00 00 01 that a byte follows."""
+        """Return (stream position, byte that follows) of all start code prefixes 00 00 01 that a byte follows."""
         found = _start_codes(self.data)
         count, stride = len(self.headers), self.layout.stride
         row_of = np.full(count, -1)
@@ -121,7 +121,7 @@ class Piece:
         return position[:complete], following[:complete]
 
     def _split_start_codes(self) -> npt.NDArray[np.int64]:
-        """Stream positions of the prefixes that lie on both sides of a border between two transport packets."""
+        """Return the stream positions of prefixes that are split between two transport packets."""
         before = self.row_start[:-1] + self.position[1:-1] - self.position[:-2] - 1
         border: npt.NDArray[np.int64] = (self.array[before] == 0).nonzero()[0] + 1
         border = border[self.array[self.row_start[border]] <= 1]
@@ -135,15 +135,15 @@ class Piece:
 
 
 def _start_codes(data: bytes) -> npt.NDArray[np.int64]:
-    """The places of 00 00 01 and a byte behind it in the data, whatever they belong to.
+    """Return where the data has 00 00 01 followed by a byte, whatever they belong to.
 
-    The data begins with a sync byte, and has an even size, as all strides are even.
+    The data begins with a sync byte and has an even size, as all strides are even.
 
     Raises:
-        OddStreamError: there are too many places.
+        OddStreamError: there are too many of them.
     """
-    # Two bytes at a time: of every prefix one aligned pair is 00 00, or 00 01 after a zero. Few are, so
-    # the marks are looked through eight at a time; where many are, blocks keep them from filling the memory.
+    # Two bytes at a time: in every prefix, one aligned pair is 00 00, or 00 01 after a zero. Such pairs are rare, so
+    # their marks are checked eight at a time; if there are many, blocks keep them from filling the memory.
     pairs = np.frombuffer(data, "<u2", len(data) // 2)
     size = min(_BLOCK, -(-len(pairs) // 8) * 8)
     masked, marks = np.empty(size, np.uint16), np.empty(size, np.bool_)
@@ -159,7 +159,7 @@ def _start_codes(data: bytes) -> npt.NDArray[np.int64]:
         before = (eights[lane >> 3] * 8 + (lane & 7) + start) * 2 - 1
         before = before[: before.searchsorted(len(fours))]
         four = fours[before]
-        # The pair is the second and third byte of the four: the prefix begins before it or with it.
+        # The pair is the second and third of the four bytes: the prefix begins before it or with it.
         with_pair = four >> 8 == _PREFIX
         prefix = (with_pair | (four & 0xFFFFFF == _PREFIX)).nonzero()[0]
         blocks.append(before[prefix] + with_pair[prefix])
@@ -170,12 +170,12 @@ def _start_codes(data: bytes) -> npt.NDArray[np.int64]:
 
 
 def count_packets(size: int, layout: TransportLayout) -> int:
-    """Whole transport packets in a file; what follows the last may be missing."""
+    """Return the number of whole transport packets in a file. What follows the last packet may be missing."""
     return max(size - layout.first + layout.stride - PACKET_SIZE, 0) // layout.stride
 
 
 def read_transport(source: ByteSource, layout: TransportLayout, first: int, count: int) -> bytes:
-    """The bytes of ``count`` transport packets from number ``first`` on, ending with the last one's last byte.
+    """Return ``count`` transport packets from number ``first`` on, up to the last one's last byte.
 
     Raises:
         SourceError: the file ends before.
@@ -192,14 +192,14 @@ def read_transport(source: ByteSource, layout: TransportLayout, first: int, coun
 def make_piece(
     data: bytes, headers: npt.NDArray[np.uint32], layout: TransportLayout, first: int, position: int, *, last: bool
 ) -> Piece:
-    """The piece that begins with transport packet ``first`` of the file, and with this stream position.
+    """Make the piece that begins with transport packet ``first`` of the file, at this stream position.
 
     Raises:
         OddStreamError: sync is lost, or a header is not plain.
     """
     payloads = find_payloads(data, layout.stride, headers, layout.pid)
     if position == 0 and len(payloads.packet):
-        # What comes before the first PES header belongs to a packet that began before the file did.
+        # Data before the first PES header belongs to a packet that began before the file did.
         begin = int(payloads.unit_start.argmax()) if payloads.unit_start.any() else len(payloads.packet)
         payloads = payloads.rows(slice(begin, None))
     pes = read_pes_headers(data, payloads)

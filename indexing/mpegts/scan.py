@@ -1,4 +1,4 @@
-"""One pass over a transport stream: the access units of its video, and what the index must know of them."""
+"""Scan a transport stream once for the access units of its video and their times."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.start_time import StreamStart
 from videoloader.indexing.stream_info import TransportLayout
 
-_PIECE = 3 << 20  # bytes read at a time: what fits the processor's caches with all that is made of it
-_LONGEST_ACCESS_UNIT = 32 << 20  # bytes of the file that one may be spread over
-_HEAD = 1 << 20  # bytes in which the program tables must stand
-# libavformat hands longer PES packets on in parts, of which only the first has the timestamp.
+_PIECE = 3 << 20  # bytes to read at a time: this and what is made of it fit the processor's caches
+_LONGEST_ACCESS_UNIT = 32 << 20  # bytes of the file over which one may be spread
+_HEAD = 1 << 20  # bytes that must contain the program tables
+# libavformat passes longer PES packets on in parts, of which only the first has the timestamp.
 _PES_PART = 200_000
-_SEEN_AFTER = 9  # bytes from the start code of a unit until its beginning is seen, at most
+_SEEN_AFTER = 9  # maximum bytes from the start code of a unit until its beginning is recognised
 _PMT = 2
 
 
 class Scan(NamedTuple):
-    """The video of a transport stream, in decode order.
+    """The video of a transport stream in decode order.
 
     Attributes:
-        layout: pid of the video, and how transport packets lie.
+        layout: pid of the video, and layout of the transport packets.
         codec: ``h264``, ``hevc`` or ``mpeg2video``.
         number: number of the video among the streams of all programs.
         alone: whether the program has no other stream.
-        others: starts of the other streams, as far as they begin in the first piece.
+        others: starts of those other streams that begin in the first piece.
         units: all access units; stream positions count from the first byte of the video.
         offset: int64[A], where in the file each begins.
         size: int64[A], bytes.
-        pts, dts: int64[A], 33 bits, NO_TIME where a unit has none of its own.
+        pts, dts: int64[A], 33 bits; NO_TIME if a unit has none of its own.
     """
 
     layout: TransportLayout
@@ -60,11 +60,11 @@ def scan_transport(source: ByteSource, packing: TransportLayout) -> Scan:
     """Read a whole transport stream once, in pieces.
 
     Args:
-        source: the file.
+        source: source of the file.
         packing: layout of the transport packets (``find_packing``).
 
     Raises:
-        OddStreamError: only libavformat knows what packets become of it.
+        OddStreamError: only libavformat can tell which packets come out.
         SourceError: the source cannot be read.
     """
     stride = packing.stride
@@ -97,7 +97,7 @@ def _cut_units(
     programs: Programs,
     video: ElementaryStream,
 ) -> tuple[AccessUnits, Positions, PesPackets, int]:
-    """(access units of the video, where in the file each begins, its PES packets, stream position of its end)."""
+    """Return the video's access units, where each begins in the file, its PES packets, and its stream end position."""
     count, piece_packets = count_packets(source.size, layout), _PIECE // layout.stride
     parts: list[AccessUnits] = []
     offsets: list[Positions] = []
@@ -155,7 +155,7 @@ def _starts(
 def _choose_video(
     source: ByteSource, data: bytes, packing: TransportLayout, headers: npt.NDArray[np.uint32], programs: Programs
 ) -> ElementaryStream:
-    """The video stream; where there may be several, the one that libavformat takes for the best."""
+    """Return the video stream; if there may be several, the one that libavformat considers best."""
     candidates = [stream for stream in programs.streams if stream.codec]
     named = {stream.pid for stream in programs.streams}
     pids = np.bincount((headers & 0x1F00) | (headers >> 16 & 0xFF)).nonzero()[0].tolist()
@@ -170,20 +170,20 @@ def _choose_video(
 
 
 def _may_be_video(data: bytes, stride: int, headers: npt.NDArray[np.uint32], pid: int) -> bool:
-    """Whether PES packets begin in a pid that no program names: libavformat makes a stream of it."""
+    """Whether PES packets begin in a pid that no program names, since libavformat makes a stream of it."""
     payloads = find_payloads(data, stride, headers, pid)
     starts = payloads.start[payloads.unit_start].tolist()
     return any(data[start : start + 3] == b"\0\0\1" for start in starts)
 
 
 def _check_start(piece: Piece, programs: Programs) -> None:
-    """Data before the first program map is not looked at by the rules that hold after it."""
+    """Raise OddStreamError if data comes before the first program map, to which other rules apply."""
     if len(programs.table_pids) > 1 and len(piece.row_packet) and piece.row_packet[0] < programs.first_table:
         raise OddStreamError("begins before its tables")
 
 
 def _check_tables(piece: Piece, programs: Programs, video: ElementaryStream) -> None:
-    """Raise OddStreamError where a program map says something else of the video later on."""
+    """Raise OddStreamError if a later program map says something else about the video."""
     stride = piece.layout.stride
     for pid in programs.table_pids:
         payloads = find_payloads(piece.data, stride, piece.headers, pid)
@@ -193,18 +193,18 @@ def _check_tables(piece: Piece, programs: Programs, video: ElementaryStream) -> 
 
 
 def _new_pes(piece: Piece, known: list[PesPackets]) -> PesPackets:
-    """The PES packets whose headers are in this piece and in no piece before."""
+    """Return the PES packets whose headers are in this piece and in no earlier piece."""
     seen = next((int(each.packet[-1]) for each in reversed(known) if len(each.packet)), -1)
     new = piece.pes.packet > seen
     return PesPackets(*(column[new] for column in piece.pes))
 
 
 def _unit_times(codec: str, units: AccessUnits, pes: PesPackets, end: int) -> tuple[Positions, Positions]:
-    """The timestamps of the PES packet in which each unit commences, if it is the first to do so; else NO_TIME."""
+    """Return the timestamps of the PES packet in which each unit starts, if it is the first to do so; else NO_TIME."""
     own = pes.position.searchsorted(units.mark, "right") - 1
     first = np.ones(len(own), np.bool_)
     first[1:] = pes.position[own[1:]] > units.start[:-1]
-    # libavcodec's parser asks for the time where it sees a unit begin: in MPEG-2 at the picture header.
+    # libavcodec's parser asks for the time where it recognises the start of a unit: in MPEG-2 at the picture header.
     seen = np.maximum(units.picture, units.mark) if codec == "mpeg2video" else units.mark
     stop = following(pes.position, end)[own]
     plain = ((seen + _SEEN_AFTER <= stop) | (stop == end)) & (units.mark - pes.position[own] < _PES_PART)

@@ -1,4 +1,4 @@
-"""The video's own headers: what they say of the stream, and where they change."""
+"""Read the video's own headers: the facts of the stream, and where they change."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from videoloader.indexing.mpegts.access_units import AccessUnits
 from videoloader.indexing.stream_info import StreamInfo
 
 TIME_BASE = Fraction(1, 90000)
-# NAL unit types that a configuration must hold.
+# Types of NAL units that a configuration must have.
 _NEEDED = {"h264": {7, 8}, "hevc": {32, 33, 34}}
-# The fields of StreamInfo that a picture's format has under the same names.
+# Fields that StreamInfo and a picture's format have in common.
 _FACTS = ("width", "height", "sample_aspect_ratio", "chroma", "color_primaries", "color_transfer", "color_matrix")
-# libavformat rounds rates to these where they are within a hundredth.
+# libavformat rounds rates to these if they are within a hundredth.
 _USUAL_RATES = tuple(
     rate
     for whole in (*range(1, 61), 72, 96, 100, 120, 144, 200, 240)
@@ -31,12 +31,12 @@ _USUAL_RATES_APPROXIMATELY = np.array([float(rate) for rate in _USUAL_RATES])
 
 
 def nal_type(codec: str, header: bytes) -> int:
-    """Type of the NAL unit behind a three-byte start code."""
+    """Return the type of the NAL unit after a three-byte start code."""
     return header[3] & 31 if codec == "h264" else header[3] >> 1 & 63
 
 
 def describe_stream(codec: str, units: AccessUnits) -> StreamInfo | None:
-    """The stream by its first headers, None where there are none or they cannot be read."""
+    """Describe the stream by its first headers; None if there are none, or they cannot be read."""
     config = _first_config(codec, units)
     picture = _format_of(codec, config)
     if picture is None:
@@ -57,7 +57,7 @@ def _format_of(codec: str, headers: bytes) -> SequenceFormat | PictureFormat | N
 
 
 def _first_config(codec: str, units: AccessUnits) -> bytes:
-    """The headers of the first access unit that has all that are needed, as libavformat puts them together."""
+    """Return the headers of the first access unit with all that are needed, joined as in libavformat."""
     if codec == "mpeg2video":
         return next(iter(units.headers.values()), b"")
     positions = list(units.headers)
@@ -70,7 +70,7 @@ def _first_config(codec: str, units: AccessUnits) -> bytes:
 
 
 def headers_brought(codec: str, units: AccessUnits) -> dict[int, list[bytes]]:
-    """The parameter sets of H.264 and HEVC by the access unit that each stands in."""
+    """Return the parameter sets of H.264 and HEVC by the access unit that contains them."""
     if codec == "mpeg2video":
         return {}
     places = np.searchsorted(units.start, list(units.headers), "right") - 1
@@ -82,10 +82,10 @@ def headers_brought(codec: str, units: AccessUnits) -> dict[int, list[bytes]]:
 
 
 def mark_changes(codec: str, units: AccessUnits, stream: StreamInfo) -> tuple[StreamInfo, npt.NDArray[np.bool_]]:
-    """(stream, where decoding can start) with regard to headers that differ from the first.
+    """Return the stream, and where decoding can start, given headers that differ from the first.
 
-    Behind such a change of MPEG-2's headers decoding starts only where they are repeated: the decoder is given the
-    first.
+    After such a change in MPEG-2, decoding starts only where headers are repeated, since the decoder gets the first
+    ones.
     """
     key = units.key.copy()
     formats = {(stream.width, stream.height)}
@@ -104,12 +104,12 @@ def mark_changes(codec: str, units: AccessUnits, stream: StreamInfo) -> tuple[St
 
 
 def bare(header: bytes) -> bytes:
-    """A header without the zeros that may follow it."""
+    """Return a header without the zeros that may follow it."""
     return header.rstrip(b"\0")
 
 
 def usual_rate(rate: float) -> Fraction | None:
-    """The nearest rate in common use if it is within a hundredth."""
+    """Return the nearest rate in common use if it is within a hundredth."""
     error = np.abs(_USUAL_RATES_APPROXIMATELY / rate - 1)
     nearest = int(error.argmin())
     return _USUAL_RATES[nearest] if error[nearest] < 0.01 else None

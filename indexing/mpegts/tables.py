@@ -1,4 +1,4 @@
-"""Program tables (ISO/IEC 13818-1, 2.4.4): which pid carries the video, and in which codec."""
+"""Read program tables (ISO/IEC 13818-1, 2.4.4): which pid carries the video, and in which codec."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _PAT, _PMT = 0, 2  # table ids
 _PRIVATE_DATA = 0x06
 _REGISTRATION = 0x05  # descriptor tag
 _UNKNOWN = "?"
-# Videos by stream_type of ISO/IEC 13818-1, table 2-34, and of those registered at SMPTE: the codecs that are cut here.
+# Video codecs by stream_type of ISO/IEC 13818-1, table 2-34, and types registered at SMPTE. Only codecs that can be cut
+# here have a name.
 _CODECS = {
     **{0x01: "mpeg2video", 0x02: "mpeg2video", 0x1B: "h264", 0x24: "hevc"},
     **dict.fromkeys((0x10, 0x20, 0x21, 0x33, 0x42, 0xD1, 0xD2, 0xD4, 0xDB, 0xEA), _UNKNOWN),
@@ -26,13 +27,13 @@ _NO_VIDEO_FORMATS = {b"AC-3", b"EAC3", b"DTS1", b"DTS2", b"DTS3", b"BSSD", b"Opu
 _SOUND = {0x03, 0x04, 0x0F, 0x11, 0x1C, 0x80, 0x81, 0x82, 0x83, 0x84, 0x85, 0x87, 0xA1, 0xA2}
 _SOUND_TAGS = {0x6A, 0x7A, 0x7B, 0x7C}
 _SOUND_FORMATS = {b"AC-3", b"EAC3", b"DTS1", b"DTS2", b"DTS3", b"BSSD", b"Opus", b"HEAC"}
-_SHORTEST_SECTION = 12  # bytes; what claims to be shorter is not looked at, nor what follows it
-# With the bits of each byte turned around, zlib's checksum is the one of program tables.
+_SHORTEST_SECTION = 12  # bytes; a section that claims to be shorter is ignored, and so is everything after it
+# With the bits of each byte reversed, zlib's checksum is that of program tables.
 _BITS_TURNED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
 class ElementaryStream(NamedTuple):
-    """One stream of a program. ``codec`` is empty for what is no video and ``"?"`` for what only libavformat knows."""
+    """One stream of a program. ``codec`` is empty if it is no video, and ``"?"`` if only libavformat knows it."""
 
     pid: int
     stream_type: int
@@ -44,7 +45,7 @@ class Programs(NamedTuple):
     """The contents of the program tables.
 
     Attributes:
-        streams: streams of all programs, in the order in which their maps come.
+        streams: streams of all programs, in the order of their maps.
         table_pids: pids of the program map tables.
         first_table: number in the buffer of the transport packet that completes the first program map table.
     """
@@ -55,10 +56,10 @@ class Programs(NamedTuple):
 
 
 def read_programs(data: bytes, stride: int, headers: np.ndarray) -> Programs:
-    """The programs whose tables stand in ``data``, the head of a file.
+    """Read the programs whose tables are in ``data``, the head of a file.
 
     Raises:
-        OddStreamError: the tables are missing, or a program's changes already.
+        OddStreamError: tables are missing, or a program already changes.
     """
     associations = iterate_sections(data, find_payloads(data, stride, headers, PAT_PID), _PAT)
     _, association = next(associations, (0, b""))
@@ -79,7 +80,7 @@ def read_programs(data: bytes, stride: int, headers: np.ndarray) -> Programs:
 
 
 def iterate_sections(data: bytes, payloads: Payloads, table: int) -> Iterator[tuple[int, bytes]]:
-    """(number of the transport packet that completes it, section) of each current section with a right checksum."""
+    """Yield (number of the transport packet that completes it, section) of current sections with correct checksums."""
     array = memoryview(data)
     pending = b""
     if _repeats(data, payloads):
@@ -101,7 +102,7 @@ def iterate_sections(data: bytes, payloads: Payloads, table: int) -> Iterator[tu
 
 
 def _repeats(data: bytes, payloads: Payloads) -> bool:
-    """Whether all the payloads are the same, and whole sections: the usual case, of which one is enough."""
+    """Whether all payloads are the same whole sections: the usual case, in which one is enough."""
     count = len(payloads.start)
     if count < 2 or not payloads.unit_start.all() or (payloads.stop - payloads.start != 184).any():
         return False
@@ -131,10 +132,10 @@ def _table_pids(section: bytes) -> tuple[int, ...]:
 
 
 def read_map(section: bytes) -> list[ElementaryStream]:
-    """The streams of a program map section.
+    """Return the streams of a program map section.
 
     Raises:
-        OddStreamError: an entry is longer than the section. libavformat still makes a stream of it.
+        OddStreamError: an entry is longer than the section, though libavformat still makes a stream of it.
     """
     streams = []
     position, stop = 12 + ((section[10] & 0x0F) << 8 | section[11]), len(section) - 4
@@ -150,7 +151,7 @@ def read_map(section: bytes) -> list[ElementaryStream]:
 
 
 def _iterate_descriptors(descriptors: bytes) -> Iterator[tuple[int, bytes]]:
-    """(tag, payload) of each."""
+    """Yield (tag, payload) of each descriptor."""
     position = 0
     while position + 2 <= len(descriptors):
         start = position + 2
@@ -159,7 +160,7 @@ def _iterate_descriptors(descriptors: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _kind(stream_type: int, descriptors: bytes) -> tuple[str, bool]:
-    """(codec, whether it is sound) of an ElementaryStream."""
+    """Return (codec, whether it is sound) for an ElementaryStream."""
     if stream_type != _PRIVATE_DATA:
         return _CODECS.get(stream_type, ""), stream_type in _SOUND
     told = [(tag, payload[:4] if tag == _REGISTRATION else b"") for tag, payload in _iterate_descriptors(descriptors)]

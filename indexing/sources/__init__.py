@@ -1,4 +1,4 @@
-"""The source of a video's bytes: one small interface, wherever they lie."""
+"""Read a video's bytes from files, URLs, archives, folders of images and memory, through one interface."""
 
 from videoloader.indexing.sources.base import ByteSource as ByteSource
 from videoloader.indexing.sources.file_object import FileObjectSource as FileObjectSource

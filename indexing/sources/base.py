@@ -1,4 +1,4 @@
-"""The source of a video's bytes: one small interface, read by position, safe to share between threads."""
+"""``ByteSource``: the interface to a video's bytes, read by position and shared by threads."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 class ByteSource(Protocol):
     """Random access to the bytes of one video.
 
-    Sources can be pickled, and used after a fork: the other process opens its own.
+    Sources can be pickled, and can be used after a fork: each process opens its own.
     """
 
     @property
     def name(self) -> str:
-        """Path, URL or other name, for messages."""
+        """The path, URL or other name, for messages."""
 
     @property
     def size(self) -> int:
@@ -27,35 +27,36 @@ class ByteSource(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """A short text that changes with the bytes. It is found out when it is first asked for."""
+        """A short text that changes with the bytes. It is computed when it is first asked for."""
 
     @property
     def read_through(self) -> int:
-        """The gap in bytes between two ranges that costs less to read along than a second read."""
+        """The largest gap in bytes between two ranges that is cheaper to read than to skip with a second read."""
 
     def read(self, offset: int, size: int) -> bytes:
-        """Exactly ``size`` bytes from ``offset``; fewer only where the source ends.
+        """Return exactly ``size`` bytes from ``offset``; fewer only where the source ends.
 
-        It is meant for tables and headers: a remote source may fetch more than that, to have it when it is asked for.
+        This is meant for tables and headers: a remote source may fetch more than it is asked for, and keep it for
+        later.
 
         Raises:
-            SourceError: the bytes cannot be had.
+            SourceError: the bytes cannot be read.
         """
         ...
 
     def read_ranges(self, offsets: Sequence[int], sizes: Sequence[int]) -> list[bytes]:
-        """The bytes of each range as from ``read``, at once where the source can do that, and no byte more."""
+        """Return the bytes of each range as ``read`` does, but fetch no others, and all at once if the source can."""
         ...
 
     def open(self) -> io.BufferedIOBase:
-        """An independent file object over the same bytes."""
+        """Return an independent file object over the same bytes."""
         ...
 
 
 class SourceBase:
-    """The common behaviour of most sources: near, ranges answered one by one, file objects made of reads."""
+    """Common behaviour of most sources: short distances, ranges read one by one, and file objects made from reads."""
 
-    # A page cache hands over this much in the time that another system call takes.
+    # A page cache delivers this much in the time of another system call.
     read_through = 64 << 10
 
     def read_ranges(self: ByteSource, offsets: Sequence[int], sizes: Sequence[int]) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""Facts about containers that were found out once, kept for their next member."""
+"""Cache the directories of containers for their next member."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Directory = TypeVar("Directory")
 
 
 class DirectoryCache(Generic[Directory]):
-    """The directories used last. Threads that ask for the same one wait for the first to make it.
+    """The directories used last. Threads that ask for the same one wait for the first of them to make it.
 
     Args:
-        limit: most entries in all kept directories together; at least one directory is kept.
-        count: gives the number of entries of a directory.
+        limit: maximum number of entries in all kept directories together; at least one directory is kept.
+        count: returns the number of entries of a directory.
     """
 
     def __init__(self, limit: int, count: Callable[[Any], int] = len) -> None:
@@ -33,7 +33,7 @@ class DirectoryCache(Generic[Directory]):
         self._entries = 0
 
     def kept(self, key: Hashable) -> Directory | None:
-        """The directory of that key where it is kept."""
+        """Return the directory of that key if it is kept, else None."""
         with self._lock:
             future = self._kept.get(key)
             if future is None or not future.done():
@@ -42,7 +42,7 @@ class DirectoryCache(Generic[Directory]):
         return future.result()
 
     def get(self, key: Hashable, make: Callable[[], Directory], outdated: Directory | None = None) -> Directory:
-        """The directory of that key, from ``make()`` where none is kept, or only the ``outdated`` one."""
+        """Return the directory of that key, made by ``make()`` if none is kept, or if the kept one is ``outdated``."""
         with self._lock:
             future = self._kept.get(key)
             if future is not None and future.done() and future.result() is outdated:
@@ -56,7 +56,7 @@ class DirectoryCache(Generic[Directory]):
             try:
                 return wait_for(future)
             except BaseException as error:
-                # The thread that made it was called off, and this one was not.
+                # The work of the thread that made it was cancelled, but not that of this thread.
                 if not future.done() or (isinstance(error, Exception) and not isinstance(error, ReadCancelled)):
                     raise
             raise_if_cancelled()

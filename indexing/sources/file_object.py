@@ -1,4 +1,4 @@
-"""Bytes behind a file object that the caller opened."""
+"""Read the bytes of a file object that the caller opened."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from videoloader.indexing.sources.state import SourceState, require_same, state_
 
 
 class FileObjectSource(SourceBase):
-    """A seekable binary file object, all of it, wherever its position is.
+    """All bytes of a seekable binary file object, wherever its position is.
 
-    The object must stay open as long as the source is used, and its position must be left to the source. Plain
-    files are read without their position; others one thread at a time, and only in the process they were
-    opened in.
+    The object must stay open as long as the source is used, and nothing else may use its position. Plain files are read
+    without their position; other objects are read by one thread at a time, and only in the process in which they were
+    opened.
 
     Args:
         file: binary file. An object with ``read``, ``seek`` and ``seekable``.
 
     Raises:
-        ConfigurationError: it was opened as text.
-        SourceError: it cannot seek, or is closed.
+        ConfigurationError: the file was opened as text.
+        SourceError: the file cannot seek, or is closed.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -34,7 +34,7 @@ class FileObjectSource(SourceBase):
         self.name = name if isinstance(name, str) and name else "<file>"
         self._file = file
         self._lock, self._pid = threading.Lock(), os.getpid()
-        # Only of these is it known that the file descriptor holds the very bytes that the object gives.
+        # Only for these types is it certain that the file descriptor has the same bytes as the object.
         self._is_plain = isinstance(getattr(file, "raw", file), io.FileIO) and isinstance(
             file, io.BufferedReader | io.FileIO
         )
@@ -50,7 +50,7 @@ class FileObjectSource(SourceBase):
             if isinstance(error, ConfigurationError):
                 raise
             raise SourceError(f"cannot be read ({error})", self.name) from None
-        # What stands behind any other object is not known, so it is never taken for what was seen before.
+        # What is behind any other object is unknown, so it never counts as something seen before.
         self.state = state_of_file(status) if status else SourceState(f"{self.size}-{uuid.uuid4().hex}")
         self.fingerprint = self.state.fingerprint
 
@@ -72,7 +72,7 @@ class FileObjectSource(SourceBase):
         return data
 
     def _read_all(self, size: int) -> bytes:
-        # Unbuffered objects may give less than asked for before their end.
+        # Unbuffered objects may return less than asked for before their end.
         data = self._file.read(size)
         while len(data) < size and (more := self._file.read(size - len(data))):
             data += more

@@ -1,4 +1,4 @@
-"""Bytes of a folder's image files, one file after the other: a video kept as single frames."""
+"""Read a folder's image files as one sequence of bytes: a video stored as single frames."""
 
 from __future__ import annotations
 
@@ -28,47 +28,47 @@ from videoloader.indexing.sources.state import SourceState, host, require_same, 
 
 IMAGE_EXTENSIONS = ("bmp", "jpeg", "jpg", "pgm", "png", "ppm", "tif", "tiff", "webp")
 IMAGE_ENDINGS = tuple(f".{extension}" for extension in IMAGE_EXTENSIONS)
-# Of the float 1/3 this makes 1/3; of rates of NTSC it makes the same.
+# This limit turns the float 1/3 into 1/3, and keeps NTSC rates.
 _LARGEST_FPS_DENOMINATOR = 1001
 _NUMBER = re.compile(r"(\d+)")
 # What may follow the path of a folder: ``davis/bear::fps=24``.
 _TIMED = re.compile(r"(.+)::(fps|timestamps)=(.+)", re.DOTALL)
-# Seconds, one a file, or the path of a list of them.
+# The seconds of each file, or the path of a list of them.
 Timestamps: TypeAlias = "str | os.PathLike[str] | Iterable[float | Fraction] | npt.NDArray[np.floating[Any]]"
 
 
 class FolderSource(SourceBase):
     """The image files of a folder in natural order ("im2" before "im10"), as if written one after the other.
 
-    Hidden files, files of other kinds, and folders inside are left out. Files are opened when they are read and
-    closed again, so any number of threads may read, and no number of files holds descriptors.
+    Hidden files, other kinds of files, and subfolders are left out. Each file is opened only while it is read, so any
+    number of threads may read, and no descriptors stay open.
 
-    Frames are numbered as the files are ordered. The numbers in their names say when they are shown, counted from the
-    first file's: im2, im3 and im6 at 10 fps at 0, 0.1 and 0.4 s. The number is the first thing in which the names
-    differ; zeros before it and text after it do not matter. One warning tells how many numbers are missing where they
-    are not equally far apart. Names that first differ in something else, or share a number (``left_1``, ``right_1``),
-    tell no times: their frames are taken to come evenly, with a warning where they hold numbers. Listed times are taken
-    as they are.
+    Frames are numbered in the order of the files. The numbers in their names say when they are shown, counted from the
+    first file: at 10 fps, im2, im3 and im6 are shown at 0, 0.1 and 0.4 s. The number is the first part in which the
+    names differ; leading zeros and text after it do not matter. If the numbers are not equally spaced, one warning says
+    how many are missing. If names first differ in something else, or share a number (``left_1``, ``right_1``), they
+    give no times: frames are then taken to come evenly, with a warning if the names contain numbers. Listed times are
+    used as they are.
 
     Args:
-        path: str or path. A folder; or a folder and a pattern of ``*`` and ``?`` (as in ``fnmatch``), where a folder
-            holds more than one sequence. Wherever paths are taken, ``"davis/bear::fps=24"`` and
-            ``"davis/bear::timestamps=times.txt"`` stand for the arguments below, too.
-        fps: number, default 1 a second, so that seconds are numbers. The file numbers a second.
-        timestamps: sequence of numbers or path, default none. The seconds of each file in their order, as a list or
-            array; or the path of a text file, relative to the folder: a number of seconds a line in that order, or
+        path: str or path. A folder; or a folder and a pattern of ``*`` and ``?`` (as in ``fnmatch``), if the folder has
+            more than one sequence. Wherever a path is taken, ``"davis/bear::fps=24"`` and
+            ``"davis/bear::timestamps=times.txt"`` also give the arguments below.
+        fps: number, default 1 a second, so that seconds are numbers. The file numbers per second.
+        timestamps: sequence of numbers or path, default none. The seconds of each file in order, as a list or array; or
+            the path of a text file, relative to the folder, with one number of seconds per line in that order, or with
             ``name,seconds`` for at least all files, with or without a header. Times may be equal, but never fall.
 
     Attributes:
-        name: the path as given, with the rate or the file of times after it where one was given.
+        name: path as given, followed by the rate or the file of times if one was given.
         size: bytes of all files.
-        fps: file numbers a second; 1 where times are listed.
-        timestamps: the path as given, or the seconds; None where there are none.
+        fps: file numbers per second; 1 if times are listed.
+        timestamps: path as given, or the seconds; None if there are none.
         files: paths of the files, in order.
-        offsets: start of each file, and at last the end of the last one.
+        offsets: start of each file, and finally the end of the last one.
 
     Raises:
-        SourceError: the folder cannot be read, or holds no image files (of that pattern).
+        SourceError: the folder cannot be read, or has no image files (that match the pattern).
         ConfigurationError: ``fps`` is no positive number, ``timestamps`` are no seconds, or both are given.
 
     Examples:
@@ -76,7 +76,7 @@ class FolderSource(SourceBase):
         >>> left = Video(FolderSource("stereo/left_*.png", timestamps=[0, 0.04]))
     """
 
-    # What lies between two files are other files, each of which must be opened.
+    # Between two files there are only other files, each of which would have to be opened.
     read_through = 0
 
     def __init__(
@@ -95,7 +95,7 @@ class FolderSource(SourceBase):
         self.timestamps = _path_or_seconds(plain, timestamps)
         folder, pattern = (plain, "*") if os.path.isdir(plain) else os.path.split(plain)
         self._folder = folder or "."
-        # Before it is listed, so that no change after that goes unseen.
+        # Taken before the folder is listed, so that no later change is missed.
         self._changed = time_of_change(self._folder)
         self._times_changed = time_of_change(self.timestamps_file) if self.timestamps_file else None
         found = _image_files(folder, pattern, self.name)
@@ -108,12 +108,12 @@ class FolderSource(SourceBase):
 
     @property
     def timestamps_file(self) -> str:
-        """Path of the list of times; "" where there is none."""
+        """Path of the list of times; "" if there is none."""
         return os.path.join(self._folder, self.timestamps) if isinstance(self.timestamps, str) else ""
 
     @cached_property
     def fingerprint(self) -> str:
-        """A short name for these files as they are: names, sizes and times of change, and the source of their times."""
+        """A short text for the current files: names, sizes, times of change, and where their frame times come from."""
         names = [os.path.basename(file) for file in self.files]
         times = (str(self.fps), str(self.timestamps), self._times_changed)
         content = repr((names, self.offsets, [time for _, time, _, _ in self._listed], times))
@@ -121,36 +121,36 @@ class FolderSource(SourceBase):
 
     @property
     def state(self) -> SourceState:
-        """A text that changes with the files."""
+        """A mark that changes with the files."""
         return SourceState(self.fingerprint, host=self._host)
 
     def is_current(self) -> bool:
-        """Whether no file was added, taken out or renamed since the folder was listed, nor seen to have changed."""
+        """Whether no file was added, removed or renamed since the folder was listed, or found to have changed."""
         unchanged = self._changed is not None and self._changed == time_of_change(self._folder)
         return unchanged and not self._file_changed
 
     def check_unchanged(self, known: SourceState | None = None) -> None:
-        """Make sure that the files that were listed are those of an index. Each is looked at when it is read.
+        """Check that the listed files are those of an index. Each file is checked when it is read.
 
         Args:
             known: SourceState, default None. The state of the folder when it was indexed.
 
         Raises:
-            StaleIndexError: there are other files.
+            StaleIndexError: the files differ.
         """
         if known is not None and known.fingerprint != folder_fingerprint(self._changed, self._times_changed):
             require_same(known, self.state, self.name)
 
     def file_at(self, offset: int) -> str:
-        """Path of the file that holds a byte."""
+        """Return the path of the file that contains a byte."""
         return self.files[min(bisect_right(self.offsets, offset) - 1, len(self.files) - 1)]
 
     def read(self, offset: int, size: int) -> bytes:
-        """Exactly ``size`` bytes from ``offset``; fewer only where the last file ends.
+        """Return exactly ``size`` bytes from ``offset``; fewer only where the last file ends.
 
         Raises:
             SourceError: a file cannot be read.
-            StaleIndexError: a file has another size or time of change than when the folder was listed.
+            StaleIndexError: a file's size or time of change differs from when the folder was listed.
         """
         stop = min(offset + size, self.size)
         number = bisect_right(self.offsets, offset) - 1
@@ -167,7 +167,7 @@ class FolderSource(SourceBase):
             descriptor = open_regular(file, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 data = os.pread(descriptor, size, position)
-                status = os.fstat(descriptor)  # after it was read: it may be written to at any time
+                status = os.fstat(descriptor)  # after reading, since the file may be written to at any time
             finally:
                 os.close(descriptor)
         except OSError as error:
@@ -183,7 +183,7 @@ class FolderSource(SourceBase):
         return data
 
     def open(self) -> io.BufferedIOBase:
-        """Not possible: a file object is for containers, and image files one after the other are none.
+        """Raise UnsupportedError: file objects are for containers, and a sequence of image files is none.
 
         Raises:
             UnsupportedError: always.
@@ -192,12 +192,12 @@ class FolderSource(SourceBase):
 
 
 def folder_fingerprint(changed: int | None, times_changed: int | None) -> str:
-    """The mark of a folder in an index store, and of its list of times, last changed then, in nanoseconds."""
+    """Return the mark of a folder and its list of times in an index store, by their times of change in nanoseconds."""
     return f"folder-{changed}" + (f"-{times_changed}" if times_changed is not None else "")
 
 
 def split_times(path: str) -> tuple[str, dict[str, str]]:
-    """A path without its times, and the times: ``{"fps": "24"}``, ``{"timestamps": "times.txt"}`` or nothing.
+    """Return a path without its times, and the times: ``{"fps": "24"}``, ``{"timestamps": "times.txt"}`` or ``{}``.
 
     Examples:
         >>> split_times("davis/bear::fps=24")
@@ -208,7 +208,7 @@ def split_times(path: str) -> tuple[str, dict[str, str]]:
 
 
 def times_suffix(source: str, fps: float | Fraction | str | None, timestamps: Timestamps | None) -> str:
-    """The end of a path that says its times, of ``FolderSource``'s arguments; nothing of seconds in a list.
+    """Return the suffix of a path for these arguments of ``FolderSource``; empty for seconds in a list.
 
     Raises:
         ConfigurationError: both are given, or the rate is not a rate.
@@ -234,7 +234,7 @@ def _rate(source: str, fps: float | Fraction | str) -> Fraction:
 
 
 def _path_or_seconds(source: str, timestamps: Timestamps | None) -> str | tuple[Fraction, ...] | None:
-    """The path of a list of times, or times as the decimals that they print as."""
+    """Return the path of a list of times, or the times as the decimals that they print as."""
     if timestamps is None or isinstance(timestamps, str | os.PathLike):
         return None if timestamps is None else os.fspath(timestamps)
     try:
@@ -246,12 +246,12 @@ def _path_or_seconds(source: str, timestamps: Timestamps | None) -> str | tuple[
 
 
 def _marks_of(status: os.stat_result) -> tuple[int, int, int, int]:
-    """Size, time of change, inode and when that was changed."""
+    """Return the size, time of change, inode, and time of change of the inode."""
     return status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns
 
 
 def time_of_change(path: str) -> int | None:
-    """The time of change in nanoseconds; None where there is no such file or folder any more."""
+    """Return the time of change in nanoseconds; None if the file or folder does not exist any more."""
     try:
         return os.stat(path).st_mtime_ns
     except OSError:
@@ -259,9 +259,9 @@ def time_of_change(path: str) -> int | None:
 
 
 def is_frame_folder(path: str) -> bool:
-    """Whether a path is for a FolderSource: a folder, or a pattern for files in one where no file has that name.
+    """Whether a path, perhaps with times, is for a FolderSource.
 
-    It may say of times.
+    That is a folder, or a pattern for files in one, unless a file has that name.
     """
     path, _ = split_times(path)
     if os.path.isdir(path):
@@ -271,7 +271,7 @@ def is_frame_folder(path: str) -> bool:
 
 
 def frame_folder_places(path: str) -> list[str]:
-    """The places that a FolderSource of a path reads: the folder, the list of times, and links in the folder.
+    """Return the places that a FolderSource of a path reads: the folder, the list of times, and links in the folder.
 
     Raises:
         SourceError: the folder cannot be read.
@@ -287,18 +287,18 @@ def frame_folder_places(path: str) -> list[str]:
 
 
 def is_image_name(name: str) -> bool:
-    """Whether a file's name ends as an image's and does not begin with a dot."""
+    """Whether a file's name has an image's extension and does not begin with a dot."""
     return name.lower().endswith(IMAGE_ENDINGS) and not name.startswith(".")
 
 
 def natural_order(names: Iterable[str]) -> list[str]:
-    """Names sorted as people count: numbers in them count as numbers, capitals as small letters.
+    """Sort names as people count: numbers in them count as numbers, and case does not matter.
 
     Examples:
         >>> natural_order(["im10", "im2", "IM1"])
         ['IM1', 'im2', 'im10']
     """
-    # Sorted before, so that the order of "im1" and "im01" does not hang on that of the folder.
+    # Sorted first, so that the order of "im1" and "im01" does not depend on the folder's.
     ordered = sorted(names)
     numbers = _numbers_alone(ordered)
     if numbers is None:
@@ -307,9 +307,9 @@ def natural_order(names: Iterable[str]) -> list[str]:
 
 
 def _numbers_alone(names: Sequence[str]) -> npt.NDArray[np.int64] | None:
-    """int64[K, N]: the K numbers in N names, the last first, where these differ in nothing else; None for all others.
+    """Return the K numbers in N names, last first, int64[K, N], if the names differ in nothing else; otherwise None.
 
-    Three calls for all names: to take a million of them apart one by one takes ten seconds.
+    This takes three calls for all names: taking a million of them apart one by one would take ten seconds.
     """
     text = "\n".join(names).casefold()
     between = _NUMBER.sub("0", text).split("\n")
@@ -317,24 +317,24 @@ def _numbers_alone(names: Sequence[str]) -> npt.NDArray[np.int64] | None:
         return None
     try:
         numbers = np.array(list(map(int, _NUMBER.findall(text))), np.int64)
-    except (OverflowError, ValueError):  # Python makes no int of thousands of digits
+    except (OverflowError, ValueError):  # Python does not convert thousands of digits to an int
         return None
     return numbers.reshape(len(names), -1).T[::-1] if numbers.size else None
 
 
 def number_parts(name: str) -> list[str | Decimal]:
-    """The text between the numbers of a name, in small letters, at even places; the numbers at odd ones.
+    """Split a name into text in lower case, at even positions, and numbers, at odd positions.
 
     Examples:
         >>> number_parts("Im07.png")
         ['im', Decimal('7'), '.png']
     """
-    # Python makes no int of thousands of digits, which a name in a table may have.
+    # Python does not convert thousands of digits to an int, and a name in a table may have that many.
     return [Decimal(part) if i % 2 else part for i, part in enumerate(_NUMBER.split(name.casefold()))]
 
 
 def _image_files(folder: str, pattern: str, source: str) -> dict[str, os.stat_result]:
-    """Name and state of each image file in a folder."""
+    """Return the name and status of each image file in a folder."""
     matches = re.compile(fnmatch.translate(pattern)).match
     files: dict[str, os.stat_result] = {}
     others: dict[str, int] = {}

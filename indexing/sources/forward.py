@@ -1,19 +1,19 @@
-"""Reading a file far away from its front to its back, in few requests."""
+"""Read a remote file from front to back in few requests."""
 
 from __future__ import annotations
 
 from videoloader.indexing.sources.base import ByteSource, SourceBase
 from videoloader.indexing.sources.remote import RemoteSource
 
-# The first and every window behind a jump; and what windows grow to where reading goes on.
+# Sizes of the first window, of a window after a jump, and of the largest.
 _FIRST, _AFTER_JUMP, _LARGEST = 64 << 10, 8 << 10, 4 << 20
 
 
 class ForwardSource(SourceBase):
-    """A remote source for one thread that reads the headers in it one after the other, and little else.
+    """A remote source for one thread that reads a file's headers in order, and little else.
 
-    Where the next header is near, what lies between is read along, in windows that grow; where it is far, a small
-    window is fetched there. So files of small parts take a request for each 4 MiB, and others one for each part.
+    If the next header is near, the bytes in between are read too, in windows that grow. If it is far, a small window is
+    fetched there. So files of small parts take one request for each 4 MiB, and others one for each part.
 
     Args:
         source: file to read.
@@ -40,5 +40,5 @@ class ForwardSource(SourceBase):
 
 
 def forward(source: ByteSource) -> ByteSource:
-    """The source as it is best read from front to back by one thread."""
+    """Return a source that is best for one thread to read from front to back."""
     return ForwardSource(source) if isinstance(source, RemoteSource) else source

@@ -1,4 +1,4 @@
-"""TFRecord files that are compressed as a whole by gzip (RFC 1952): unpacked into memory, once a process."""
+"""Unpack TFRecord files that are compressed as a whole by gzip (RFC 1952) into memory, once per process."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _MAGIC = b"\x1f\x8b"
 _GZIP = 16 + zlib.MAX_WBITS
 _PIECE = 1 << 20
 
-# By bytes: the files used last, and one at least.
+# The files used last, limited by bytes; at least one is kept.
 _unpacked: DirectoryCache[MemorySource] = DirectoryCache(256 << 20, count=lambda source: source.size)
 
 
 def unpacked_tfrecord(file: ByteSource, head: bytes) -> ByteSource | None:
-    """The records of a TFRecord file that is compressed by gzip, unpacked; None where it is no such file.
+    """Return the unpacked records of a TFRecord file compressed by gzip; None if it is no such file.
 
     Args:
         file: file that may be one.
         head: its first bytes.
 
     Raises:
-        UnsupportedError: unpacked it takes more memory than a member may (``member_bytes`` of ``Limits``).
-        IndexingError: it is damaged or cut off.
+        UnsupportedError: unpacked it takes more memory than allowed (``member_bytes`` of ``Limits``).
+        IndexingError: the file is damaged or truncated.
     """
     if not head.startswith(_MAGIC):
         return None
@@ -44,7 +44,7 @@ def unpacked_tfrecord(file: ByteSource, head: bytes) -> ByteSource | None:
 
 
 def _unpack(file: ByteSource) -> MemorySource:
-    """All members of the file, one after the other, by pieces, so that no more than may be is ever in memory."""
+    """Unpack all members of the file, piece by piece, so that memory stays within the limit."""
     source, most, out = forward(file), current_limits().member_bytes, io.BytesIO()
     unpacker = zlib.decompressobj(_GZIP)
     try:

@@ -1,7 +1,7 @@
-"""Ranges of a file on a web server (RFC 9110, 14), taken for nothing but what was asked for.
+"""Fetch byte ranges from web servers (RFC 9110, 14), checking that each answer is the range asked for.
 
-fsspec's own reads believe any answer: a server that knows no ranges would send the whole file each time, and hand over
-its start as if it were its middle.
+fsspec's own reads trust any answer. A server without support for ranges would send the whole file each time, and its
+start would be taken for its middle.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from aiohttp import ClientResponse
     from fsspec.implementations.http import HTTPFileSystem
 
-# Of one source. Browsers are content with six; most servers take more.
+# Requests at once for one source. Browsers use six; most servers accept more.
 _AT_ONCE = 16
-# What a server says that others keep busy, or that it or what stands before it fails for now.
+# Statuses of a server that is busy, or that fails for now, as a proxy before it may.
 _BUSY = {408, 425, 429, 500, 502, 503, 504}
-# Letters of the words of others in a message.
+# Maximum length of quoted error texts in a message.
 _LONGEST_WORDS = 300
 _CONTENT_RANGE = re.compile(r"bytes (?:(\d{1,18})-(\d{1,18})|\*)/(\d{1,18}|\*)")
 
 
 class BeyondEndError(EOFError):
-    """A range begins at or after the end of the file; ``size`` is the file's, None where the server does not tell."""
+    """A range begins at or after the end of the file. ``size`` is the file's, None if the server does not give it."""
 
     def __init__(self, size: int | None) -> None:
         super().__init__("the file ends before")
@@ -39,7 +39,7 @@ class BeyondEndError(EOFError):
 
 
 class RangeReply(NamedTuple):
-    """A server's reply: the bytes, the size of the whole file, and what marks this version of it."""
+    """A server's reply: the bytes, the size of the whole file, and what identifies this version of it."""
 
     data: bytes
     size: int
@@ -49,14 +49,14 @@ class RangeReply(NamedTuple):
 async def get_ranges(
     filesystem: HTTPFileSystem, url: str, ranges: list[tuple[int, int]], patience: Patience
 ) -> list[RangeReply]:
-    """The ranges ``[start, stop)`` of a URL, several at a time; each fewer bytes only where the file ends.
+    """Fetch the ranges ``[start, stop)`` of a URL, several at a time; each has fewer bytes only where the file ends.
 
-    Each is asked for anew where the server is busy or a connection breaks. The first that fails ends all.
+    A range is requested again if the server is busy or a connection breaks. The first failure ends all requests.
 
     Raises:
-        BeyondEndError: a range has no byte at all.
-        FileNotFoundError: there is no such file.
-        GaveUpError: the server does not answer, refuses, or sends something else than the range.
+        BeyondEndError: a range begins beyond the end of the file.
+        FileNotFoundError: the file does not exist.
+        GaveUpError: the server does not answer, refuses, or sends something other than the range.
     """
     free = asyncio.Semaphore(_AT_ONCE)
     until = time.monotonic() + patience.seconds(sum(stop - start for start, stop in ranges))
@@ -83,7 +83,7 @@ async def get_ranges(
 
 
 def _passes(error: Exception) -> bool:
-    """Whether another try may end otherwise: not where a certificate is wrong or the answer is another one."""
+    """Whether another try may succeed: not if a certificate is wrong, or the answer is not the range."""
     broken = (ClientConnectionError, ClientPayloadError, ConnectionError, asyncio.TimeoutError)
     return isinstance(error, broken) and not isinstance(error, ClientSSLError)
 
@@ -93,16 +93,16 @@ def _in_words(error: Exception, patience: Patience, came: int, wanted: int) -> s
         return f"no byte came for {patience.silence:g} s"
     if isinstance(error, asyncio.TimeoutError):
         return f"{came} of {wanted} bytes came in the time that there is"
-    # Errors of our own speak for themselves.
+    # The library's own errors need no explanation.
     if type(error) in (OSError, BusyError):
         return str(error)
-    # Those of broken answers quote all bytes that came.
+    # Errors about broken answers quote all received bytes.
     words = str(error).partition("\n")[0]
     return f"{type(error).__name__}: {words[:_LONGEST_WORDS]}".rstrip(": ")
 
 
 def _rest(response: ClientResponse) -> float:
-    """Seconds that a server wants to be left alone (RFC 9110, 10.2.3)."""
+    """Return the seconds to wait that the server asks for (RFC 9110, 10.2.3)."""
     told = response.headers.get("Retry-After", "").strip()
     if re.fullmatch(r"[0-9]{1,9}", told):
         return float(told)
@@ -116,10 +116,10 @@ def _rest(response: ClientResponse) -> float:
 async def _get_range(
     filesystem: HTTPFileSystem, url: str, start: int, stop: int, patience: Patience, data: bytearray
 ) -> RangeReply:
-    """The answer to one request; ``data`` is what came of it so far."""
+    """Make one request. ``data`` holds what has been received of the answer so far."""
     data.clear()
     options = dict(filesystem.kwargs)
-    # Ranges count the bytes that are sent, so these must be the file's own.
+    # Ranges count bytes as sent, so these must be the file's own bytes.
     headers = {**options.pop("headers", {}), "Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
     if "timeout" not in filesystem.client_kwargs:
         silence = patience.silence
@@ -137,13 +137,13 @@ async def _get_range(
                 break
         if len(data) != length:
             raise OSError(f"the server sent {len(data)} bytes or more where it promised {length}")
-        # One file's servers may give its date differently, and may or may not call its tag a weak one.
+        # Servers of the same file may give different dates, and may or may not mark its tag as weak.
         version = response.headers.get("ETag", "").removeprefix("W/") or response.headers.get("Last-Modified", "")
         return RangeReply(bytes(data), size, version)
 
 
 def _range_sent(response: ClientResponse, start: int, stop: int) -> tuple[int, int]:
-    """(size of the file, length of the body), if the answer is the range, or a whole file that is no longer."""
+    """Return (size of the file, length of the body) if the answer is the range, or a whole file that is no longer."""
     said = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
     body = response.headers.get("Content-Length")
     if response.status == 416:

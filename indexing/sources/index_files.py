@@ -1,4 +1,4 @@
-"""Index files that other libraries write beside archives: where the parts of an archive lie."""
+"""Read index files of other libraries that list the parts of the archives beside them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from videoloader.indexing.sources.local import FileSource
 from videoloader.indexing.sources.remote import RemoteSource
 
 _BLOCK = 512
-# DALI, tools/wds2idx.py: "v1.2 <samples>", and a line for each sample with "<extension> <offset> <size> <name>" of each
-# of its files. Versions before do not tell the names.
+# DALI, tools/wds2idx.py: "v1.2 <samples>", then one line for each sample, with "<extension> <offset> <size> <name>" for
+# each of its files. Earlier versions have no names.
 _WDS_VERSION = re.compile(rb"v1\.([2-9]) (\d{1,18})")
 _WDS_SAMPLE = re.compile(r"\S* (\d{1,18}) (\d{1,18}) (\S+)(?: (?=\S* \d)|$)")
-# DALI, tools/tfrecord2idx: "<offset> <size>" of each record, with what is around it.
+# DALI, tools/tfrecord2idx: "<offset> <size>" of each record, including its header and footer.
 _RECORD_LINES = re.compile(rb"(?:\d{1,18} \d{1,18}\r?\n)*(?:\d{1,18} \d{1,18})?\s*")
 
 
 class IndexedMember(NamedTuple):
-    """A file in a tar archive, as its index file has it."""
+    """A file in a tar archive, as its index file lists it."""
 
     name: str
     offset: int
@@ -29,11 +29,11 @@ class IndexedMember(NamedTuple):
 
 
 def file_beside(archive: ByteSource, endings: tuple[str, ...]) -> ByteSource | None:
-    """The first file of the archive's name with one of these endings in place of its own, or None.
+    """Return the first file beside an archive with one of these endings in place of its own, or None.
 
     Args:
-        archive: a local file or a remote one, of which each ending takes a request.
-        endings: endings with the dot. One that begins with a plus stands behind the archive's own ending: ``"+.idx"``.
+        archive: a local file, or a remote one, for which each ending takes a request.
+        endings: endings with the dot. An ending that begins with a plus follows the archive's own: ``"+.idx"``.
     """
     if not isinstance(archive, FileSource | RemoteSource):
         return None
@@ -53,24 +53,24 @@ def file_beside(archive: ByteSource, endings: tuple[str, ...]) -> ByteSource | N
 
 
 def does_not_fit(index: ByteSource, archive: ByteSource, why: str) -> IndexingError:
-    """The error for an index file that tells of another archive than the one it lies beside."""
+    """Return the error for an index file that does not describe the archive beside it."""
     return IndexingError(f"does not fit to {archive.name} ({why}): make it anew, or delete it", index.name)
 
 
 def members_of_tar(archive: ByteSource) -> tuple[ByteSource, list[IndexedMember]] | None:
-    """The members of a tar archive by the ``.idx`` file of DALI's wds2idx beside it; None where there is none.
+    """Return the members of a tar archive by the ``.idx`` file of DALI's wds2idx beside it; None if there is none.
 
-    That they can lie in this archive is checked, not yet their headers.
+    It is checked that they can lie in this archive, but not that their headers are there.
 
     Raises:
-        IndexingError: the file does not fit to the archive.
+        IndexingError: the index file does not fit the archive.
     """
     index = file_beside(archive, (".idx",))
     if index is None:
         return None
     lines = index.read(0, index.size).splitlines()
     head = _WDS_VERSION.fullmatch(lines[0].strip()) if lines else None
-    if head is None:  # of an older version, or of another making
+    if head is None:  # of an older version, or made by something else
         return None
     members: list[IndexedMember] = []
     for line in lines[1:]:
@@ -91,13 +91,13 @@ def members_of_tar(archive: ByteSource) -> tuple[ByteSource, list[IndexedMember]
 
 
 def records_of_tfrecord(file: ByteSource) -> tuple[ByteSource, list[int]] | None:
-    """The starts of a TFRecord file's records, and the end of the last, by the ``.idx`` file of DALI's tfrecord2idx.
+    """Return where a TFRecord file's records start, and the last ends, by the ``.idx`` file of DALI's tfrecord2idx.
 
     Returns:
-        The index file and the places; None where there is none, or it is one of another making.
+        The index file and the positions; None if there is none, or it was made by something else.
 
     Raises:
-        IndexingError: the file does not fit.
+        IndexingError: the index file does not fit.
     """
     index = file_beside(file, ("+.idx", ".idx"))
     if index is None or _RECORD_LINES.fullmatch(text := index.read(0, index.size)) is None:

@@ -1,4 +1,4 @@
-"""Values of LMDB databases, read where they are mapped into memory."""
+"""Read values of LMDB databases from mapped memory."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from videoloader.indexing.sources.state import SourceState, require_same, state_
 if TYPE_CHECKING:
     import lmdb
 
-# mdb.c: MDB_MAGIC, after the header of the first page.
+# mdb.c: MDB_MAGIC, which follows the header of the first page.
 _MAGIC, _MAGIC_AT = struct.pack("=I", 0xBEEFC0DE), 16
 
 
 class _Environments:
-    """The open databases of this process: LMDB allows each only once, and none may cross a fork."""
+    """The databases that this process has open. LMDB allows each only once, and none across a fork."""
 
     def __init__(self) -> None:
         self._start()
@@ -51,7 +51,7 @@ class _Environments:
                     opened = lmdb.open(
                         path, subdir=os.path.isdir(path), readonly=True, lock=False, readahead=False, create=False
                     )
-                    # Touching mapped memory beyond the end of the file would end the process.
+                    # Touching mapped memory beyond the end of the file would kill the process.
                     needed = (opened.info()["last_pgno"] + 1) * opened.stat()["psize"]
                     if status.st_size < needed:
                         opened.close()
@@ -70,16 +70,16 @@ _environments = _Environments()
 
 
 def is_lmdb(head: bytes) -> bool:
-    """Whether a file begins as the data file of a database does."""
+    """Whether a file begins like the data file of a database."""
     return head[_MAGIC_AT : _MAGIC_AT + len(_MAGIC)] == _MAGIC
 
 
 def read_lmdb(path: str, wanted: Callable[[str, int], bool]) -> dict[str, bytes | None]:
-    """The keys of a database in their order, and the values of those that are wanted.
+    """Return the keys of a database in order, with the values that are wanted.
 
     Args:
         path: folder or data file of the database.
-        wanted: whether the value of this key and size is.
+        wanted: whether the value of a key, with its size, is wanted.
 
     Raises:
         ConfigurationError: the package lmdb is not installed.
@@ -88,22 +88,22 @@ def read_lmdb(path: str, wanted: Callable[[str, int], bool]) -> dict[str, bytes 
     environment = _environments.get(path)
     try:
         with environment.begin(buffers=True) as transaction:
-            # A value's size is known without a page of it being read.
+            # The size of a value is known without reading its pages.
             pairs = ((os.fsdecode(bytes(key)), value) for key, value in transaction.cursor())
             return {key: bytes(value) if wanted(key, len(value)) else None for key, value in pairs}
-    except Exception as error:  # lmdb's errors have no common name that is known before it is imported
+    except Exception as error:  # lmdb's errors have no common base class that is known before it is imported
         raise SourceError(f"cannot be read ({error})", path) from None
 
 
 class LmdbSource(SourceBase):
     """The value of a key, read from the memory map.
 
-    The database is opened read-only and without locks, once a process, and stays open; it must not be written
-    to meanwhile.
+    The database is opened once per process, read-only and without locks, and stays open; nothing may write to it
+    meanwhile.
 
     Args:
         path: str. The folder or data file of the database.
-        key: str. The key of the value, as UTF-8; other bytes as in paths of files.
+        key: str. The key of the value, as UTF-8; other bytes are escaped as in file paths.
         known: SourceState, default None. Its state when it was opened before, in this process or another.
 
     Raises:
@@ -121,7 +121,7 @@ class LmdbSource(SourceBase):
             self._find()
         except VideoLoaderError:
             raise
-        except Exception as error:  # lmdb's errors have no common name that is known before it is imported
+        except Exception as error:  # lmdb's errors have no common base class that is known before it is imported
             raise SourceError(f"key {self._key!r} cannot be read ({error})", self._path) from None
 
     def _find(self) -> None:
@@ -162,7 +162,7 @@ class LmdbSource(SourceBase):
             require_same(earlier, self.state, self.name)
         try:
             status = os.stat(_data_file(self._path))
-        except OSError:  # it is gone: what is mapped stays what it was
+        except OSError:  # the file is gone, but its mapped bytes stay as they are
             return
         require_same(self.state, self._state_of(status), self.name)
 

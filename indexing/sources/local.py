@@ -1,4 +1,4 @@
-"""Bytes of this machine: files and memory."""
+"""Read local files and bytes in memory."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from videoloader.indexing.sources.state import SourceState, require_same, state_
 
 
 class _OpenFile(io.FileIO):
-    """A file that is closed when the last one who reads it lets go of it."""
+    """A file that is closed when its last reader releases it."""
 
-    # No function of Python's, in which a Ctrl-C may come: Python prints and forgets what is raised there.
+    # Not a Python function, which Ctrl-C could interrupt: Python only prints exceptions raised there.
     __del__ = io.FileIO.close
 
 
-# The files of this process that were read last, by a key of each source: what is read less often is closed, and opened
-# again when it is read. Each operation on the dictionary is a single one, so that no lock is needed, which a garbage
-# collection or a fork may find taken. Beside each file the reference that takes it out when its source is gone, again
-# without a function of Python's.
+# The files of this process that were read last, by a key of each source. Others are closed, and opened again when they
+# are read. Each access to the dictionary is a single operation, so there is no lock, which a garbage collection or a
+# fork could find taken. With each file goes a weak reference that removes it when its source is gone, again without a
+# Python function.
 _open_files: OrderedDict[object, tuple[_OpenFile, weakref.ref[FileSource]]] = OrderedDict()
 
 
 @cache
 def _most_open_files() -> int:
-    """A quarter of what the process may open: the rest is for all else that it does. Asked once, at the first file."""
+    """Return a quarter of the process's limit on open files, asked once: the rest is for everything else."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(soft // 4, 1) if 0 <= soft < 1 << 14 else 1 << 12
 
 
 class FileSource(SourceBase):
-    """A local file, read with ``pread``: no seek position, so any number of threads may read at once.
+    """A local file, read with ``pread``: it has no seek position, so any number of threads may read at once.
 
-    Any number of them may be in use: only those read last are kept open. One that is opened again must be in the state
-    in which it was opened first.
+    Any number of sources may be in use, but only the files read last are kept open. A file that is opened again must be
+    in the same state as when it was first opened.
 
     Args:
         path: str or path. The path of the file.
@@ -55,7 +55,7 @@ class FileSource(SourceBase):
 
     def __init__(self, path: str | os.PathLike[str], known: SourceState | None = None) -> None:
         self._key, self.name = object(), os.fspath(path)
-        # The working directory may become another one.
+        # The working directory may change later.
         self._path = self.name if os.path.isabs(self.name) else os.path.abspath(self.name)
         file = self._open_file()
         self._status, self._known = os.fstat(file.fileno()), known
@@ -72,12 +72,12 @@ class FileSource(SourceBase):
 
     def _keep(self, file: _OpenFile) -> None:
         self._files[self._key] = file, weakref.ref(self, partial(self._files.pop, self._key))
-        with suppress(KeyError):  # other threads let go of files, too
+        with suppress(KeyError):  # other threads close files, too
             while len(self._files) > _most_open_files():
                 self._files.popitem(last=False)
 
     def _file(self) -> _OpenFile:
-        """The file, which stays open as long as the caller holds it, whatever other sources do."""
+        """Return the file, which stays open as long as the caller holds it, whatever other sources do."""
         kept = self._files.get(self._key)
         if kept is None:
             file = self._open_file()
@@ -103,7 +103,7 @@ class FileSource(SourceBase):
             data = os.pread(file.fileno(), size, offset)
         except OSError as error:
             raise SourceError(f"cannot be read at byte {offset} ({error.strerror})", self.name) from None
-        if len(data) < size and offset + len(data) < self.size:  # no reader is to meet an end that was not there
+        if len(data) < size and offset + len(data) < self.size:  # no reader may take this for the end of the file
             self._compare(os.fstat(file.fileno()))
             raise SourceError(f"cannot be read at byte {offset}: only {len(data)} of {size} bytes came", self.name)
         return data
@@ -119,7 +119,7 @@ class FileSource(SourceBase):
             require_same(earlier, self.state, self.name)
         try:
             status = os.stat(self._path)
-        except OSError:  # it is gone: what is open stays what it was
+        except OSError:  # the file is gone, but an open one stays as it is
             file = self._file()
             status = os.fstat(file.fileno())
         self._compare(status)
@@ -130,7 +130,7 @@ class FileSource(SourceBase):
             require_same(self.state, state_of_file(now), self.name)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A descriptor shared over fork or pickle would be a shared fate: the other process opens its own.
+        # Processes must not share a descriptor over a fork or a pickle, so the other process opens its own.
         return type(self), (self.name, self._known or self.state)
 
 

@@ -1,4 +1,4 @@
-"""Names that may have been meant by a name that is not there."""
+"""Suggest names that are close to one that does not exist."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 
 def near_names(name: str, names: Iterable[str]) -> str:
-    """``"; there are 'a', 'b'"``: the same file name in another folder, and the neighbours in alphabetical order."""
+    """Format a hint, ``"; there are 'a', 'b'"``: the same file name in other folders, and the neighbours in order."""
     known = sorted(set(names))
     last = posixpath.basename(name)
     same = [each for each in known if posixpath.basename(each) == last][:2]

@@ -1,4 +1,4 @@
-"""open_source: the bytes that a path, URL, file object or "archive::member" stands for."""
+"""``open_source``: open the bytes that a path, URL, file object or "archive::member" stands for."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from videoloader.indexing.sources.tar import open_tar_member
 from videoloader.indexing.sources.tfrecord import is_tfrecord, open_tfrecord
 from videoloader.indexing.sources.zip_member import is_zip, open_zip_member
 
-# What ``open_source``, ``build_index`` and ``Video`` take.
+# What ``open_source``, ``build_index`` and ``Video`` accept.
 Openable: TypeAlias = "str | os.PathLike[str] | bytes | BinaryIO | ByteSource"
 
 ArchiveKind = Literal["tar", "zip", "TFRecord", "RecordIO", "LMDB"]
@@ -33,39 +33,39 @@ ArchiveKind = Literal["tar", "zip", "TFRecord", "RecordIO", "LMDB"]
 _MEMBER = "::"
 _URL = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _LOCAL_URL = re.compile(r"file://(?:localhost)?(?=/)", re.IGNORECASE)
-# fsspec writes these in front of another path or URL, "zip://member::https://…", "simplecache::s3://…".
+# fsspec writes these before another path or URL: "zip://member::https://…", "simplecache::s3://…".
 _CHAINED = re.compile(r"(?:tar|libarchive|reference|dir|simplecache|filecache|blockcache|cached)(?:://|::)")
 _ZIPPED = re.compile(r"zip://(.+?)::(.+)")
 _HEAD_SIZE = 512
 
 
 def open_source(source: Openable) -> ByteSource:
-    """A ByteSource for whatever holds the bytes of a video.
+    """Return a ByteSource for anything that holds the bytes of a video.
 
     Args:
         source: str, path, bytes, file object or ByteSource, which means one of:
 
-            - a path. One that exists is never taken for anything else. ``file://`` URLs are paths too.
-            - a folder of image files, or a pattern for some of them, ``folder/left_*.png``; with its rate or list of
-              times behind it, ``folder::fps=24``, ``folder::timestamps=times.txt`` (see ``FolderSource``).
-            - any URL that fsspec knows: ``https://…``, ``s3://…``, ``memory://…`` (needs the extra ``remote``). In
-              the path of a URL two colons of its own must be written ``%3A%3A``.
-            - ``"archive::member"``, the archive a path or URL, by what it holds: tar (uncompressed) or zip and the
-              member's path; TFRecord and the record's number, ``"a.tfrecord::17"``, or a feature of the
-              ``tf.train.Example`` in it, ``"a.tfrecord::17/video/encoded"``; MXNet RecordIO and the record's number
-              (its key, with an ``.idx`` file beside), ``"a.rec::17"``, or without the header that
-              ``mxnet.recordio.pack`` writes, ``"a.rec::17/unpacked"``; LMDB (folder or file) and the key (needs
-              the extra ``lmdb``). Nothing is unpacked but deflated members of zip files. Directories of archives
-              are read once a process.
-            - any of these, and behind it ``::stream_index=2`` for one of several video streams; see ``build_index``.
-            - bytes of a file, or a seekable binary file object, which must stay open and be left alone.
-            - a ByteSource, which is returned as it is.
+            - a path. A path that exists is never taken for anything else. ``file://`` URLs are paths too.
+            - a folder of image files, or a pattern for some of them, ``folder/left_*.png``. A rate or a list of times
+              may follow: ``folder::fps=24``, ``folder::timestamps=times.txt`` (see ``FolderSource``).
+            - any URL that fsspec supports: ``https://…``, ``s3://…``, ``memory://…`` (needs the extra ``remote``). Two
+              colons in the path of a URL must be written ``%3A%3A``.
+            - ``"archive::member"``, where the archive is a path or URL. Its contents decide what the member is: in tar
+              (uncompressed) and zip the member's path; in TFRecord the record's number, ``"a.tfrecord::17"``, or a
+              feature of the ``tf.train.Example`` in it, ``"a.tfrecord::17/video/encoded"``; in MXNet RecordIO the
+              record's number (its key, if an ``.idx`` file is beside), ``"a.rec::17"``, or, without the header that
+              ``mxnet.recordio.pack`` writes, ``"a.rec::17/unpacked"``; in LMDB (folder or file) the key (needs the
+              extra ``lmdb``). Only deflated members of zip files are unpacked. Directories of archives are read once
+              per process.
+            - any of these, followed by ``::stream_index=2`` for one of several video streams; see ``build_index``.
+            - the bytes of a file, or a seekable binary file object, which must stay open and not be used otherwise.
+            - a ByteSource, which is returned unchanged.
 
     Raises:
-        SourceError: there is no such file or member, it cannot be read, or is empty.
-        IndexingError: the archive is damaged or cut off.
-        UnsupportedError: the archive is of no known kind, or compressed.
-        ConfigurationError: a package that is needed is not installed; or the source has another type (ArgumentError).
+        SourceError: the file or member does not exist, cannot be read, or is empty.
+        IndexingError: the archive is damaged or truncated.
+        UnsupportedError: the archive is of an unknown kind, or compressed.
+        ConfigurationError: a required package is not installed; or the source has another type (ArgumentError).
 
     Examples:
         >>> open_source("https://example.org/shard-0001.tar::clip.mp4").size
@@ -78,7 +78,7 @@ def open_source(source: Openable) -> ByteSource:
     elif isinstance(source, str | os.PathLike):
         opened = _open_name(os.fspath(source))
         if isinstance(opened, RemoteSource):
-            return opened  # its size is not known before a request; it tells itself that it is empty
+            return opened  # its size is unknown before a request, and it raises the error itself if it is empty
     elif hasattr(source, "seek"):
         opened = FileObjectSource(cast(BinaryIO, source))
     elif hasattr(source, "read_ranges"):
@@ -114,9 +114,10 @@ def _open_name(name: str) -> ByteSource:
 
 
 def local_places(name: str) -> list[str] | None:
-    """The local files and folders that ``open_source`` opens for a name; None where it asks fsspec for any of it.
+    """Return the local files and folders that ``open_source`` opens for a name; None if any part of it needs fsspec.
 
-    The archive of a member, the folder of a pattern, the list of its times, and whatever a folder of images links to.
+    These are the archive of a member, the folder of a pattern, its list of times, and whatever a folder of images links
+    to.
     """
     if os.path.isfile(name):
         return [name]
@@ -130,16 +131,16 @@ def local_places(name: str) -> list[str] | None:
     if is_remote(container):
         return None
     path = local_path(container)
-    # What is read along with an archive: the data of a database, the keys of records.
+    # Read together with an archive: the data of a database, or the keys of records.
     beside = (os.path.join(path, "data.mdb"), f"{os.path.splitext(path)[0]}.idx") if member else ()
     return [path, *filter(os.path.lexists, beside)]
 
 
 def open_frames(source: Openable, fps: float | Fraction | None, timestamps: Timestamps | None) -> ByteSource:
-    """The same as ``open_source`` where a rate or times are given, as ``FolderSource`` takes them, or None for both.
+    """Open a source as ``open_source`` does, with a rate or times as ``FolderSource`` takes them, or None for both.
 
     Raises:
-        ConfigurationError: the source is no folder of image files, or the times are none.
+        ConfigurationError: the source is no folder of image files, or the times are not valid.
     """
     if fps is None and timestamps is None:
         return open_source(source)
@@ -153,10 +154,9 @@ def open_frames(source: Openable, fps: float | Fraction | None, timestamps: Time
 
 
 def open_archive(name: str) -> ByteSource:
-    """The archive itself that lies at a path or URL.
+    """Open the archive itself, at a path or URL.
 
-    Remote ones are shared by all that open them in this process, and taken for unchanged until an answer tells
-    otherwise.
+    Remote archives are shared by all members in this process, and count as unchanged until an answer shows otherwise.
 
     Raises:
         SourceError, ConfigurationError: as in ``open_source``.
@@ -171,20 +171,20 @@ def open_archive(name: str) -> ByteSource:
 
 
 def is_remote(name: str) -> bool:
-    """Whether a name is for fsspec."""
+    """Whether a name is to be opened with fsspec."""
     return bool(_URL.match(name) or _CHAINED.match(name)) and not _LOCAL_URL.match(name) and not os.path.exists(name)
 
 
 def local_path(name: str) -> str:
-    """A path, or that of a ``file://`` URL."""
+    """Return the path, or the path of a ``file://`` URL."""
     local = _LOCAL_URL.match(name)
     return unquote(name[local.end() :]) if local else name
 
 
 def _split_member(name: str) -> tuple[str, str]:
-    """The archive and the member that a name means; no member where it means no archive.
+    """Split a name into archive and member; the member is empty if the name is not in an archive.
 
-    The archive of a local name is the shortest beginning that exists.
+    The archive of a local name is the shortest prefix that exists.
     """
     if zipped := _ZIPPED.match(name):
         return zipped[2], zipped[1]
@@ -192,7 +192,7 @@ def _split_member(name: str) -> tuple[str, str]:
         return name, ""
     url = _URL.match(name)
     if url and url[1].lower() != "file":
-        # The address before the path may hold two colons itself.
+        # The address before the path may contain two colons itself.
         address = max(name.find("/", url.end()), url.end())
         container, _, member = name[address:].partition(_MEMBER)
         return name[:address] + container, member
@@ -205,17 +205,17 @@ def _split_member(name: str) -> tuple[str, str]:
     return (name[:first], name[first + len(_MEMBER) :]) if first >= 0 else (name, "")
 
 
-# Which version of a file a server has takes a request to learn: once for all its members. The number is that of the
-# process, since connections end at a fork.
+# Learning which version of a file a server has takes a request, made once for all its members. The number is that of
+# the process, since connections do not survive a fork.
 @lru_cache(maxsize=64)
 def _kept_remote(url: str, process: int) -> RemoteSource:
     return RemoteSource(url)
 
 
 def open_archive_of_kind(name: str) -> tuple[ArchiveKind, ByteSource]:
-    """The kind of archive at a path or URL, by its first bytes, and its bytes; of gzip'd TFRecords unpacked ones.
+    """Return the kind of archive at a path or URL, by its first bytes, and its bytes; gzipped TFRecords are unpacked.
 
-    What is of no other kind is called a tar archive.
+    Anything of no other kind counts as a tar archive.
 
     Raises:
         SourceError, ConfigurationError: as in ``open_source``.

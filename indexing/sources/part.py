@@ -1,4 +1,4 @@
-"""A part of another source: a member of an archive, addressed in place."""
+"""Read a part of another source, such as a member of an archive, in place."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class PartSource(SourceBase):
 
     Args:
         source: ByteSource. The source that holds the bytes.
-        offset, size: int. The place of the part, bytes; it must lie inside the source.
+        offset, size: int. The position and size of the part in bytes; it must lie inside the source.
         name: str. The name for messages.
-        crc: int, default None. The CRC-32 that all of its bytes should have; reading ranges does not compare it.
+        crc: int, default None. The CRC-32 that its bytes should have. Reading ranges does not check it.
     """
 
     def __init__(self, source: ByteSource, offset: int, size: int, name: str, crc: int | None = None) -> None:
@@ -31,12 +31,12 @@ class PartSource(SourceBase):
 
     @property
     def whole(self) -> ByteSource:
-        """The other source."""
+        """The source that contains the part."""
         return self._source
 
     @property
     def place(self) -> Place | None:
-        """The place of these bytes in a file; None where the other source is none."""
+        """The position of these bytes in a file; None if the other source is no file."""
         is_file = isinstance(self._source, FileSource | RemoteSource)
         return Place(self._source.name, self._offset, self.size) if is_file else None
 

@@ -1,4 +1,4 @@
-"""Patience with servers: how long and how often one is asked; waits end when nobody wants the answer any more."""
+"""Retry requests to servers within limits, and end waits when their result is no longer wanted."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from videoloader.errors import ConfigurationError, check_integer, check_numbers
 
 T = TypeVar("T")
 
-# Tries after the first, and seconds; in the environment, so that every process of a program has the same.
+# Number of retries, and seconds. They come from the environment, so that all processes of a program have the same.
 _RETRIES, _TIMEOUT = ("VIDEOLOADER_RETRIES", 4), ("VIDEOLOADER_TIMEOUT", 60.0)
-# Bytes a second. What is slower than this ends when the time is up.
+# Bytes per second. A slower transfer fails when its time is up.
 _SLOWEST = 64 << 10
-# Seconds before the second try, doubled before each further one, at most the last.
+# Seconds before the second try, doubled before each further one, up to the maximum.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0
-# Seconds between two looks whether a wait is still wanted.
+# Seconds between checks whether a wait is still wanted.
 _LOOK = 0.05
 
 
 class ReadCancelled(Exception):
-    """Raised in a thread whose work was cancelled. Whoever cancelled it does not ask for the result."""
+    """Raised in a thread whose work was cancelled. Whoever cancelled it does not need the result."""
 
 
 class BusyError(OSError):
-    """A server that cannot answer now, but may soon.
+    """A server cannot answer now, but may be able to soon.
 
     Args:
-        message: words of the server.
-        seconds: seconds for which it wants to be left alone.
+        message: the server's message.
+        seconds: seconds that it asks to wait.
     """
 
     def __init__(self, message: str, seconds: float) -> None:
@@ -45,15 +45,15 @@ class BusyError(OSError):
 
 
 class GaveUpError(OSError):
-    """No answer that can be used; the text says why, and who was asked for what, how often and for how long."""
+    """There is no usable answer. The message says why, and who was asked for what, how often and for how long."""
 
 
 class Patience(NamedTuple):
-    """The number of times that something is asked for, and for how long.
+    """The number of tries for a request, and the time for them.
 
     Attributes:
-        retries: tries after the first that failed in passing.
-        timeout: seconds for all tries of one read, and one more for each 64 KiB that it asks for.
+        retries: number of tries after the first, if tries fail for a temporary reason.
+        timeout: seconds for all tries of one read, plus one for each 64 KiB that it requests.
     """
 
     retries: int
@@ -61,19 +61,19 @@ class Patience(NamedTuple):
 
     @property
     def silence(self) -> float:
-        """Seconds without a byte after which a try has failed: then there is time for another one."""
+        """Seconds without a byte after which a try fails. That leaves time for another one."""
         return self.timeout / 2
 
     def seconds(self, size: int) -> float:
-        """The time that a read of that many bytes may take."""
+        """Return the seconds that a read of this many bytes may take."""
         return self.timeout + size / _SLOWEST
 
 
 def patience(retries: int | None = None, timeout: float | None = None) -> Patience:
-    """The given patience; in place of None what the environment says, or else 4 retries and 60 seconds.
+    """Return the given limits, with those of the environment in place of None, or else 4 retries and 60 seconds.
 
     Raises:
-        ConfigurationError: they are no such numbers.
+        ConfigurationError: the values are no such numbers.
     """
     retries = _of_environment(int, *_RETRIES) if retries is None else retries
     timeout = _of_environment(float, *_TIMEOUT) if timeout is None else timeout
@@ -100,20 +100,21 @@ async def ask(
     whom: str,
     what: str,
 ) -> T:
-    """The answer to a question that is asked again, after a pause, where it failed for a reason that passes.
+    """Return the answer to a request, which is repeated after a pause if it fails for a temporary reason.
 
-    Pauses are drawn at random, so that many who were sent away at once do not come back at once.
+    Pauses are random, so that many clients turned away at the same time do not come back at the same time.
 
     Args:
-        attempt: asks once.
-        patience: the number of tries.
-        until: end of all tries, as ``time.monotonic`` counts.
-        passes: whether an error may be another one, or none, at the next try. ``BusyError`` always passes.
-        why: an error in words.
-        whom, what: words for the message: who is asked, and for what.
+        attempt: makes one request.
+        patience: number of tries.
+        until: end of all tries, in the time of ``time.monotonic``.
+        passes: whether the next try may fail otherwise, or not at all, after an error. This is assumed of
+            ``BusyError``.
+        why: describes an error.
+        whom, what: names of the server and of what is requested, for the message.
 
     Raises:
-        GaveUpError: it failed for good, or the tries or the time are used up.
+        GaveUpError: a failure was permanent, or the tries or the time are used up.
         FileNotFoundError, EOFError: ``attempt`` raised it.
     """
     begin, pause = time.monotonic(), _FIRST_PAUSE
@@ -136,7 +137,7 @@ async def ask(
 
 
 def wait_for(future: Future[T]) -> T:
-    """The result of another thread.
+    """Return the result of another thread.
 
     Raises:
         ReadCancelled: the calling thread's work was cancelled meanwhile; see ``cancellable``.
@@ -149,7 +150,7 @@ def wait_for(future: Future[T]) -> T:
 
 
 def run_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine in the loop of another thread. It is cancelled where nobody waits for it any more.
+    """Return the result of a coroutine in the loop of another thread; cancel it if nobody waits for it any more.
 
     Raises:
         ReadCancelled: see ``wait_for``.
@@ -169,7 +170,7 @@ def cancellable(raise_if_cancelled: Callable[[], None]) -> Iterator[None]:
     """Let the calling thread's waits end when its work is cancelled.
 
     Args:
-        raise_if_cancelled: raises ReadCancelled then.
+        raise_if_cancelled: function that raises ReadCancelled once the work is cancelled.
     """
     before = getattr(_work, "check", None)
     _work.check = raise_if_cancelled

@@ -1,7 +1,7 @@
-"""Records of MXNet's RecordIO files, addressed in place.
+"""Read records of MXNet's RecordIO files in place.
 
-A record is ``uint32 magic, uint32 flag << 29 | length, data``, little-endian, filled up to a multiple of four bytes
-(dmlc-core, include/dmlc/recordio.h). Data that holds the magic itself is cut there into parts that leave it out.
+A record is ``uint32 magic, uint32 flag << 29 | length, data``, little-endian, padded to a multiple of four bytes
+(dmlc-core, include/dmlc/recordio.h). Data that contains the magic is split there into parts that leave it out.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _HEADER = struct.Struct("<4sI")
 _LENGTH_BITS = 29
 _KEY_LINES = re.compile(rb"(?:\d{1,18}\t\d{1,18}\r?\n)*(?:\d{1,18}\t\d{1,18})?")
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
-# python/mxnet/recordio.py, IRHeader: flag, label, id, id2; with a flag, so many labels more.
+# python/mxnet/recordio.py, IRHeader: flag, label, id, id2. If the flag is not 0, that many labels follow.
 _IMAGE_HEADER = struct.Struct("<IfQQ")
 _UNPACKED = "unpacked"
-# What no video begins with: so few labels, and a first one that no four letters are.
+# No video begins with so few labels and such a first label: no four letters give a number like it.
 _MOST_LABELS, _LARGEST_LABEL = 1 << 16, 1e9
 
 _directories: DirectoryCache[array[int]] = DirectoryCache(1 << 23)
@@ -46,7 +46,7 @@ class _Part(NamedTuple):
 
 
 class RecordHeader(NamedTuple):
-    """The header that ``mxnet.recordio.pack`` puts before a record: its size, labels, and ids."""
+    """The header that ``mxnet.recordio.pack`` puts before a record: its size, labels and ids."""
 
     size: int
     labels: list[float]
@@ -60,16 +60,16 @@ def is_recordio(head: bytes) -> bool:
 
 
 def open_recordio(file: ByteSource, member: str) -> ByteSource:
-    """A record of a RecordIO file.
+    """Open a record of a RecordIO file.
 
     Args:
         file: the ``.rec`` file.
-        member: the record's key where an ``.idx`` file lies beside the file, else its number from 0. The header that
-            ``mxnet.recordio.pack`` puts first is left out where there is one, with ``/unpacked`` behind it in any case.
+        member: the record's key if an ``.idx`` file is beside the file, else its number from 0. A header from
+            ``mxnet.recordio.pack`` is left out if one is recognised; with ``/unpacked`` after the key, always.
 
     Raises:
         SourceError: there is no such record.
-        IndexingError: the file or its ``.idx`` is damaged or cut off.
+        IndexingError: the file or its ``.idx`` is damaged or truncated.
     """
     key, slash, form = member.partition("/")
     if slash and form != _UNPACKED:
@@ -86,10 +86,10 @@ def open_recordio(file: ByteSource, member: str) -> ByteSource:
 
 
 def read_recordio(file: ByteSource) -> list[tuple[int, RecordHeader | None]]:
-    """(key, header) of all records in their order, in one pass over the file; keys are as for ``open_recordio``.
+    """Return (key, header) of all records in order, in one pass over the file; keys are as in ``open_recordio``.
 
     Raises:
-        IndexingError: the file or its ``.idx`` is damaged or cut off.
+        IndexingError: the file or its ``.idx`` is damaged or truncated.
     """
     source, headers, ends = forward(file), dict[int, RecordHeader | None](), list[int]()
 
@@ -106,7 +106,7 @@ def read_recordio(file: ByteSource) -> list[tuple[int, RecordHeader | None]]:
     for key in keys:
         if table[key] not in headers:
             see(table[key])
-    # Of a table that is cut off, or one of another file, rows would be missing in silence.
+    # If the table is truncated or belongs to another file, rows would be missing without notice.
     if [table[key] for key in keys] != [0, *ends[:-1]] or ends[-1] < file.size:
         table_name = f"{os.path.splitext(file.name)[0]}.idx"
         raise IndexingError(f"does not tell of each record in {file.name} once: make it anew, or delete it", table_name)
@@ -114,7 +114,7 @@ def read_recordio(file: ByteSource) -> list[tuple[int, RecordHeader | None]]:
 
 
 def read_header(record: ByteSource) -> RecordHeader | None:
-    """The header that a record begins with, if it is one, which no container's first bytes are."""
+    """Return the header that a record begins with, or None. No container begins with bytes that look like one."""
     head = record.read(0, _IMAGE_HEADER.size)
     if len(head) < _IMAGE_HEADER.size:
         return None
@@ -147,10 +147,10 @@ def _find(file: ByteSource, key: str) -> int:
 
 
 def _keys_beside(file: ByteSource) -> dict[int, int] | None:
-    """The offset of each key, from the ``.idx`` file beside a ``.rec`` file; None where there is none."""
+    """Return the offset of each key, from the ``.idx`` file beside a ``.rec`` file; None if there is none."""
     if not file.name.endswith(".rec"):
         return None
-    if isinstance(file, RemoteSource):  # looked for once: it takes a request
+    if isinstance(file, RemoteSource):  # looked for only once, since it takes a request
         return _key_tables.get((file.name, file.fingerprint), lambda: _read_keys(file_beside(file, (".idx",)))) or None
     beside = file_beside(file, (".idx",))
     return None if beside is None else _key_tables.get((beside.name, beside.fingerprint), lambda: _read_keys(beside))
@@ -178,7 +178,7 @@ def _walk(file: ByteSource, see: Callable[[int], None] = lambda start: None) -> 
 
 
 def _parts(file: ByteSource, position: int) -> Iterator[_Part]:
-    """The parts of the record that begins there."""
+    """Yield the parts of the record that begins at a position."""
     part = _read_part(file, position)
     if part.flag not in (_WHOLE, _FIRST):
         raise IndexingError(f"no record begins at byte {position}", file.name)

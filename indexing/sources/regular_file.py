@@ -1,4 +1,4 @@
-"""Opening what a path leads to only if it is a file: a FIFO would be waited for, and a device may do anything."""
+"""Open a path only if it is a regular file: opening a FIFO would block, and a device may do anything."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a de
 
 
 def open_regular(path: str, flags: int) -> int:
-    """The descriptor of a regular file: an ``opener`` for ``open``.
+    """Return the descriptor of a regular file; this is an ``opener`` for ``open``.
 
     Raises:
-        OSError: it cannot be opened, or is no regular file.
+        OSError: the file cannot be opened, or is no regular file.
     """
     check_regular(path, os.stat(path))
-    descriptor = os.open(path, flags | os.O_NONBLOCK)  # another thing may lie there by now
+    descriptor = os.open(path, flags | os.O_NONBLOCK)  # something else may be at this path by now
     try:
         check_regular(path, os.fstat(descriptor))
     except OSError:
@@ -26,7 +26,7 @@ def open_regular(path: str, flags: int) -> int:
 
 
 def check_regular(path: str, status: os.stat_result) -> None:
-    """Raise OSError unless a file's status is that of a regular one."""
+    """Raise OSError unless a status is that of a regular file."""
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if not stat.S_ISREG(status.st_mode):

@@ -1,4 +1,4 @@
-"""Bytes behind a URL, fetched in ranges: never more of a file than is read, and few requests for small reads."""
+"""Read files behind URLs in ranges, fetching no more than needed, and small reads in few requests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# What file systems call the things that change with the content of a file.
+# The names under which file systems report what changes with a file's content.
 _MARKS_OF_VERSION = {
     "content-md5", "crc", "crc32c", "created", "date_time", "digest", "etag", "generation", "last-modified",
     "last_modified", "lastmodified", "md5", "md5hash", "modified", "mtime", "updated", "version", "versionid",
@@ -37,7 +37,7 @@ _MARKS_OF_VERSION = {
 
 @dataclass(frozen=True)
 class _Facts:
-    """The facts about the file behind a URL. Not every answer tells the version."""
+    """Facts about the file behind a URL. Not every answer gives the version."""
 
     size: int
     version: str | None
@@ -45,7 +45,7 @@ class _Facts:
 
 @dataclass(frozen=True, eq=False)
 class _Connection:
-    """The belongings of one process: fsspec's event loop and all locks end at a fork."""
+    """The objects of one process: fsspec's event loop and all locks end at a fork."""
 
     pid: int
     filesystem: AbstractFileSystem
@@ -59,37 +59,38 @@ after_fork(lambda: _lock_of.clear())
 
 
 class RemoteSource(SourceBase):
-    """A file behind any URL that fsspec knows: ``https://``, ``s3://``, ``gs://``, ``memory://``, ….
+    """A file behind any URL that fsspec supports: ``https://``, ``s3://``, ``gs://``, ``memory://``, ….
 
-    Opening it costs no request. Small reads are answered from windows that grow where reading goes on;
-    large ones and ``read_ranges`` fetch what they are asked for, ranges side by side.
+    Opening it makes no request. Small reads are answered from windows that grow while reading continues; large ones and
+    ``read_ranges`` fetch exactly what they are asked for, several ranges at a time.
 
-    A server that is busy (HTTP status 429, 503 and the like) or breaks connections is asked again, after the pause that
-    it asks for or one that doubles. What does not come in time is an error that tells how often it was asked for. So it
-    is for all asynchronous file systems of fsspec, which HTTP and the clouds have; others wait as they do.
+    If a server is busy (HTTP status 429, 503 and the like) or breaks connections, the request is repeated, after the
+    pause that the server asks for or one that doubles each time. If the data does not arrive in time, the error says
+    how often it was requested. This holds for all asynchronous file systems of fsspec, which include HTTP and the
+    clouds; others wait in their own way.
 
     Args:
         url: str. The URL of the file.
         retries: int, default the environment variable ``VIDEOLOADER_RETRIES``, or 4. The number of tries after the
             first.
         timeout: float, default the environment variable ``VIDEOLOADER_TIMEOUT``, or 60. The seconds for all tries of
-            one read, and one more for each 64 KiB that it asks for; half of them without a byte end a try.
-        options: keyword arguments of fsspec's file system: credentials and the like. Those in fsspec's own
-            configuration are used, too.
+            one read, plus one for each 64 KiB requested. A try ends after half of them without a byte.
+        options: keyword arguments of fsspec's file system, such as credentials. fsspec's own configuration is used,
+            too.
 
     Attributes:
-        has_changed: whether the server was seen to have another version than the one that was read first.
+        has_changed: whether the server was found to have another version than the one read first.
 
     Raises:
-        ConfigurationError: fsspec, or the package it needs for this kind of URL, is not installed; ``retries`` or
-            ``timeout`` is no such number.
+        ConfigurationError: fsspec, or the package it needs for this kind of URL, is not installed; or ``retries`` or
+            ``timeout`` is not valid.
         SourceError: there is no such kind of URL.
 
     Examples:
         >>> video = Video(RemoteSource("s3://bucket/clip.mp4", timeout=20, anon=True))
     """
 
-    # At 100 Mb/s these take as long as one round trip of 20 ms.
+    # At 100 Mb/s, this many bytes take as long as a round trip of 20 ms.
     read_through = 256 << 10
 
     def __init__(self, url: str, *, retries: int | None = None, timeout: float | None = None, **options: Any) -> None:
@@ -109,7 +110,7 @@ class RemoteSource(SourceBase):
         except ImportError as error:
             needed = "pip install 'videoloader[remote]', and the package for this kind of URL"
             raise ConfigurationError(f"{needed} ({error})", self.name) from None
-        except Exception as error:  # each file system has errors of its own
+        except Exception as error:  # each file system raises errors of its own
             raise SourceError(f"cannot be opened ({_reason(error)})", self.name) from error
         return _Connection(os.getpid(), filesystem, path, ReadAhead())
 
@@ -132,7 +133,7 @@ class RemoteSource(SourceBase):
 
     def check_unchanged(self, known: SourceState | None = None) -> None:
         connection = self._connected()
-        # Every answer over HTTP tells the version of its bytes, and was compared when it came.
+        # Every answer over HTTP gives the version of its bytes, which was checked when it arrived.
         if not _is_http(connection.filesystem):
             self._learn(self._ask_for_facts(connection))
         if (state := self.state) is not None:
@@ -150,10 +151,10 @@ class RemoteSource(SourceBase):
         return [next(fetched) if data is None else data for data in found]
 
     def exists(self) -> bool:
-        """Whether there is such a file, which only a request can tell.
+        """Whether the file exists, which takes a request.
 
         Raises:
-            SourceError: the answer was neither.
+            SourceError: the answer does not tell.
         """
         try:
             self._known_facts()
@@ -167,7 +168,7 @@ class RemoteSource(SourceBase):
         return partial(type(self), self.name, **self._given, **self.options), (), {"_facts": self._facts}
 
     def beside(self, url: str) -> RemoteSource:
-        """Another file of the same server, asked in the same way."""
+        """Return a source for another file of the same server, with the same options."""
         return RemoteSource(url, **self._given, **self.options)
 
     def _known_facts(self) -> _Facts:
@@ -215,7 +216,7 @@ class RemoteSource(SourceBase):
 
     def _fetch(self, offset: int, size: int) -> bytes:
         if not _is_http(self._connected().filesystem):
-            self._known_facts()  # what is read ahead must not reach beyond the end
+            self._known_facts()  # reading ahead must not go beyond the end
         return self._fetch_ranges([(offset, offset + size)])[0]
 
     def _fetch_ranges(self, ranges: list[tuple[int, int]]) -> list[bytes]:
@@ -230,11 +231,11 @@ class RemoteSource(SourceBase):
             came = sum(map(len, data.values()))
         except (SourceError, ReadCancelled):
             raise
-        except Exception as error:  # each file system has errors of its own
+        except Exception as error:  # each file system raises errors of its own
             if not _is_http(connection.filesystem) and not _passes(error.__cause__ or error):
                 known = self._facts
-                self._learn(self._ask_for_facts(connection))  # an error: it is shorter than it was
-                if known is None:  # what is beyond the end is not to be asked for
+                self._learn(self._ask_for_facts(connection))  # raises an error if the file is shorter than before
+                if known is None:  # do not request anything beyond the end
                     return self._fetch_ranges(ranges)
             raise SourceError(f"cannot be read at byte {there[0][0]} ({_reason(error)})", self.name) from error
         finally:
@@ -275,8 +276,8 @@ class RemoteSource(SourceBase):
             replies = run_in(filesystem.loop, get_ranges(filesystem, connection.path, ranges, self._patience))
         except BeyondEndError as end:
             if end.size == 0 or (end.size is not None and known is not None):
-                self._learn(_Facts(end.size, None))  # an error: it is empty, or shorter than it was
-            self._request_http(connection, [(0, 1)])  # which tells its size
+                self._learn(_Facts(end.size, None))  # raises an error: the file is empty, or shorter than before
+            self._request_http(connection, [(0, 1)])  # its answer gives the size
             if known is not None:
                 raise OSError("HTTP status 416: the server refuses bytes of the file") from None
             return self._fetch_ranges(ranges)
@@ -285,7 +286,7 @@ class RemoteSource(SourceBase):
         return [reply.data for reply in replies]
 
     def _run(self, filesystem: AbstractFileSystem, work: Callable[[], Awaitable[T]], what: str, size: int) -> T:
-        """The result of an asynchronous file system, which retries by rules of its own, too."""
+        """Run an asynchronous file system's work and return its result. It also retries by its own rules."""
         until = time.monotonic() + self._patience.seconds(size)
         protocol = filesystem.protocol
         whom = protocol if isinstance(protocol, str) else protocol[0]

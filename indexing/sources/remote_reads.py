@@ -1,4 +1,4 @@
-"""The cost of reading from servers, counted for each thread that reads."""
+"""Count what each thread reads from servers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TypeVar
 
 
 class Counts:
-    """A dataclass of numbers, which are added and subtracted one by one."""
+    """A dataclass of numbers that can be added and subtracted field by field."""
 
     def __add__(self: CountsT, more: CountsT) -> CountsT:
-        """Both accounts in one."""
+        """Return the sum of both counts."""
         return type(self)(*map(add, vars(self).values(), vars(more).values()))
 
     def __sub__(self: CountsT, before: CountsT) -> CountsT:
-        """The account since an earlier one."""
+        """Return the difference from an earlier count."""
         return type(self)(*map(sub, vars(self).values(), vars(before).values()))
 
 
@@ -28,8 +28,8 @@ class RemoteReads(Counts):
     """Reads of remote files.
 
     Attributes:
-        requests: ranges that were asked for; those that were asked for again count once.
-        size: bytes that came.
+        requests: number of ranges requested; repeated requests count once.
+        size: bytes received.
         seconds: time that a thread waited for them.
     """
 
@@ -44,11 +44,11 @@ _of_thread = threading.local()
 
 
 def count_read(read: RemoteReads) -> None:
-    """Add a read to the calling thread's account."""
+    """Add a read to the calling thread's count."""
     _of_thread.reads = reads_so_far() + read
 
 
 def reads_so_far() -> RemoteReads:
-    """All that the calling thread has read so far."""
+    """Return everything that the calling thread has read so far."""
     reads: RemoteReads = getattr(_of_thread, "reads", NO_READS)
     return reads

@@ -1,4 +1,4 @@
-"""Opening a source again and again, as clips of one video do."""
+"""Open a source repeatedly, as clips of one video do, without listing or requesting again what is known."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from videoloader.indexing.sources.part import PartSource
 from videoloader.indexing.sources.remote import RemoteSource
 from videoloader.indexing.sources.state import Place, SourceState
 
-# The limit is on the files of all listings kept, about 200 bytes each.
+# The limit counts the files of all kept listings, about 200 bytes each.
 _listings: DirectoryCache[FolderSource] = DirectoryCache(200_000, count=lambda folder: len(folder.files))
 
 
@@ -19,9 +19,9 @@ def _at_place(place: Place, name: str) -> PartSource:
 
 
 def _may_be(part: PartSource, known: SourceState) -> bool:
-    """Whether a remote archive may have the version that is known; one that cannot is asked anew by whoever is next.
+    """Whether a remote archive may have the known version. If it cannot, the next to open it asks the server again.
 
-    What this process remembers of it may be older than an index that another one has made since.
+    What this process remembers of the archive may be older than an index that another process has made since.
     """
     if part.state is None or part.state.fingerprint == known.fingerprint:
         return True
@@ -31,24 +31,25 @@ def _may_be(part: PartSource, known: SourceState) -> bool:
 
 
 def reopen_source(name: str, known: SourceState | None = None) -> ByteSource:
-    """Open a name that may have been opened before, to read what an index tells of.
+    """Open a name that may have been opened before, to read what an index describes.
 
-    A member of an archive that is as it was when the member's place was noted is read there, and nothing else of it.
+    If a member's archive is unchanged since the member's position was noted, the member is read there, and nothing else
+    of the archive.
 
-    A folder of image files is listed again only when files were added to it, taken out or renamed: to list it costs
-    as much as to decode several of them. A file that was written to since is found out when it is read, by its size
-    and time of change; the fingerprint may be one of before.
+    A folder of image files is listed again only if files were added, removed or renamed, since listing costs as much as
+    decoding several of them. A file that was changed since then is noticed when it is read, by its size and time of
+    change; until then the fingerprint may be outdated.
 
     Args:
         name: name of the source.
-        known: its state when it was indexed; None where it is not known.
+        known: its state when it was indexed; None if that is unknown.
 
     Raises:
         SourceError, IndexingError, UnsupportedError, ConfigurationError: as in ``open_source``.
     """
     if known is not None and known.place is not None:
         part = _at_place(known.place, name)
-        # To ask a server beforehand takes a request; where it is compared, every answer tells which version it has.
+        # Asking a server beforehand would take a request. If states are compared, every answer gives its version.
         if known.compared and is_remote(known.place.archive):
             return part if _may_be(part, known) else _at_place(known.place, name)
         if part.fingerprint == known.fingerprint:

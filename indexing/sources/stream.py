@@ -1,4 +1,4 @@
-"""One of several video streams of a file."""
+"""Choose one of several video streams of a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ NAMED_STREAM = re.compile(r"(.+)::stream_index=(\d{1,9})", re.DOTALL)
 
 
 class StreamSource(PartSource):
-    """A file, and the stream in it that is the video. Its name says so, too: indexes and stores go by names.
+    """A file, and the stream in it that is the video. Its name includes the stream, since indexes and stores go by
+    names.
 
     Args:
         file: the bytes.
@@ -27,10 +28,10 @@ class StreamSource(PartSource):
 
 
 def choose_stream(source: ByteSource, stream_index: int | None) -> ByteSource:
-    """The source with a stream chosen; the source itself where none is.
+    """Return the source with a stream chosen; the source itself if ``stream_index`` is None.
 
     Raises:
-        ConfigurationError: the number is none of a stream, or the source names another stream or is a folder of images.
+        ConfigurationError: the number is negative, or the source names another stream or is a folder of images.
     """
     if stream_index is None:
         return source

@@ -1,7 +1,7 @@
-"""Members of tar archives (POSIX.1-2001 pax, ustar, GNU, v7), found by their headers and read in place.
+"""Find members of tar archives (POSIX.1-2001 pax, ustar, GNU, v7) by their headers, and read them in place.
 
-WebDataset shards are such archives. Python's tarfile would do, but it ends without a word at the first damaged header
-or cut, and takes three times as long to walk a shard.
+WebDataset shards are such archives. Python's tarfile would work, but it silently stops at the first damaged header or
+truncation, and takes three times as long to list a shard.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from videoloader.indexing.sources.near_names import near_names
 from videoloader.indexing.sources.part import PartSource
 
 _BLOCK = 512
-# Of a name or of all pax records of a member: far beyond what paths and attributes take.
+# Limit for a name, or for all pax records of a member: far more than paths and attributes need.
 _LONGEST_EXTENSION = 1 << 20
 _LONGEST_LINK_CHAIN = 40  # as in Linux
 _COMPRESSED = {
@@ -34,16 +34,16 @@ _COMPRESSED = {
     b"\x28\xb5\x2f\xfd": "zstd",
     b"\x04\x22\x4d\x18": "lz4",
 }
-# Of an index file, so many headers are compared at once, and each other one when its member is read.
+# With an index file, this many headers are checked at once, and each other one when its member is read.
 _HEADERS_LOOKED_AT = 8
-# Names of at least so many letters may be cut off in a header.
+# Names of at least this length may be truncated in a header.
 _SHORT_NAME = 99
-# What stands for the offset of a member that has no bytes in one piece.
+# Stand for the offset of a member whose bytes do not lie in one piece, or whose link leads nowhere.
 _SPARSE, _DANGLING = -1, -2
 
 
 class Member(NamedTuple):
-    """A file in an archive: its name, and where its bytes lie. Offset −1 where they do not lie in one piece."""
+    """A file in an archive: its name, and where its bytes are. A negative offset means that they cannot be read."""
 
     name: str
     offset: int
@@ -52,13 +52,13 @@ class Member(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TarDirectory:
-    """The files of an archive, in its order; 60 bytes for each, so that many archives can be kept in mind.
+    """The files of an archive in order. This takes 60 bytes for each, so that many archives can be kept in memory.
 
     Attributes:
         names: names of all files, each between two zero bytes.
-        offset, size: int64, place of the bytes of each.
-        index: the index file that told so; None where the headers did.
-        has_end: whether a block of zeros, or the index file, says that no file is missing behind the last.
+        offset, size: int64, position and size of the bytes of each.
+        index: index file that they come from; None if they come from the headers.
+        has_end: whether a block of zeros, or the index file, confirms that no file is missing after the last.
     """
 
     names: bytes
@@ -69,7 +69,7 @@ class TarDirectory:
 
     @classmethod
     def of_members(cls, members: list[Member], index: ByteSource | None = None, has_end: bool = True) -> TarDirectory:
-        """A directory of files in their order."""
+        """Make a directory of files in order."""
         joined = b"\0".join([b"", *(os.fsencode(member.name) for member in members), b""])
         offset, size = (np.array([member[field] for member in members], np.int64) for field in (1, 2))
         return cls(joined, offset, size, index, has_end)
@@ -78,7 +78,7 @@ class TarDirectory:
         return len(self.offset)
 
     def find(self, name: str) -> Member | None:
-        """The file of that name; of several the last, as it would overwrite the others."""
+        """Return the file of that name; if there are several, the last, as it would overwrite the others."""
         at = self.names.rfind(b"\0" + os.fsencode(_plain(name)) + b"\0")
         if at < 0:
             return None
@@ -86,7 +86,7 @@ class TarDirectory:
         return Member(name, int(self.offset[number]), int(self.size[number]))
 
     def members(self) -> list[Member]:
-        """All files."""
+        """Return all files."""
         names = [os.fsdecode(name) for name in self.names.split(b"\0")[1:-1]]
         return [Member(*each) for each in zip(names, self.offset.tolist(), self.size.tolist(), strict=True)]
 
@@ -95,24 +95,24 @@ _directories: DirectoryCache[TarDirectory] = DirectoryCache(1 << 21)
 
 
 def tar_directory(archive: ByteSource) -> TarDirectory:
-    """The files of an uncompressed archive. Reads headers only, and each archive once while it stays as it is.
+    """Return the files of an uncompressed archive. Only headers are read, once per archive while it is unchanged.
 
     Raises:
         UnsupportedError: the file is no tar archive, or a compressed one.
-        IndexingError: a header is damaged, or the archive is cut off.
+        IndexingError: a header is damaged, or the archive is truncated.
     """
     return _directories.get((archive.name, archive.fingerprint), lambda: _walk(forward(archive)))
 
 
 def read_tar(archive: ByteSource, wanted: Callable[[Member], bool]) -> tuple[TarDirectory, dict[int, bytes]]:
-    """The files of an archive, and the bytes of those that are wanted, by their offsets: in one pass over it.
+    """Return the files of an archive, and the bytes of the wanted ones by offset, in one pass over it.
 
-    Where DALI's index file lies beside the archive (``x.idx`` for ``x.tar``), it tells where the files are. Some
-    headers are compared with it now, and those of wanted members.
+    If DALI's index file is beside the archive (``x.idx`` for ``x.tar``), it says where the files are. Some headers are
+    checked against it now, and those of wanted members.
 
     Raises:
         UnsupportedError: the file is no tar archive, or a compressed one.
-        IndexingError: a header is damaged, the archive is cut off, or the index file is one of another archive.
+        IndexingError: a header is damaged, the archive is truncated, or the index file belongs to another archive.
     """
     source, contents = forward(archive), dict[int, bytes]()
 
@@ -141,7 +141,7 @@ def read_tar(archive: ByteSource, wanted: Callable[[Member], bool]) -> tuple[Tar
 
 
 def open_tar_member(archive: ByteSource, name: str) -> ByteSource:
-    """A file in an archive, in place.
+    """Open a file in an archive, in place.
 
     Raises:
         SourceError: there is no such file.
@@ -176,23 +176,23 @@ def _check_kind(archive: ByteSource) -> None:
 
 
 def _check_told(archive: ByteSource, member: Member, index: ByteSource) -> None:
-    """Make sure that the header before a member's bytes is one of a file of its name and size."""
+    """Check that a member's bytes follow a header with its name and size."""
     header = archive.read(member.offset - _BLOCK, _BLOCK)
     try:
-        # Of larger files than the field holds the pax records before the header tell the size.
+        # For files larger than the field can state, the pax records before the header give the size.
         fits = _has_checksum(header) and _number(header[124:136]) in (member.size, 0) and header[156:157] in b"\x000 7"
     except ValueError:
         fits = False
     if not fits:
         raise does_not_fit(index, archive, f"no file of {member.size} bytes begins at byte {member.offset}")
-    # Longer names, and those of other letters, stand in the records before the header, and are changed in it.
+    # Longer names, and names with other characters, are in the records before the header, and altered in it.
     name = _plain(_name(header))
     if len(name) < _SHORT_NAME and name.isascii() and name != _plain(member.name) and _plain(member.name).isascii():
         raise does_not_fit(index, archive, f"the file at byte {member.offset} is {name}, and not {member.name}")
 
 
 def _check_last(archive: ByteSource, last: IndexedMember | Member, index: ByteSource) -> None:
-    """Make sure that no file with a key follows the last one that an index file tells of."""
+    """Check that no file with a key follows the last one that an index file lists."""
     end = -(-(last.offset + last.size) // _BLOCK) * _BLOCK
     rest = PartSource(archive, end, archive.size - end, archive.name)
     if not rest.read(0, _BLOCK).strip(b"\0"):
@@ -208,8 +208,8 @@ def _walk(archive: ByteSource, see: Callable[[Member], None] = lambda member: No
     offsets: list[int] = []
     sizes: list[int] = []
     links: dict[str, str] = {}
-    for_all: dict[str, str] = {}  # pax records for all members that follow
-    records: dict[str, str] = {}  # for the next one
+    for_all: dict[str, str] = {}  # pax records for all following members
+    records: dict[str, str] = {}  # pax records for the next member
     position = 0
     while True:
         header = archive.read(position, _BLOCK)
@@ -266,7 +266,7 @@ def _walk(archive: ByteSource, see: Callable[[Member], None] = lambda member: No
 
 
 def _check_end(archive: ByteSource, position: int) -> None:
-    """Make sure that an archive ends there: behind whole blocks, and not where the bytes of a header are lost."""
+    """Check that an archive ends here: after whole blocks, and not because the bytes of a header were lost."""
     if position > archive.size:
         raise IndexingError(f"is cut off in the member before byte {position}", archive.name)
     if archive.read(position + _BLOCK, _BLOCK).strip(b"\0"):
@@ -287,20 +287,20 @@ def _follow_links(names: list[str], offsets: list[int], sizes: list[int], links:
 
 
 def _has_checksum(header: bytes) -> bool:
-    """Whether the header's bytes add up to its checksum field, which itself counts as spaces."""
+    """Whether the bytes of the header add up to its checksum, counting the checksum field as spaces."""
     try:
         stated = _number(header[148:156])
     except ValueError:
         return False
     if stated == sum(header) - sum(header[148:156]) + 8 * 32:
         return True
-    # Some old writers took bytes for signed numbers.
+    # Some old writers summed bytes as signed numbers.
     signed = np.frombuffer(header, np.int8)
     return stated == int(signed.sum(dtype=np.int64) - signed[148:156].sum(dtype=np.int64)) + 8 * 32
 
 
 def _number(field: bytes) -> int:
-    """An octal number, or a binary one where GNU tar had no room for the octal one."""
+    """Read an octal number, or a binary one, as GNU tar writes if the octal one does not fit."""
     if field[0] & 0x80:
         return int.from_bytes(bytes([field[0] & 0x7F]) + field[1:], "big")
     return int(field.partition(b"\0")[0].strip() or b"0", 8)
@@ -324,7 +324,7 @@ def _name(header: bytes) -> str:
 
 
 def _skip_sparse_map(header: bytes, start: int, archive: ByteSource) -> int:
-    """The start of the data of a member in GNU's old sparse format: its map may go on in further blocks."""
+    """Return where the data of a member in GNU's old sparse format starts: its map may continue in further blocks."""
     more = header[482]
     while more:
         block = archive.read(start, _BLOCK)
@@ -335,7 +335,7 @@ def _skip_sparse_map(header: bytes, start: int, archive: ByteSource) -> int:
 
 
 def _pax_records(data: bytes, start: int, archive: ByteSource) -> dict[str, str]:
-    """The records of a pax header: ``"<length> <key>=<value>\\n"``, of which the length counts all."""
+    r"""Read the records of a pax header, ``"<length> <key>=<value>\n"``, whose length counts the whole record."""
     records: dict[str, str] = {}
     at = 0
     while at < len(data) and data[at]:
@@ -344,7 +344,7 @@ def _pax_records(data: bytes, start: int, archive: ByteSource) -> dict[str, str]
         key, equals, value = data[at + len(length) + 1 : end - 1].partition(b"=")
         if end > len(data) or not equals or data[end - 1 : end] != b"\n":
             raise IndexingError(f"the pax header at byte {start + at} is damaged", archive.name)
-        # A value without bytes takes the record back; NUL cannot stand in a name.
+        # A record without a value cancels an earlier one. A name cannot contain NUL.
         records[os.fsdecode(key)] = os.fsdecode(value.replace(b"\0", b""))
         at = end
     return records

@@ -1,4 +1,4 @@
-"""The features of a ``tf.train.Example``: the places of those of bytes, and the values of the small ones."""
+"""Find the features of a ``tf.train.Example``: where bytes features are, and the values of small ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from videoloader.indexing.sources.local import MemorySource
 from videoloader.indexing.sources.near_names import near_names
 
 # tensorflow/core/example: Example.features, Features.feature (a map), its key and value, Feature.bytes_list,
-# BytesList.value; the values of the other lists are of number 1, too.
+# BytesList.value. The values of the other lists have number 1, too.
 _FEATURES, _FEATURE, _KEY, _VALUE, _BYTES_LIST, _BYTES = 1, 1, 1, 2, 1, 1
 _FLOAT_LIST, _INT64_LIST = 2, 3
 _VARINT, _LENGTH_DELIMITED = 0, 2
@@ -21,9 +21,10 @@ _LONGEST_VARINT = 10
 
 
 class Features(NamedTuple):
-    """The contents of a record: the names of all features, and the values of those that are small.
+    """The contents of a record: the names of all features, and the values of small ones.
 
-    A feature of one value has that value, one of several a list; bytes stay bytes. One without a value is left out.
+    A feature with one value has that value, one with several has a list; bytes stay bytes. One without values is left
+    out.
     """
 
     names: list[str]
@@ -31,7 +32,7 @@ class Features(NamedTuple):
 
 
 def read_features(record: ByteSource, largest: int) -> Features:
-    """The features of a record, of which none larger than ``largest`` bytes is read.
+    """Read the features of a record, except values of more than ``largest`` bytes.
 
     Raises:
         IndexingError: the record is no ``tf.train.Example``.
@@ -52,7 +53,7 @@ def read_features(record: ByteSource, largest: int) -> Features:
 
 
 def _entries(record: ByteSource, largest: int) -> Iterator[tuple[bytes, range]]:
-    """The key, of which no more than ``largest`` bytes are read, and the place of each entry of the map of features."""
+    """Yield the key of each entry in the map of features, truncated to ``largest`` bytes, and where the entry is."""
     for features in _fields(record, range(record.size), _FEATURES):
         for entry in _fields(record, features, _FEATURE):
             key = b""
@@ -62,7 +63,7 @@ def _entries(record: ByteSource, largest: int) -> Iterator[tuple[bytes, range]]:
 
 
 def _values(feature: ByteSource) -> list[bytes | int | float]:
-    """The values of a Feature: of its bytes_list, float_list or int64_list, whose numbers may be packed or not."""
+    """Return the values of a Feature: of its bytes_list, float_list or int64_list, whose numbers may be packed."""
     listed: list[bytes | int | float] = []
     for kind in (_BYTES_LIST, _FLOAT_LIST, _INT64_LIST):
         for each in _fields(feature, range(feature.size), kind):
@@ -83,7 +84,7 @@ def _values(feature: ByteSource) -> list[bytes | int | float]:
 
 
 def find_feature(record: ByteSource, name: str) -> range:
-    """The place of a feature's bytes in the record, found by stepping over all others."""
+    """Find a feature's bytes in the record by skipping all others."""
     names: list[str] = []
     wanted = None
     for key, entry in _entries(record, len(name) * 4 + 1):
@@ -104,12 +105,12 @@ def find_feature(record: ByteSource, name: str) -> range:
 
 
 def _fields(record: ByteSource, message: range, wanted: int) -> Iterator[range]:
-    """The places of the length-delimited fields of that number in a message at this place in the record."""
+    """Yield where the length-delimited fields of a number are, in a message at this position in the record."""
     return (value for kind, value in _all_fields(record, message, wanted) if kind == _LENGTH_DELIMITED)
 
 
 def _all_fields(record: ByteSource, message: range, wanted: int) -> Iterator[tuple[int, range]]:
-    """The wire types of all fields of that number, and the places of their values."""
+    """Yield the wire types of all fields of a number, and where their values are."""
     start, stop = message.start, message.stop
     while start < stop:
         head = record.read(start, min(2 * _LONGEST_VARINT, stop - start))
@@ -134,7 +135,7 @@ def _all_fields(record: ByteSource, message: range, wanted: int) -> Iterator[tup
 
 
 def _varint(data: bytes, at: int, start: int, record: ByteSource) -> tuple[int, int]:
-    """A number of seven bits a byte, the lowest first, and where it ends."""
+    """Read a number with seven bits per byte, lowest first, and return it and where it ends."""
     value = 0
     for place in range(at, min(at + _LONGEST_VARINT, len(data))):
         value |= (data[place] & 0x7F) << 7 * (place - at)

@@ -1,9 +1,9 @@
-"""Records of TFRecord files, and the bytes features inside them, addressed in place.
+"""Read records of TFRecord files, and bytes features inside them, in place.
 
 A record is ``uint64 length, uint32 masked CRC-32C of the length, data, uint32 masked CRC-32C of the data``,
-little-endian (tensorflow/core/lib/io/record_writer.h). The checksum of the data is not looked at: that would read all
-of it. Only where a length is damaged it tells whether the next length that is none lies behind the same record: numbers
-of records are never guessed.
+little-endian (tensorflow/core/lib/io/record_writer.h). The checksum of the data is not checked, as that would mean
+reading all data. It is used only if a length is damaged: then it confirms that the next valid length belongs to the
+next record, so that record numbers are never guessed.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ _WRONG = "wrong checksum of its length"
 _FOOTER = struct.Struct("<I")
 _FOOTER_SIZE = _FOOTER.size
 _AROUND = _HEADER.size + _FOOTER_SIZE
-# Bytes looked through at a time for a header, and of the longest record whose data is checked, which takes seconds.
+# Bytes searched at a time for a header, and length of the longest record whose data is checked, which takes seconds.
 _SCANNED_AT_ONCE, _LONGEST_CHECKED = 1 << 20, 32 << 20
 
 
 class _Records(NamedTuple):
-    """The facts about the records of a file.
+    """Facts about the records of a file.
 
     Attributes:
         starts: start of each record, and the end of the last one.
-        damaged: number of a record whose length is damaged -> the damage.
-        lost: reason why nothing is known of the records after these; "" where there are no more.
-        told_by: the index file that told where they are; None where their headers did.
+        damaged: description of the damage by number of a record whose length is damaged.
+        lost: reason why nothing is known of the records after these; "" if there are no more.
+        told_by: index file that gave their positions; None if the headers did.
     """
 
     starts: array[int]
@@ -65,7 +65,7 @@ _CRC32C_ARRAY = np.array(_CRC32C, np.uint32)
 
 
 def masked_crc32c(data: bytes) -> int:
-    """CRC-32C (RFC 3720, B.4), turned and shifted as TFRecord stores it."""
+    """Compute the CRC-32C (RFC 3720, B.4), rotated and shifted as TFRecord stores it."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = crc >> 8 ^ _CRC32C[(crc ^ byte) & 0xFF]
@@ -79,15 +79,15 @@ def is_tfrecord(head: bytes) -> bool:
 
 
 def open_tfrecord(file: ByteSource, member: str) -> ByteSource:
-    """A record, or a feature of the ``tf.train.Example`` in it.
+    """Open a record, or a feature of the ``tf.train.Example`` in it.
 
     Args:
-        file: a TFRecord file; one that is compressed by gzip must be unpacked (``unpacked_tfrecord``).
-        member: number of the record from 0, and for a feature ``/`` and its name: ``"17/video/encoded"``.
+        file: a TFRecord file; if it is compressed by gzip, its unpacked bytes (``unpacked_tfrecord``).
+        member: number of the record from 0; for a feature, followed by ``/`` and its name: ``"17/video/encoded"``.
 
     Raises:
         SourceError: there is no such record or feature.
-        IndexingError: the file or the record is damaged or cut off.
+        IndexingError: the file or the record is damaged or truncated.
     """
     number, _, feature = member.partition("/")
     records = _directories.get((file.name, file.fingerprint), lambda: _walk(forward(file)))
@@ -110,17 +110,17 @@ def open_tfrecord(file: ByteSource, member: str) -> ByteSource:
 
 
 def read_tfrecord(file: ByteSource, largest: int) -> list[Features | None]:
-    """The features of all records, in one pass over the file; None of a record that is no ``tf.train.Example``.
+    """Read the features of all records in one pass over the file; None for a record that is no ``tf.train.Example``.
 
-    Where an index file of DALI's tfrecord2idx lies beside the file, it tells where the records are, and the header of
-    each is compared with it.
+    If an index file of DALI's tfrecord2idx is beside the file, it says where the records are, and the header of each is
+    checked against it.
 
     Args:
         file: as in ``open_tfrecord``.
-        largest: bytes of a feature that is read.
+        largest: largest feature to read, in bytes.
 
     Raises:
-        IndexingError: the file is damaged or cut off, or the index file is one of another file.
+        IndexingError: the file is damaged or truncated, or the index file belongs to another file.
     """
     source, features = forward(file), dict[int, Features | None]()
 
@@ -145,13 +145,13 @@ def read_tfrecord(file: ByteSource, largest: int) -> list[Features | None]:
 
 
 def _check_told(file: ByteSource, records: _Records, start: int, stop: int) -> None:
-    """Make sure that a record of this length begins where an index file told so."""
+    """Check that a record of this length begins where an index file says."""
     if records.told_by is not None and _record_length(file, start) != (stop - start - _AROUND, ""):
         raise does_not_fit(records.told_by, file, f"no record of {stop - start} bytes begins at byte {start}")
 
 
 def _walk(file: ByteSource, see: Callable[[int, int], None] = lambda start, length: None) -> _Records:
-    """The places of the records. A damaged length ends where the next record begins, if it is sure where that is."""
+    """Find the records. One with a damaged length ends where the next begins, if that is certain."""
     records = _Records(array("q", [0]), {}, "")
     while (position := records.starts[-1]) < file.size:
         length, fault = _record_length(file, position)
@@ -167,7 +167,7 @@ def _walk(file: ByteSource, see: Callable[[int, int], None] = lambda start, leng
 
 
 def _record_length(file: ByteSource, position: int) -> tuple[int, str]:
-    """The length that a record's header tells, and what is wrong with it."""
+    """Return the length in a record's header, and what is wrong with it, or ""."""
     header = file.read(position, _HEADER.size)
     if len(header) < _HEADER.size:
         return 0, f"is cut off in the record at byte {position}"
@@ -180,11 +180,11 @@ def _record_length(file: ByteSource, position: int) -> tuple[int, str]:
 
 
 def _end_of_damaged(file: ByteSource, position: int, length: int) -> int | None:
-    """The end of the record whose length is damaged; None where that is not sure."""
+    """Return the end of a record whose length is damaged; None if it is not certain."""
     if length <= file.size - position - _AROUND:
         stop = position + length + _AROUND
         if stop == file.size or is_tfrecord(file.read(stop, _HEADER.size)):
-            return stop  # the checksum alone was damaged
+            return stop  # only the checksum was damaged
     stop = _next_header(file, position + _HEADER.size)
     data = position + _HEADER.size
     if stop - data - _FOOTER_SIZE not in range(_LONGEST_CHECKED):
@@ -194,7 +194,7 @@ def _end_of_damaged(file: ByteSource, position: int, length: int) -> int | None:
 
 
 def _next_header(file: ByteSource, position: int) -> int:
-    """The place of the next header with a right checksum; the end of the file where there is none."""
+    """Return the position of the next header with a correct checksum; the end of the file if there is none."""
     while position < file.size:
         data = np.frombuffer(file.read(position, _SCANNED_AT_ONCE + _HEADER.size), np.uint8)
         places = max(len(data) - _HEADER.size + 1, 0)

@@ -1,4 +1,4 @@
-"""Members of zip archives: in place where they are stored, unpacked into memory where they are deflated."""
+"""Read members of zip archives: stored ones in place, deflated ones unpacked into memory."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from videoloader.indexing.sources.local import MemorySource
 from videoloader.indexing.sources.near_names import near_names
 from videoloader.indexing.sources.part import PartSource
 
-# APPNOTE.TXT, 4.3.7: local file header; the lengths of name and extra field are its last two numbers.
+# APPNOTE.TXT, 4.3.7: local file header. The lengths of the name and the extra field are its last two numbers.
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
-# 4.3.16: the record at the end, of which the number of members is the fifth field; a comment may follow.
+# 4.3.16: end of central directory record. The number of members is its fifth field; a comment may follow.
 _END_RECORD = struct.Struct("<4s3HH10x")
 _LONGEST_END = _END_RECORD.size + (1 << 16) - 1
 _ENCRYPTED, _UTF_8 = 1, 1 << 11
-# Deflate cannot pack more tightly (zlib, "Technical Details").
+# Deflate cannot compress more than this (zlib, "Technical Details").
 _LARGEST_RATIO = 1032
 _PIECE = 1 << 20
 
@@ -37,12 +37,12 @@ def is_zip(head: bytes) -> bool:
 
 
 def open_zip_member(archive: ByteSource, name: str) -> ByteSource:
-    """A file in an archive.
+    """Open a file in an archive.
 
     Raises:
         SourceError: there is no such file.
-        UnsupportedError: the file is encrypted, or packed in another way than by deflate.
-        IndexingError: the archive is damaged or cut off.
+        UnsupportedError: the file is encrypted, or compressed by a method other than deflate.
+        IndexingError: the archive is damaged or truncated.
     """
     directory = _directories.get((archive.name, archive.fingerprint), lambda: _read_directory(archive))
     member = directory.get(name)
@@ -70,11 +70,11 @@ def open_zip_member(archive: ByteSource, name: str) -> ByteSource:
 
 
 def read_zip(archive: ByteSource, wanted: Callable[[str, int], bool]) -> dict[str, bytes | None]:
-    """The files of an archive in the order of its directory, and the bytes of those that are wanted.
+    """Return the files of an archive in the order of its directory, and the bytes of the wanted ones.
 
     Args:
         archive: archive to read.
-        wanted: whether a file of this name and size is.
+        wanted: whether a file of this name and size is wanted.
 
     Raises:
         UnsupportedError, IndexingError: as in ``open_zip_member``.
@@ -98,7 +98,7 @@ def _inflate(archive: ByteSource, start: int, member: zipfile.ZipInfo, name: str
         raise beyond("member_bytes", f"is deflated, and {size} bytes unpacked (or unpack the archive)", name)
     if not 0 < size <= packed_size * _LARGEST_RATIO:
         raise IndexingError(f"is damaged: {packed_size} bytes cannot hold {size}", name)
-    # By pieces, so that what is packed, what is unpacked and a copy of it are never in memory together.
+    # Piece by piece, so that compressed data, unpacked data and a copy of it are never in memory together.
     unpacked, packer = io.BytesIO(), zlib.decompressobj(-zlib.MAX_WBITS)
     try:
         for offset in range(0, packed_size, _PIECE):
@@ -123,9 +123,9 @@ def _check_content(content: bytes | memoryview, member: zipfile.ZipInfo, name: s
 
 
 def _told_members(archive: ByteSource, comment: int) -> int:
-    """The number of members that the record at the end tells."""
+    """Return the number of members by the record at the end."""
     end, at = b"", -1
-    for size in (_END_RECORD.size + comment, _LONGEST_END):  # the second where bytes follow the archive
+    for size in (_END_RECORD.size + comment, _LONGEST_END):  # the second for bytes after the archive
         if at < 0:
             end = archive.read(max(archive.size - size, 0), size)
             at = end.rfind(b"PK\5\6")
@@ -138,8 +138,8 @@ def _read_directory(archive: ByteSource) -> dict[str, zipfile.ZipInfo]:
             members, told = file.infolist(), _told_members(archive, len(file.comment))
     except (zipfile.BadZipFile, NotImplementedError, ValueError, IndexError, OverflowError, struct.error) as error:
         raise IndexingError(f"is a damaged zip archive ({error})", archive.name) from None
-    # zipfile takes whatever lies between the directory's begin and end as they are told, which may be a part of it.
-    if told not in (len(members) & 0xFFFF, 0xFFFF):  # the second where a larger field tells
+    # zipfile trusts the begin and end of the directory as stated, and so may read only a part of it.
+    if told not in (len(members) & 0xFFFF, 0xFFFF):  # the second if a larger field gives the number
         raise IndexingError(
             f"is a damaged zip archive (its directory has {len(members)} entries where {told} are told)", archive.name
         )

@@ -1,4 +1,4 @@
-"""An index store: the indexes of a whole data set in one SQLite file, built once and shared by all processes."""
+"""Keep the indexes of a whole data set in one SQLite file, built once and shared by all processes."""
 
 from videoloader.indexing.store.building import BuildReport, build_store
 from videoloader.indexing.store.export import torchcodec_frame_mappings

@@ -1,4 +1,4 @@
-"""Building an index store: parallel, incremental, and at any moment as good as the work done so far."""
+"""Build index stores in parallel and incrementally; an interrupted build keeps the work done so far."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from videoloader.indexing.store.schema import (
 from videoloader.indexing.store.tasks import Answer, Task
 from videoloader.live_line import live_line
 
-# Videos that a worker is given at a time.
+# Number of videos that a worker is given at a time.
 _CHUNK = 32
-# What a crash may cost: rows are committed when there are so many, or when the first has waited so many seconds.
+# What a crash may lose: rows are committed once there are this many, or once the first has waited this many seconds.
 _ROWS_AT_ONCE, _SECONDS_AT_ONCE = 1000, 0.5
 
 Progress = Callable[[int, int], object]
@@ -39,15 +39,14 @@ Progress = Callable[[int, int], object]
 
 @dataclass(frozen=True)
 class BuildReport:
-    """The account of a build.
+    """The result of a build.
 
     Attributes:
-        indexed: int. The videos that were indexed now.
-        unchanged: int. The videos that the store knew already, readable or not.
-        unreadable: list of (path, error). The given videos that cannot be indexed, known ones included.
-        vanished: list of str. The paths of videos that were not given, that the store knows, and that do not exist any
-            more.
-        pruned: bool. Whether these were taken out of the store.
+        indexed: int. The number of videos that this build indexed.
+        unchanged: int. The number of videos that the store had already, readable or not.
+        unreadable: list of (path, error). The given videos that cannot be indexed, including ones known before.
+        vanished: list of str. The paths of videos in the store that were not given and do not exist any more.
+        pruned: bool. Whether these were removed from the store.
         seconds: float. The time that the build took.
     """
 
@@ -73,33 +72,33 @@ def build_store(
 ) -> BuildReport:
     """Index videos into a new store, or bring a store up to date.
 
-    Videos that the store knows and that have not changed (see ``fingerprint``) are not read again, unless a later
-    version of this library would index them better. A build may be interrupted or killed at any moment; the next one
-    goes on from there. Several processes of one machine may build the same store at once, each with videos of its own
-    or even the same; readers see rows as they are committed. When the last of them ends, and nobody reads the store at
-    that moment, it is a single file.
+    Videos that are in the store and have not changed (see ``fingerprint``) are not read again, unless this version of
+    the library indexes them better. A build may be interrupted or killed at any moment; the next one continues from
+    there. Several processes of one machine may build the same store at once, even with the same videos; readers see
+    rows as they are committed. The store is a single file again when the last build ends, unless someone is reading it
+    at that moment.
 
     Args:
         paths: iterable of str or path. The videos.
-        store: str or path. The path of the store. While it is being built it must lie on a file system of this machine
-            (SQLite's write-ahead log needs shared memory); afterwards anywhere.
-        root: str or path, default the folder that the store lies in, or the recorded one. The folder that paths are
-            relative to: recorded in a new store; for an existing store, where the recorded folder is now.
+        store: str or path. The path of the store. During the build it must be on a local file system (SQLite's
+            write-ahead log needs shared memory); afterwards it may be anywhere.
+        root: str or path, default the folder of the store, or the recorded one. The folder that paths are relative to.
+            It is recorded in a new store; for an existing store, it says where the recorded folder is now.
         workers: int, default one for each core. The number of processes.
-        progress: function, default a line in the terminal or notebook that looks on. It is called now and then with
-            (videos done, videos given).
+        progress: function, default a live line in the terminal or notebook. It is called from time to time with (videos
+            done, videos given).
         retry: bool, default False. Whether to index videos again that could not be indexed and have not changed.
-        prune: bool, default False. Whether to take rows of vanished videos out of the store.
-        fingerprint: str, default as the store was built before, ``"mtime"`` for a new one. The mark by which this build
-            and readers know that a video is the one that was indexed. ``"mtime"`` is size and time of modification.
-            ``"size"`` is size alone, so that copies of a data set need no build of their own; another video of that
-            very size is not noticed. ``"content"`` compares a hash of all bytes where the time differs; the build reads
-            them all, and readers those of files with other times, until the store is built again, which takes over the
-            new times.
+        prune: bool, default False. Whether to remove the rows of vanished videos from the store.
+        fingerprint: str, default as the store was built before, ``"mtime"`` for a new one. How this build and readers
+            recognise that a video is the one that was indexed. ``"mtime"`` compares size and time of modification.
+            ``"size"`` compares only the size, so that copies of a data set need no build of their own; another video of
+            the same size is not noticed. ``"content"`` compares a hash of all bytes if the time differs: the build
+            reads all bytes, and readers read files with other times completely, until the store is built again and has
+            the new times.
 
     Raises:
         SourceError: the store cannot be written.
-        IndexingError: another kind of file is at its path.
+        IndexingError: the file at this path is no index store.
         ConfigurationError: ``workers`` is not positive, or there is no such ``fingerprint``.
 
     Examples:
@@ -120,9 +119,9 @@ def build_store(
 
 
 class StoreBuild:
-    """One build, whoever answers its tasks: a context in which ``chunks`` go out and answers come back to ``add``.
+    """One build, whoever answers its tasks: ``chunks`` gives out tasks, and ``add`` takes the answers.
 
-    Leaving the context for whatever reason keeps what was added. ``build_store`` explains the arguments.
+    Leaving the context for any reason keeps what was added. ``build_store`` explains the arguments.
     """
 
     def __init__(
@@ -171,7 +170,7 @@ class StoreBuild:
             close_writer(self._connection)
 
     def chunks(self) -> Iterator[list[Task]]:
-        """All tasks, in lists of the size that one worker should be given."""
+        """Yield all tasks, in lists of the size to give to one worker."""
         items = iter(self._paths.items())
         while some := list(islice(items, _CHUNK)):
             keys = [to_sql(key) for key, _ in some]
@@ -184,7 +183,7 @@ class StoreBuild:
             yield [Task(key, path, known.get(key), self._kind) for key, path in some]
 
     def add(self, answers: Iterable[Answer]) -> None:
-        """Take in answers; they are committed soon.
+        """Take in answers, which are committed soon.
 
         Raises:
             SourceError: they cannot be written.
@@ -207,7 +206,7 @@ class StoreBuild:
         self._progress(self._done, len(self._paths))
 
     def finish(self, *, prune: bool) -> BuildReport:
-        """The account, when all answers have come in; ``build_store`` explains ``prune``."""
+        """Return the report, once all answers have come in; ``build_store`` explains ``prune``."""
         self._commit()
         unreadable = [
             (self._paths[key], message)
@@ -249,10 +248,10 @@ _UPSERT = (
 def _write_rows(
     connection: sqlite3.Connection, rows: Sequence[Row], renewed: Iterable[tuple[str, str | bytes]]
 ) -> None:
-    """All rows in one transaction, each in the place of the one that the store has of the same video.
+    """Write all rows in one transaction, each replacing the store's row for the same video.
 
     Args:
-        renewed: (fingerprint, key) of rows that get another fingerprint.
+        renewed: (fingerprint, key) of rows that only get another fingerprint.
     """
     with connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -277,7 +276,7 @@ def _delete_rows(connection: sqlite3.Connection, keys: Iterable[str]) -> None:
 
 
 def write_row(connection: sqlite3.Connection, columns: Sequence[Any], packed: PackedIndex | None) -> None:
-    """Write a video's columns, the first of which is its source, and its index, or take that away."""
+    """Write a video's columns, the first of which is its source, and its index; without one, remove the stored one."""
     connection.execute(_UPSERT, columns)
     if packed is None:
         return _delete_frame_table(connection, columns[0])
@@ -288,5 +287,5 @@ def write_row(connection: sqlite3.Connection, columns: Sequence[Any], packed: Pa
 
 
 def _delete_frame_table(connection: sqlite3.Connection, key: str | bytes) -> None:
-    """Take out the packed index of a video, if there is one."""
+    """Remove the packed index of a video, if there is one."""
     connection.execute("DELETE FROM frame_tables WHERE video IN (SELECT id FROM videos WHERE source = ?)", (key,))

@@ -1,4 +1,4 @@
-"""Indexes out of a store when they are wanted; the ones used last are kept."""
+"""Take indexes from a store when they are needed, and keep those used last."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources import SourceState
 from videoloader.indexing.sources.state import host as this_host
 
-# What an index costs besides its arrays, and how much larger it grows by what is derived from them.
+# What an index takes besides its arrays, and the factor by which derived arrays enlarge it.
 _FIXED_BYTES, _GROWTH = 4096, 2
 
 
 class IndexLookup(Protocol):
-    """The source of indexes and of the videos' states: an ``IndexStore``, or the files themselves."""
+    """A source of indexes and of the videos' states: an ``IndexStore``, or the files themselves."""
 
     def look_up(self, source: str, /) -> tuple[VideoIndex, SourceState | None]: ...
 
 
 class IndexCache:
-    """A mapping from paths to indexes that takes them from a store. Safe to use from many threads.
+    """A mapping from paths to indexes that takes them from a store. Threads may share it.
 
-    An index that is put in, with keyframes struck out that are none, stays that way, also when it has to be taken
-    from the store again. Pickled, it is an empty one over the same store.
+    If an index is put in that has fewer keyframes, since some were false, they stay removed, even if the index must be
+    taken from the store again. A pickle of it is an empty cache over the same store.
 
     Args:
         store: source of the indexes.
-        capacity: bytes of indexes kept, about; the last one is always kept.
+        capacity: approximate number of bytes of indexes to keep; the last one is always kept.
         compare: whether the bytes read of the videos must be those that were indexed.
-        host: the machine on which the files have the times that the store knows; default: this one.
+        host: machine on which the files have the times that the store knows; None for this one.
     """
 
     def __init__(
@@ -53,21 +53,21 @@ class IndexCache:
         self._lock = threading.Lock()
 
     def _start_anew(self) -> None:
-        if self._lock.locked():  # by a thread that was in the middle of something
+        if self._lock.locked():  # a thread of the parent was in the middle of something
             self._clear()
 
     def __reduce__(self) -> tuple[Callable[[], IndexCache], tuple[()]]:
         return partial(IndexCache, self._store, self._capacity, compare=self._compare, host=self._host), ()
 
     def __contains__(self, source: str) -> bool:
-        """Whether it is at hand."""
+        """Whether the index is in the cache."""
         return source in self._kept
 
     def __getitem__(self, source: str) -> VideoIndex:
         return self._take(source)[0]
 
     def state(self, source: str) -> SourceState | None:
-        """The state that the video had when it was indexed; None where that is not known, or is of no use."""
+        """Return the state of the video when it was indexed; None if it is unknown or not needed."""
         return self._take(source)[1]
 
     def _take(self, source: str) -> tuple[VideoIndex, SourceState | None]:

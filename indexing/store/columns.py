@@ -1,9 +1,9 @@
-"""A column of integers in few bytes: what is left after its trend, in as many bits as most values need.
+"""Store a column of integers in few bytes: its trend, and the rest in as many bits as most values need.
 
-A column is stored as its smallest value and the excess over it (frame of reference), or, where neighbours differ
-less than the whole, so are its differences. The excess takes 0, 1, 2, 4, 8, 16, 32 or 64 bits a value; values that
-need more have their upper part in a list of exceptions (Zukowski et al., "Super-Scalar RAM-CPU Cache Compression",
-ICDE 2006). All arithmetic is modulo 2**64, so every int64 comes back.
+A column is stored as its smallest value and the excess over it (frame of reference). If neighbours differ less than all
+values do, the differences are stored in that way instead. The excess takes 0, 1, 2, 4, 8, 16, 32 or 64 bits per value;
+the upper part of values that need more is kept in a list of exceptions (Zukowski et al., "Super-Scalar RAM-CPU Cache
+Compression", ICDE 2006). All arithmetic is modulo 2**64, so every int64 comes back.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ Integers = npt.NDArray[np.int64]
 
 _WIDTHS = (0, 1, 2, 4, 8, 16, 32, 64)
 _WIDTH_CODE, _DELTA, _EXCEPTIONS = 0x07, 0x08, 0x10
-# About what an exception takes (a step to its place, its upper part), and what the list of them does.
+# Approximate bits of an exception (the step to its position, and its upper part), and of a list of them.
 _EXCEPTION_BITS, _LIST_BITS = 24, 128
-# A day and a half at 500 frames a second. A constant column takes no bytes, so these cannot bound its length.
+# A day and a half at 500 frames per second. A constant column takes no bytes, so bytes cannot bound its length.
 LONGEST = 1 << 26
 
 
 def pack_column(values: Integers) -> bytes:
-    """The bytes of a column.
+    """Return the bytes of a column.
 
     Args:
         values: int64[n].
@@ -51,11 +51,11 @@ def pack_column(values: Integers) -> bytes:
 
 
 def unpack_column(data: bytes, at: int) -> tuple[Integers, int]:
-    """(the column that starts at byte ``at``, where the next one starts).
+    """Return the column that starts at byte ``at``, and where the next one starts.
 
     Raises:
         ValueError: the bytes are no column.
-        IndexError: they end too early.
+        IndexError: the bytes end too early.
     """
     head = data[at]
     is_delta = bool(head & _DELTA)
@@ -92,22 +92,22 @@ def _unpack_excess(data: bytes, at: int, head: int, count: int) -> tuple[Integer
 
 
 def _cheapest_width(excess: npt.NDArray[np.uint64]) -> int:
-    """Number in ``_WIDTHS`` of the width that takes the fewest bits, with the exceptions it makes."""
-    # Rounded up to a power of two, a number looks one bit longer than it is, which costs no more than that.
+    """Return the number in ``_WIDTHS`` of the width that takes the fewest bits, including its exceptions."""
+    # Rounding to float64 may make a number look one bit longer than it is, which costs no more than that bit.
     needed = np.bincount(np.frexp(excess.astype(np.float64))[1], minlength=66)
     over = len(excess) - np.cumsum(needed)
     best, cost = 0, len(excess) * 65
     for code, width in enumerate(_WIDTHS):
         exceptions = int(over[width])
         bits = len(excess) * width + (exceptions * _EXCEPTION_BITS + _LIST_BITS if exceptions else 0)
-        # Exceptions are columns too: each list must be shorter than the last.
+        # Exceptions are columns too, so each list must be shorter than the last.
         if bits < cost and exceptions <= len(excess) // 4:
             best, cost = code, bits
     return best
 
 
 def _pack_bits(excess: npt.NDArray[np.uint64], width: int) -> bytes:
-    """The lowest ``width`` bits of each value, the first value in the lowest bits of the first byte."""
+    """Pack the lowest ``width`` bits of each value, the first value in the lowest bits of the first byte."""
     if width == 0:
         return b""
     if width >= 8:
@@ -136,7 +136,7 @@ def _unpack_bits(packed: npt.NDArray[np.uint8], width: int, count: int) -> Integ
 
 
 def pack_number(value: int) -> bytes:
-    """An integer of up to 128 bits: zigzag, then seven bits a byte, lowest first (LEB128)."""
+    """Pack an integer of up to 128 bits: zigzag, then seven bits per byte, lowest first (LEB128)."""
     rest = value << 1 if value >= 0 else (-value << 1) - 1
     packed = bytearray()
     while rest > 0x7F:
@@ -147,11 +147,11 @@ def pack_number(value: int) -> bytes:
 
 
 def unpack_number(data: bytes, at: int) -> tuple[int, int]:
-    """(the integer that starts at byte ``at``, where the next value starts).
+    """Return the integer that starts at byte ``at``, and where the next value starts.
 
     Raises:
         IndexError: the bytes end too early.
-        ValueError: it is longer than any number here.
+        ValueError: the integer is longer than any that is stored.
     """
     byte = data[at]
     at += 1

@@ -1,4 +1,4 @@
-"""The contents of a store, in formats that others read."""
+"""Export the contents of a store in other formats."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _ROW_GROUP = 20_000
 
 
 def torchcodec_frame_mappings(index: VideoIndex) -> str:
-    """The frames of a video as JSON for ``torchcodec.decoders.VideoDecoder(path, custom_frame_mappings=…)``.
+    """Return a video's frames as JSON for ``torchcodec.decoders.VideoDecoder(path, custom_frame_mappings=…)``.
 
-    The format is that of ``ffprobe -show_frames -show_entries frame=pts,duration,key_frame -of json``: times in
-    units of the stream's time base, in display order. The last frame lasts as long as the one before it.
+    The format is that of ``ffprobe -show_frames -show_entries frame=pts,duration,key_frame -of json``: times in units
+    of the stream's time base, in display order. The last frame is taken to last as long as the one before it.
 
     Examples:
         >>> decoder = VideoDecoder("a.mp4", custom_frame_mappings=torchcodec_frame_mappings(index))
@@ -38,11 +38,11 @@ def torchcodec_frame_mappings(index: VideoIndex) -> str:
 
 
 def rows_where(query: Callable[..., list[tuple[Any, ...]]], where: str) -> Iterator[tuple[Any, ...]]:
-    """The rows of ``COLUMNS`` that fulfil a condition, in bounded memory.
+    """Yield the rows of ``COLUMNS`` that meet a condition, in bounded memory.
 
     Args:
         query: as in ``IndexStore``.
-        where: condition of SQL.
+        where: condition in SQL.
     """
     page = f"SELECT id, {', '.join(COLUMNS)} FROM videos WHERE id > ? AND ({where}) ORDER BY id LIMIT {_ROW_GROUP}"
     last = 0
@@ -52,7 +52,7 @@ def rows_where(query: Callable[..., list[tuple[Any, ...]]], where: str) -> Itera
 
 
 def write_csv(path: str | os.PathLike[str], rows: Iterable[tuple[Any, ...]]) -> None:
-    """Rows of ``COLUMNS`` as CSV; what is unknown is empty."""
+    """Write rows of ``COLUMNS`` as CSV; unknown values are empty."""
     with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(COLUMNS)
@@ -60,7 +60,7 @@ def write_csv(path: str | os.PathLike[str], rows: Iterable[tuple[Any, ...]]) -> 
 
 
 def write_json_lines(path: str | os.PathLike[str], rows: Iterable[tuple[Any, ...]]) -> None:
-    """Rows of ``COLUMNS`` as JSON lines; what is unknown is null."""
+    """Write rows of ``COLUMNS`` as JSON lines; unknown values are null."""
     with open(path, "w", encoding="utf-8") as file:
         for row in rows:
             values = (_as_utf8(value) if isinstance(value, str) else value for value in row)
@@ -68,7 +68,7 @@ def write_json_lines(path: str | os.PathLike[str], rows: Iterable[tuple[Any, ...
 
 
 def write_parquet(path: str | os.PathLike[str], rows: Iterator[tuple[Any, ...]]) -> None:
-    """Rows of ``COLUMNS`` as Parquet, in bounded memory.
+    """Write rows of ``COLUMNS`` as Parquet, in bounded memory.
 
     Raises:
         ConfigurationError: pyarrow is not installed.
@@ -88,5 +88,5 @@ def write_parquet(path: str | os.PathLike[str], rows: Iterator[tuple[Any, ...]])
 
 
 def _as_utf8(text: str | None) -> str | None:
-    """Names of files may hold bytes that are not UTF-8."""
+    """Escape bytes that are not UTF-8, which file names may contain."""
     return None if text is None else text.encode("utf-8", "backslashreplace").decode()

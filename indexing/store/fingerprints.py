@@ -1,4 +1,4 @@
-"""Whether a video is still the one that was indexed, by the mark of it that a store was told to take."""
+"""Recognise whether a video is still the one that was indexed, by a fingerprint of the kind that the store uses."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from videoloader.indexing.sources import ByteSource, FolderSource, open_source
 from videoloader.indexing.sources.folder import folder_fingerprint, split_times, time_of_change
 from videoloader.indexing.sources.state import state_of_file
 
-# What a store takes for the same video: one of the same size and time of change; of the same size alone; or of the same
-# bytes, which are read where the time is another one.
+# What makes a video the same for a store: the same size and time of change; the same size alone; or the same bytes,
+# which are read if the time differs.
 FingerprintKind: TypeAlias = Literal["mtime", "size", "content"]
 
 _READ_AT_ONCE = 4 << 20
 
 
 def fingerprint_of(source: str, kind: FingerprintKind = "mtime") -> str | None:
-    """A text that changes when the video does. None where there is no such source.
+    """Return a text that changes when the video does; None if the source does not exist.
 
-    By time of change, files and folders cost one look at the file system; a folder's text changes when files come, go
-    or are renamed, or its list of times is written, and reading tells of one that was written anew. Other sources are
-    opened, remote ones asked. By content, all bytes are read.
+    By time of change, a file or folder takes one system call. A folder's text changes when files are added, removed or
+    renamed, or when its list of times is written; a rewritten file is noticed when it is read. Other sources are
+    opened, which takes a request for remote ones. By content, all bytes are read.
     """
     now = _by_time(source)
     if kind == "mtime" or now is None:
@@ -40,7 +40,7 @@ def fingerprint_of(source: str, kind: FingerprintKind = "mtime") -> str | None:
 
 
 def is_same(source: str, stored: str) -> bool:
-    """Whether the video is the one that has the stored fingerprint, of whatever kind."""
+    """Whether the video is the one with the stored fingerprint, of whatever kind."""
     kind = _kind_of(stored)
     if kind == "content" and stored.endswith(f":{_by_time(source)}"):
         return True
@@ -49,13 +49,13 @@ def is_same(source: str, stored: str) -> bool:
 
 
 def renewed(source: str, stored: str, kind: FingerprintKind) -> str | None:
-    """The fingerprint to store for a video that is the same: its present time, or another kind where asked."""
+    """Return the fingerprint to store for an unchanged video: with its present time, and of the kind asked for."""
     up_to_date = _kind_of(stored) == kind and (kind != "content" or stored.endswith(f":{_by_time(source)}"))
     return stored if up_to_date else fingerprint_of(source, kind)
 
 
 def is_by_time(stored: str) -> bool:
-    """Whether a stored fingerprint is one of size and time of change."""
+    """Whether a stored fingerprint consists of size and time of change."""
     return _kind_of(stored) == "mtime"
 
 
@@ -82,23 +82,23 @@ def _by_time(source: str) -> str | None:
 
 
 def has_fingerprint(source: str, known: str, archives: dict[str, str]) -> bool:
-    """Whether a video has this fingerprint still. An archive that is as it was is not searched for its members.
+    """Whether a video still has this fingerprint. If an archive is unchanged, its members are not checked one by one.
 
     Args:
         source: name of the video.
-        known: the fingerprint that it had.
-        archives: fingerprints of the archives that were looked at so far; new ones are added.
+        known: fingerprint that it had.
+        archives: fingerprints of the archives checked so far; new ones are added.
     """
     archive, member, _ = source.partition("::")
     if member and archive not in archives:
         archives[archive] = state_of_file(os.stat(archive)).fingerprint if os.path.isfile(archive) else ""
-    # A member's fingerprint begins with its archive's.
+    # A member's fingerprint begins with that of its archive.
     unchanged = bool(member and archives[archive]) and known.startswith(archives[archive] + "-")
     return unchanged or is_same(source, known)
 
 
 def _sizes(source: ByteSource) -> str:
-    """The size of a source; of a folder the names and sizes of all files."""
+    """Return the size of a source; for a folder, also a hash of the names and sizes of all files."""
     if not isinstance(source, FolderSource):
         return str(source.size)
     names = [os.path.basename(file) for file in source.files]
@@ -107,7 +107,7 @@ def _sizes(source: ByteSource) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _content(source: str, now: str) -> str:
-    """A hash of all bytes of a source as it is now: read once a process."""
+    """Return a hash of all bytes of a source in its current state, computed once per process."""
     opened = open_source(source)
     hashed = blake2b(_sizes(opened).encode(), digest_size=16)
     for start in range(0, opened.size, _READ_AT_ONCE):

@@ -1,4 +1,4 @@
-"""The numbers of frames, and other numbers, of many videos at once, for data sets of a million."""
+"""Read frame counts and other numbers of a million videos at once from a store."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from videoloader.indexing.store.columns import LONGEST, Integers
 from videoloader.indexing.store.frame_facts import NO_RULE, RULE_SIZE
 from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
 
-# Rows asked for in one statement by name, and in one pass.
+# Number of rows for one statement that asks by name, and for one that passes over all rows.
 _NAMED_AT_ONCE, _PASSED_AT_ONCE = 500, 1 << 15
-# Numbers of rows for each row, from which on a pass over the numbers is not one over the rows.
+# If ids are this many times more numerous than rows, a pass over ids is not worthwhile.
 _SPARSEST = 64
-# What an error may have been when it was stored.
+# The classes of stored errors.
 _ERRORS = {kind.__name__: kind for kind in (SourceError, IndexingError, UnsupportedError, DecodeError)}
 _COLUMNS = "source, indexer, frames, fingerprint, error_type, error"
 _SOUND = (
@@ -38,13 +38,13 @@ Number: TypeAlias = Literal["frames", "is_even", "first_key_frame", "frames_with
 
 
 class _Number(NamedTuple):
-    """A kind of number: SQL that is never NULL, and how many integers it gives, with spaces between."""
+    """A kind of number: SQL that is never NULL, and how many integers it gives, separated by spaces."""
 
     sql: str
     width: int = 1
 
 
-# What is not known stands for what makes nobody sure of anything.
+# Unknown values are replaced by ones from which nothing can be concluded.
 NUMBERS: dict[Number, _Number] = {
     "frames": _Number("CAST(frames AS INTEGER)"),
     "is_even": _Number("CAST(coalesce(is_even, 0) AS INTEGER)"),
@@ -62,9 +62,9 @@ class FoundNumbers(NamedTuple):
     """The contents of some rows of the store.
 
     Attributes:
-        positions: the numbers of their videos among those asked for.
-        numbers: int64[R, width] of each column asked for; zeros for videos that could not be indexed.
-        fingerprints: one fingerprint for each, None where there is none.
+        positions: positions of their videos among those asked for.
+        numbers: int64[R, width] for each column asked for; zeros for videos that could not be indexed.
+        fingerprints: fingerprint of each; None if it has none.
         errors: (position, error) of videos that could not be indexed, or whose rows cannot be used.
     """
 
@@ -75,7 +75,7 @@ class FoundNumbers(NamedTuple):
 
 
 def unusable(source: str, indexer: object, fingerprint: object) -> VideoLoaderError | None:
-    """The error of a row that another version of the indexer wrote, or nobody's; None where there is none.
+    """Return the error for a row of another indexer version, or with a bad fingerprint; None for a usable row.
 
     Args:
         source: name of the video.
@@ -90,7 +90,7 @@ def unusable(source: str, indexer: object, fingerprint: object) -> VideoLoaderEr
 
 
 def stored_error(source: str, frames: object, error_type: object, error: object) -> VideoLoaderError | None:
-    """The error that a video had when it was indexed, or that its row is damaged; None where there is none.
+    """Return the error that a video had when it was indexed, or an error if its row is damaged; None if sound.
 
     Args:
         source: name of the video.
@@ -112,7 +112,7 @@ class Positions:
     """The position of each video among those asked for.
 
     Args:
-        position: absolute path, as ``SourceKeys.absolute`` gives it -> 0, 1, 2, …
+        position: position 0, 1, 2, … by absolute path, as ``SourceKeys.absolute`` returns it.
         keys: keys of the store.
     """
 
@@ -123,12 +123,12 @@ class Positions:
         return len(self._position)
 
     def keys(self) -> Iterator[str]:
-        """The keys that the videos have in the store, in order."""
+        """Return the videos' keys in the store, in order."""
         return map(self._keys.key_of, self._position)
 
     def find(self, keys: list[str]) -> npt.NDArray[np.int64]:
-        """The positions of the videos with these keys; −1 of those that nobody asked for."""
-        # A prefix before an absolute key makes a path that no video has, and so does a relative key without one.
+        """Return the positions of the videos with these keys; −1 for videos that were not asked for."""
+        # A prefix before an absolute key gives a path that no video has, and so does a relative key without a prefix.
         prefix, *others = self._keys.prefixes
         positions = np.fromiter(map(self._position.get, map(prefix.__add__, keys), repeat(-1)), np.int64, len(keys))
         for number in np.flatnonzero(positions < 0).tolist():
@@ -142,7 +142,7 @@ class Positions:
 def numbers_by_name(
     select: Select, positions: Positions, names: Sequence[str], wanted: Sequence[Number]
 ) -> Iterator[FoundNumbers]:
-    """The store's numbers of these videos, asked for by name; ``names`` are what errors call them."""
+    """Yield the store's numbers of these videos, looked up by name; ``names`` are used in errors."""
     keys = map(to_sql, positions.keys())
     while some := list(islice(keys, _NAMED_AT_ONCE)):
         asked = ",".join("?" * len(some))
@@ -153,10 +153,10 @@ def numbers_by_name(
 def numbers_by_pass(
     select: Select, positions: Positions, names: Sequence[str], wanted: Sequence[Number], *, fingerprints: bool
 ) -> Iterator[FoundNumbers]:
-    """The store's numbers of these videos, from one pass over all its rows; ``names`` are what errors call them.
+    """Yield the store's numbers of these videos in one pass over all its rows; ``names`` are used in errors.
 
     Raises:
-        IndexingError: names or numbers in the store are none.
+        IndexingError: names or numbers in the store are damaged.
     """
     first, last, rows = next(select("SELECT coalesce(min(id), 0), coalesce(max(id), -1), count(*) FROM videos"))
     if last - first > _SPARSEST * rows:
@@ -164,7 +164,7 @@ def numbers_by_pass(
         return
     odd = f"SELECT {_COLUMNS}, {_text_of(wanted)} FROM videos WHERE NOT ({_SOUND})"
     yield _of_rows(select(odd), positions, names, wanted)
-    # One row for thousands of videos: a tuple for each would take longer than all the rest.
+    # One row for thousands of videos, since a tuple for each would take longer than everything else.
     columns = ["group_concat(source, char(0))", f"group_concat({_text_of(wanted)}, ' ')"]
     columns += ["group_concat(coalesce(fingerprint, ''), char(0))"] if fingerprints else []
     statement = f"SELECT {', '.join(columns)} FROM videos WHERE id BETWEEN ? AND ? AND {_SOUND}"
@@ -184,15 +184,15 @@ def numbers_by_pass(
 
 
 def _text_of(wanted: Sequence[Number]) -> str:
-    """SQL of a row's numbers as one text, which is read faster than a column of each."""
+    """Return SQL for a row's numbers as one text, which is read faster than one column for each."""
     return " || ' ' || ".join(NUMBERS[name].sql for name in wanted)
 
 
 def _numbers_in(text: str, wanted: Sequence[Number], rows: int) -> dict[Number, Integers]:
-    """The numbers of some rows.
+    """Parse the numbers of some rows.
 
     Raises:
-        IndexingError: there are more or fewer.
+        IndexingError: there are more or fewer numbers.
     """
     ends = np.cumsum([NUMBERS[name].width for name in wanted])
     numbers = np.fromstring(text, np.int64, sep=" ") if rows else np.zeros(0, np.int64)
@@ -202,7 +202,7 @@ def _numbers_in(text: str, wanted: Sequence[Number], rows: int) -> dict[Number, 
 
 
 def _read_ahead(read: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
-    """``map``, the next call under way in a thread while a result is used: SQLite lets go of Python's lock."""
+    """Map with the next call under way in a thread while a result is used, since SQLite releases the GIL."""
     with ThreadPoolExecutor(1, "videoloader-store") as pool:
         reading: Future[_Result] | None = None
         for item in items:

@@ -1,12 +1,12 @@
-"""A VideoIndex as bytes: a blob of its own columns, and a record of all that videos of one making have in common.
+"""Pack a VideoIndex into bytes: a blob of its own columns, and a record that similar videos share.
 
-The record holds every field that is no array (codec, configuration, size, …) but the frame rate and the start time;
-many videos share one, so a store keeps each record once. The blob holds these two and the arrays, each array as its
-difference to what the arrays before it make likely (a packet starts where the one before ends) and then as ``columns``
-packs it: about 3 to 4 bytes a frame.
+The record holds every field that is no array (codec, configuration, size, …) except the frame rate and the start time.
+Many videos share one, so a store keeps each record once. The blob holds these two and the arrays. Each array is stored
+as its difference from what the arrays before it predict (a packet starts where the one before ends), packed by
+``columns``: about 3 to 4 bytes per frame.
 
-Blob: version, CRC-32 (of record and rest, little-endian), which columns were predicted (bit mask), the frame rate's
-numerator and denominator, the start time, the columns in the order that the record names.
+Blob: version, CRC-32 (of the record and the rest, little-endian), which columns were predicted (bit mask), the frame
+rate's numerator and denominator, the start time, the columns in the order that the record gives.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _offsets_without_gaps(columns: Columns) -> Integers:
 
 
 def _packet_times_of_frames(columns: Columns) -> Integers:
-    """Each packet's time is its frame's; a packet without one has that of the packet before it."""
+    """Predict that each packet has the time of its frame, or without a frame the time of the packet before it."""
     packets, times = columns["frame_packet"], columns["frame_pts"]
     count = len(columns["packet_size"])
     predicted = np.zeros(count, np.int64)
@@ -68,16 +68,16 @@ _PREDICTIONS: dict[str, Callable[[Columns], Integers]] = {
 }
 
 
-# By the annotations as they are written: what numpy makes of NDArray differs between its versions.
+# Matched against annotations as they are written, since what numpy makes of NDArray differs between its versions.
 _ARRAY = re.compile(r"npt\.NDArray\[np\.(\w+)\]")
-# The dtype of each array of a VideoIndex, predicted ones last.
+# The dtype of each array of a VideoIndex, predicted arrays last.
 _TYPES: dict[str, np.dtype[Any]] = {
     field.name: np.dtype(getattr(np, array[1]))
     for field in sorted(fields(VideoIndex), key=lambda field: field.name in _PREDICTIONS)
     if (array := _ARRAY.fullmatch(str(field.type)))
 }
 
-# JSON has no such values: they are written as an object with the type's name as its only key.
+# JSON has no such values. They are written as an object with the type's name as its only key.
 _FROM_JSON: dict[str, Callable[[Any], object]] = {
     "Fraction": lambda pair: Fraction(*pair),
     "bytes": base64.b64decode,
@@ -110,7 +110,7 @@ def _from_json(value: dict[str, Any]) -> object:
 
 @lru_cache(maxsize=256)
 def _read_record(record: bytes) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """(names of the columns, values of the fields that are no arrays)."""
+    """Return the names of the columns, and the values of the fields that are no arrays."""
     content = json.loads(record, object_hook=_from_json)
     names, common = content["columns"], content["index"]
     _check_types(common, VideoIndex)
@@ -119,7 +119,7 @@ def _read_record(record: bytes) -> tuple[tuple[str, ...], dict[str, Any]]:
 
 
 def _check_types(values: Mapping[str, Any], kind: type) -> None:
-    """Raise ValueError unless each value is of the type that its field is declared with."""
+    """Raise ValueError unless each value has its field's declared type."""
     types = _types_of(kind)
     for name, value in values.items():
         if not _is_of(value, types[name]):
@@ -139,11 +139,11 @@ def _is_of(value: object, kind: Any) -> bool:
         return any(_is_of(value, part) for part in parts) if parts else type(value) is kind
     if not isinstance(value, tuple) or (parts[-1] is not ... and len(value) != len(parts)):
         return False
-    return all(_is_of(each, parts[0]) for each in value)  # of one type in all tuples here
+    return all(_is_of(each, parts[0]) for each in value)  # all tuples here have elements of one type
 
 
 def pack_index(index: VideoIndex) -> PackedIndex:
-    """The index as bytes. Everything but ``source`` comes back from them.
+    """Return the index as bytes, from which everything except ``source`` can be restored.
 
     Examples:
         >>> packed = pack_index(index)
@@ -175,11 +175,11 @@ def pack_index(index: VideoIndex) -> PackedIndex:
 
 
 def unpack_index(packed: PackedIndex, source: str) -> VideoIndex:
-    """The index that ``pack_index`` was given.
+    """Return the index that was given to ``pack_index``.
 
     Args:
         packed: the bytes of the index.
-        source: name of the video, for messages; not among the bytes, since files are moved.
+        source: name of the video, for messages; the bytes do not have it, since files are moved.
 
     Raises:
         IndexingError: the bytes are damaged, or made by a later version of this library.
@@ -199,7 +199,7 @@ def unpack_index(packed: PackedIndex, source: str) -> VideoIndex:
 
 
 def check_sense(index: VideoIndex) -> None:
-    """Raise IndexingError unless the numbers of a stored index are such as videos have, whoever wrote it."""
+    """Raise IndexingError unless a stored index has numbers that a video can have, whoever wrote it."""
     stream, packets = index.stream, index.packet_size
     numbers = [each for each in vars(stream).values() if isinstance(each, int)]
     wrong = {

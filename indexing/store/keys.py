@@ -1,4 +1,4 @@
-"""The names of videos in a store: such that a data set may be moved, with its store or without."""
+"""Name videos in a store so that a data set may be moved, with its store or without."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import NamedTuple
 from videoloader.indexing.sources.state import Place
 
 _AT_ONCE = 1 << 12
-# What a path with "/" as separator may hold, or end with, that its absolute form does not.
+# Parts that a path with "/" as separator may have, but its absolute form has not.
 _UNTIDY = ("//", "/.", "/\0")
 
 
 class SourceKeys(NamedTuple):
-    """Paths to keys and back.
+    """Convert paths to keys and back.
 
-    A path below a root is known by what follows the root, so it is found again wherever the root is mounted.
-    Every other local path is known by its absolute form, links not resolved; anything with ``://`` as it is.
+    The key of a path below a root is what follows the root, so the video is found wherever the root is mounted. The key
+    of any other local path is its absolute form, with links not resolved. Anything with ``://`` is its own key.
 
     Attributes:
-        roots: absolute folders, the first that fits counts.
+        roots: absolute folders, of which the first that fits counts.
     """
 
     roots: tuple[str, ...]
 
     @property
     def prefixes(self) -> tuple[str, ...]:
-        """The text before the key of a path below each root."""
+        """The part before the key in a path below each root."""
         return tuple(root if root.endswith(os.sep) else root + os.sep for root in self.roots)
 
     @property
@@ -37,12 +37,12 @@ class SourceKeys(NamedTuple):
 
     @staticmethod
     def absolute(source: str) -> str:
-        """The one form of a path that all its spellings have."""
+        """Return a path's absolute form, which is the same however it is spelled."""
         return source if "://" in source else os.path.abspath(source)
 
     @staticmethod
     def all_absolute(sources: Sequence[str]) -> list[str]:
-        """``absolute`` of each; seen at a glance where all are in that form already, as they mostly are."""
+        """Return ``absolute`` of each source, quickly if all are absolute already, as they usually are."""
         paths: list[str] = []
         for start in range(0, len(sources), _AT_ONCE):
             some = sources[start : start + _AT_ONCE]
@@ -61,18 +61,18 @@ class SourceKeys(NamedTuple):
         return absolute
 
     def path_of(self, key: str) -> str:
-        """The place of the video of a key: below the first root that exists."""
+        """Return the path of the video with a key: below the first root that exists."""
         return next(self.paths_of([key]))
 
     def paths_of(self, keys: Iterable[str]) -> Iterator[str]:
-        """``path_of`` of each; the root is looked for once."""
+        """Return ``path_of`` of each key, looking for the root only once."""
         root = self.root
         return (key if "://" in key else os.path.join(root, key) for key in keys)
 
     def place_of(self, source: str, archive: object, offset: object, size: object) -> Place | None:
-        """The place of a member of an archive; None where its row does not tell.
+        """Return the position of a member of an archive; None if its row does not have it.
 
-        The path of the archive is what the member's begins with: no row leads to another file.
+        The path of the archive is the start of the member's name, so no row can lead to another file.
 
         Args:
             source: the user's name of the member.
@@ -86,14 +86,14 @@ class SourceKeys(NamedTuple):
         return Place(source.removesuffix(member), offset, size) if sound else None
 
     def is_gone(self, key: str) -> bool:
-        """Whether the video is a local file that does not exist. What is not local is not looked for."""
+        """Whether the video is a local file that does not exist. Only local files are checked."""
         if "://" in key or "::" in key:
             return False
         return not any(os.path.exists(os.path.join(root, key)) for root in self.roots)
 
 
 def to_sql(key: str) -> str | bytes:
-    """A key as SQLite holds it: text, or bytes for names of files that are not UTF-8."""
+    """Convert a key for SQLite: to text, or to bytes for file names that are not UTF-8."""
     try:
         key.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Stores that were built in parts, merged into one."""
+"""Merge stores that were built in parts into one."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from videoloader.indexing.store.schema import (
 from videoloader.indexing.store.store import IndexStore
 from videoloader.live_line import live_line
 
-# What is written in one transaction, and held in memory: so many rows, or so many bytes of indexes.
+# Limits for one transaction, which is held in memory: rows, and bytes of indexes.
 _ROWS_AT_ONCE, _BYTES_AT_ONCE = 1000, 8 << 20
-# The time of change in a fingerprint: of a file or an archive after its size, of a folder after that word.
+# The time of change in a fingerprint: it follows the size for a file or archive, and the word for a folder.
 _TIME = re.compile(r"(?:content:[^:]*:)?(?:\d+|folder)-(\d+)(?:-|$)")
 _SOURCE, _FINGERPRINT, _ERROR_TYPE, _INDEXER, _ARCHIVE = (
     list(COLUMNS).index(name) for name in ("source", "fingerprint", "error_type", "indexer", "archive")
@@ -39,14 +39,14 @@ _Outcome = Literal["added", "replaced", "same", "older"]
 
 @dataclass(frozen=True)
 class MergeReport:
-    """The account of a merge.
+    """The result of a merge.
 
     Attributes:
-        added: int. The videos that the merged store did not know.
-        replaced: int. The videos of which a part had a newer state than the merged store.
-        same: int. The rows of parts whose video the merged store had in the same state.
-        older: int. The rows of parts whose video the merged store had in a newer state.
-        seconds: float. The time that it took.
+        added: int. The number of videos that were new in the merged store.
+        replaced: int. The number of videos for which a part had a newer state than the merged store.
+        same: int. The number of parts' rows whose video had the same state in the merged store.
+        older: int. The number of parts' rows whose video had a newer state in the merged store.
+        seconds: float. The time that the merge took.
     """
 
     added: int
@@ -64,27 +64,27 @@ def merge_stores(
     root: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> MergeReport:
-    """Merge index stores that were built in parts into one, made or added to.
+    """Merge index stores that were built in parts into a new store or an existing one.
 
-    No video is opened. Where several stores know a video, the newest state of its file counts: the one with the latest
-    time of change. Of the same state an index counts more than an error, and a later version's more than an earlier
-    one's. Where that decides nothing (fingerprints of ``"size"`` and of remote files tell no time), the store that was
-    given last counts.
+    No video is opened. If several stores have a video, the newest state of its file wins, that is, the one with the
+    latest time of change. For the same state, an index wins over an error, and an index of a later version over one of
+    an earlier version. If that does not decide (fingerprints of ``"size"`` and of remote files have no time), the store
+    given last wins.
 
     Rows are copied a thousand at a time, so memory does not grow with the stores. A merge may be interrupted or killed
-    at any moment: what was copied by then is a valid store, and the same merge, run again, completes it.
+    at any moment: what was copied by then is a valid store, and running the same merge again completes it.
 
     Args:
-        stores: list of paths. The parts; they stay as they are.
+        stores: list of paths. The parts, which are not changed.
         output: str or path. The merged store, on a file system of this machine.
-        root: str or path, default the parts' root, if all have the same, else the folder that the store lies in; or the
-            recorded one. The folder that paths are relative to: recorded in a new store; for an existing store, where
-            the recorded folder is now.
-        progress: function, default a line in the terminal. It is called now and then with (rows done, rows of all
+        root: str or path, default the parts' root if all have the same, else the folder of the store; or the recorded
+            one. The folder that paths are relative to. It is recorded in a new store; for an existing store, it says
+            where the recorded folder is now.
+        progress: function, default a line in the terminal. It is called from time to time with (rows done, rows of all
             parts).
 
     Raises:
-        SourceError: a part cannot be read, or the merged store not be written.
+        SourceError: a part cannot be read, or the merged store cannot be written.
         IndexingError: a file is no index store, is damaged, or of another version.
         ConfigurationError: there are no parts, or the merged store is one of them.
 
@@ -118,10 +118,10 @@ def merge_stores(
 
 
 class _State(NamedTuple):
-    """The key that decides between two rows of a video; the larger one counts.
+    """Decides between two rows of a video; the larger one wins.
 
     Attributes:
-        changed: the file's time of change, nanoseconds; -1 where the fingerprint tells none.
+        changed: time of change of the file in nanoseconds; -1 if the fingerprint has none.
         readable: whether the row has an index.
         indexer: version of the library's indexing.
     """
@@ -137,7 +137,7 @@ def _state(key: str, fingerprint: object, error_type: object, indexer: object) -
 
 
 class _Merge:
-    """A merged store that is being written: a context that closes it."""
+    """A merged store that is being written, as a context that closes it."""
 
     def __init__(self, path: str, root: str | None, parts: list[IndexStore]) -> None:
         is_new = not os.path.exists(path) or not os.path.getsize(path)
@@ -166,7 +166,7 @@ class _Merge:
         self._root, self.of_part = part.keys.root, 0
 
     def add(self, row: tuple[Any, ...]) -> bool:
-        """Take in a row of the part; whether rows have just been committed."""
+        """Take in a row of the part, and return whether rows have just been committed."""
         self._rows.append(row)
         self._bytes += sum(len(each) for each in row[-2:] if isinstance(each, bytes))
         if len(self._rows) < _ROWS_AT_ONCE and self._bytes < _BYTES_AT_ONCE:
@@ -194,7 +194,7 @@ class _Merge:
         self.of_part += len(rows)
 
     def tidy_up(self) -> None:
-        """Take out the records that nothing refers to any more."""
+        """Remove records that nothing refers to any more."""
         if self.counts["replaced"]:
             with self._connection:
                 self._connection.execute("DELETE FROM records WHERE key NOT IN (SELECT record FROM frame_tables)")
@@ -220,7 +220,7 @@ class _Merge:
         return outcome
 
     def _key(self, stored: str | bytes) -> str:
-        """The name in this store of what a part calls so."""
+        """Return the key in this store for a key of a part."""
         key = from_sql(stored)
         return self._keys.key_of(key if "://" in key else os.path.join(self._root, key))
 

@@ -1,8 +1,8 @@
-"""Tasks spread over processes of this machine, none of which can take the others down with it.
+"""Spread tasks over processes of this machine, so that one that dies does not take the others with it.
 
-The processes are started afresh instead of forked (threads and CUDA do not survive a fork), and know nothing of the
-program that started them: unlike those of ``multiprocessing`` they do not import its main module, so that a plain
-script without a ``__main__`` guard works.
+The processes are started afresh, not forked (threads and CUDA do not survive a fork). Unlike those of
+``multiprocessing``, they do not import the main module of the program that started them, so a plain script without a
+``__main__`` guard works.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from videoloader.indexing.store.tasks import Answer, Task, answer_task, failed_r
 
 
 def start_process(serve: Callable[..., None], *arguments: str) -> tuple[subprocess.Popen[bytes], Connection[Any, Any]]:
-    """Start a process that shares a pipe with this one, and give the process and this end of the pipe.
+    """Start a process that shares a pipe with this one; return the process and this end of the pipe.
 
     Args:
-        serve: function of a module; the process calls it with the descriptor of its end of the pipe.
+        serve: module-level function that the process calls with the descriptor of its end of the pipe.
         arguments: further arguments of the function.
 
     Raises:
-        OSError: the system starts no more processes.
+        OSError: the system cannot start another process.
     """
     ours, theirs = Pipe()
     called = f"{serve.__name__}({theirs.fileno()}, *{arguments!r})"
     start = f"import sys; sys.path[:] = {sys.path!r}; from {serve.__module__} import {serve.__name__}; {called}"
     with theirs:
-        # In a session of its own: Ctrl-C is for the process that is in charge.
+        # In a session of its own, since Ctrl-C is for the parent process.
         process = subprocess.Popen(
             [sys.executable, "-c", start], stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True
         )
     return process, ours
 
 
-# Both can be pickled.
+# Both must be picklable.
 TaskT = TypeVar("TaskT")
 AnswerT = TypeVar("AnswerT")
 
-# Seconds after which a process hands over what it has, so that little is lost when the build is killed.
+# Seconds after which a process sends the answers it has, so that little is lost if the build is killed.
 _HAND_OVER = 0.2
 
 
@@ -60,11 +60,11 @@ class _Worker:
 
     def give(self, tasks: list[Any]) -> None:
         self.waiting = list(tasks)
-        with suppress(ConnectionError):  # that it has died shows when its answers are taken
+        with suppress(ConnectionError):  # if it has died, this shows when its answers are taken
             self.connection.send(tasks)
 
     def take(self) -> list[Any]:
-        """The answers that have come, in the order of the tasks.
+        """Return the answers that have come, in the order of the tasks.
 
         Raises:
             EOFError, ConnectionError: the process has died.
@@ -86,18 +86,18 @@ def answer_in_processes(
     answer: Callable[[TaskT], AnswerT],
     died_over: Callable[[TaskT], AnswerT],
 ) -> Iterator[list[AnswerT]]:
-    """The answers to all tasks, as they come.
+    """Yield the answers to all tasks as they come.
 
-    A process that dies over a task (libav's code may) is replaced.
+    A process that dies over a task, as libav's code may, is replaced.
 
     Args:
         chunks: lists of tasks; a process is given one list at a time.
-        workers: number of processes, started as there is work for them.
-        answer: gives the answer to a task: a function of a module, which the processes import.
-        died_over: gives the answer where a process died over a task.
+        workers: number of processes, started when there is work for them.
+        answer: module-level function that answers a task; the processes import it.
+        died_over: function that returns the answer if a process died over a task.
 
     Raises:
-        VideoLoaderError: processes do not even start.
+        VideoLoaderError: processes cannot be started.
     """
     remaining = iter(chunks)
     again: list[list[TaskT]] = []
@@ -118,7 +118,7 @@ def answer_in_processes(
                 return
             ready = wait(list(busy), timeout=_HAND_OVER)
             if not ready:
-                yield []  # so that what came before is not kept waiting
+                yield []  # so that earlier answers are not kept waiting
             for connection in ready:
                 worker = busy[connection]  # type: ignore[index]
                 try:
@@ -143,21 +143,21 @@ def answer_in_processes(
 
 
 def index_in_processes(chunks: Iterable[list[Task]], workers: int) -> Iterator[list[Answer]]:
-    """The answers to tasks of indexing; see ``answer_in_processes``."""
+    """Yield the answers to indexing tasks; see ``answer_in_processes``."""
     return answer_in_processes(chunks, workers, answer_task, _died_over)
 
 
 def _died_over(task: Task) -> Answer:
-    # Without a fingerprint, so that the next build tries again: it may have been for want of memory.
+    # Without a fingerprint, so that the next build tries again: the reason may have been a lack of memory.
     return Answer(task.key, failed_row(task, None, IndexingError("the process that indexed it died", task.path)))
 
 
 def serve(descriptor: int, module: str, function: str) -> None:
-    """Answer the tasks that come through a pipe until it is closed: the life of a worker process."""
+    """Answer the tasks that come through a pipe until it is closed. This is what a worker process runs."""
     answer = getattr(importlib.import_module(module), function)
     connection: Connection[Any, Any] = Connection(descriptor)
     try:
-        connection.send([])  # it has begun
+        connection.send([])  # tells the parent that this process has started
         while True:
             answers, since = [], time.monotonic()
             for task in connection.recv():

@@ -1,6 +1,6 @@
-"""The rights of a statement on a store: it may read, within a given time and memory.
+"""Restrict what a statement on a store may do: only read, within limits of time and memory.
 
-Statements come from users, and what they run on may come from anyone.
+Statements come from users, and the store may come from anyone.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-# Pragmas that tell of the store and change nothing, with an argument or without.
+# Pragmas that only report on the store, with an argument or without.
 _PRAGMAS = {"integrity_check", "quick_check", "table_info", "table_list", "table_xinfo"}
 _UNSAFE_FUNCTIONS = {"edit", "fts3_tokenizer", "load_extension", "readfile", "writefile"}
-# What denied actions are called where SQLite's own words for them tell little.
+# Names for denied actions where SQLite's own words say little.
 _ACTIONS = {
     sqlite3.SQLITE_ATTACH: "ATTACH, as VACUUM does,",
     sqlite3.SQLITE_DETACH: "DETACH",
@@ -28,19 +28,19 @@ _ACTIONS = {
     sqlite3.SQLITE_TRANSACTION: "{}",
     sqlite3.SQLITE_SAVEPOINT: "SAVEPOINT",
 }
-# Steps of SQLite's machine between two looks at the clock: some milliseconds.
+# Steps of SQLite's virtual machine between checks of the time: some milliseconds.
 _STEPS = 1 << 18
-# Of one value, and of all rows that a statement gives. Facts of videos are short.
+# Limits in bytes for one value and for all rows of a statement. Facts of videos are short.
 _LARGEST_VALUE, _LARGEST_RESULT = 1 << 20, 1 << 30
 _ROWS_AT_ONCE = 1 << 12
-# Connections made before a fork. Closing one in the child would be a second close of what the parent uses.
+# Connections made before a fork. Closing one in the child would close what the parent is using.
 _inherited: list[sqlite3.Connection] = []
 
 
 class Guard(threading.local):
     """SQLite's authorizer and progress handler for the connections of a thread.
 
-    All statements may only read. Those of users are bounded, too.
+    All statements may only read. Users' statements are limited in time and size, too.
     """
 
     def __init__(self) -> None:
@@ -55,10 +55,10 @@ class Guard(threading.local):
     def run(
         self, connection: sqlite3.Connection, sql: str, parameters: Sequence[object], seconds: float
     ) -> list[tuple[Any, ...]]:
-        """The rows of a user's statement, which takes so many seconds at most.
+        """Return the rows of a user's statement, which may take at most this many seconds.
 
         Raises:
-            sqlite3.Error: it is refused, or ended; its text says why.
+            sqlite3.Error: the statement is refused, or ended; the message says why.
         """
         self._reason, self._seconds, self._deadline = "", seconds, time.monotonic() + seconds
         try:
@@ -74,7 +74,7 @@ class Guard(threading.local):
         size = 0
         while some := cursor.fetchmany(_ROWS_AT_ONCE):
             rows += some
-            size += len(marshal.dumps(some))  # the quickest way to learn about how much it is
+            size += len(marshal.dumps(some))  # the quickest way to estimate their size
             if size > _LARGEST_RESULT:
                 raise sqlite3.OperationalError(f"its rows take more than {_LARGEST_RESULT >> 20} MiB")
         return rows
@@ -99,7 +99,7 @@ class Guard(threading.local):
 
 @contextmanager
 def _short_values(connection: sqlite3.Connection) -> Iterator[None]:
-    """Let no value be longer than facts of videos are; before Python 3.11 only SQLite's own bound of 1 GB holds."""
+    """Limit the length of a value; before Python 3.11, only SQLite's own limit of 1 GB applies."""
     if sys.version_info < (3, 11):
         yield
         return
@@ -114,15 +114,15 @@ class OpenedStore:
     """A connection of one thread, closed with its last user.
 
     Args:
-        connection: made in this process.
-        state: state of a file that was taken to be immutable; None where it was not.
+        connection: connection made in this process.
+        state: state of a file that was opened as immutable; None if it was not.
     """
 
     def __init__(self, connection: sqlite3.Connection, state: tuple[int, int, int] | None) -> None:
         self.connection, self.state, self.process = connection, state, os.getpid()
 
     def __del__(self) -> None:
-        # Connections are part of a reference cycle, and one that lingers keeps builders from tidying up.
+        # Connections are part of a reference cycle, and one that lingers keeps builders from removing the log.
         if self.process == os.getpid():
             self.connection.close()
         else:

@@ -1,4 +1,4 @@
-"""The tables of an index store, and the values of their rows."""
+"""Define the tables of an index store, and the values of their rows."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from videoloader.indexing.store.read_only import Guard
 
 APPLICATION_ID = 0x564C4958  # "VLIX"
 SCHEMA_VERSION = 2
-# The fingerprint of an archive, of its size and its version, and where in it a member lies.
+# A fingerprint of an archive (size and version), followed by the position and size of a member.
 _MEMBER_PRINT = re.compile(r"\d+-[^-]+-(\d+)-(\d+)")
-# Seconds a connection waits for another one's transaction; a builder's take milliseconds.
+# Seconds that a connection waits for another one's transaction; those of a build take milliseconds.
 BUSY_TIMEOUT = 30.0
-# SQLITE_READONLY_ROLLBACK, which Python names from 3.11 on, and what SQLite says of it.
+# SQLITE_READONLY_ROLLBACK, which Python only names from 3.11 on, and SQLite's message for it.
 _READONLY_ROLLBACK, _READONLY = 8 | 3 << 8, "attempt to write a readonly database"
 
 Fact = str | int | float | None
 
-# What can be asked about a video in SQL: the column's type, and how it is had from the index.
+# What can be asked about a video in SQL: the type of the column, and a function of the index.
 FACTS: dict[str, tuple[str, Callable[[VideoIndex], Fact]]] = {
     "container": ("TEXT", lambda index: index.container),
     "method": ("TEXT", lambda index: index.method),
@@ -65,7 +65,7 @@ FACTS: dict[str, tuple[str, Callable[[VideoIndex], Fact]]] = {
     "frames_without_key": ("INTEGER", frames_without_key),
     "time_rule": ("TEXT", time_rule),
 }
-# The columns of the table `videos` that a user may ask for, with their types.
+# The columns of the table `videos` that users may query, with their types.
 COLUMNS = {
     "source": "TEXT",
     "fingerprint": "TEXT",
@@ -78,17 +78,17 @@ COLUMNS = {
     **{name: kind for name, (kind, _) in FACTS.items()},
 }
 _PLACE = ("archive", "byte_offset", "byte_size")
-# Those that came with version 2.
+# Columns that were added in version 2.
 _ADDED = (*_PLACE, "first_time_s", "last_time_s", "is_even", "first_key_frame", "frames_without_key", "time_rule")
 
 
 def _tables(columns: Iterable[str]) -> tuple[str, ...]:
-    """The statements that make the tables, ``videos`` with these columns."""
+    """Return the statements that create the tables, with these columns in ``videos``."""
     types = [f"{name} {COLUMNS[name]}{' NOT NULL UNIQUE' if name == 'source' else ''}" for name in columns]
     return (
         f"CREATE TABLE videos (id INTEGER PRIMARY KEY, {', '.join(types)})",
         "CREATE TABLE settings (name TEXT PRIMARY KEY, value) WITHOUT ROWID",
-        # Apart from the facts, so that a pass over these does not read the blobs.
+        # Separate from the facts, so that a pass over the facts does not read the blobs.
         "CREATE TABLE frame_tables (video INTEGER PRIMARY KEY, record BLOB NOT NULL, blob BLOB NOT NULL)",
         "CREATE TABLE records (key BLOB PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID",
     )
@@ -102,12 +102,12 @@ class Row(NamedTuple):
     """The row of one video: either an error, or facts and a packed index.
 
     Attributes:
-        key: the video's name in the store.
-        fingerprint: fingerprint of the file that was read; None where it has none.
-        error_type, error: name of the error's class and its message without the source.
+        key: name of the video in the store.
+        fingerprint: fingerprint of the file that was read; None if it has none.
+        error_type, error: name of the error's class, and its message without the source.
         facts: facts in the order of ``FACTS``.
         packed: the index.
-        place: place of the bytes of a member of an archive, if they lie in one piece.
+        place: position of an archive member's bytes, if they lie in one piece.
     """
 
     key: str
@@ -120,45 +120,45 @@ class Row(NamedTuple):
 
 
 def facts_of(index: VideoIndex) -> tuple[Fact, ...]:
-    """The values of ``FACTS`` for one video."""
+    """Return the values of ``FACTS`` for one video."""
     return tuple(fact(index) for _, fact in FACTS.values())
 
 
 def mark_change(connection: sqlite3.Connection) -> None:
-    """Name the store anew after a change of its contents."""
+    """Give the store a new content name after a change."""
     connection.execute("INSERT OR REPLACE INTO settings VALUES ('content', ?)", (token_hex(16),))
 
 
 def record_key(record: bytes) -> bytes:
-    """The name of a record: the same for the same bytes, whoever writes them first."""
+    """Return the key of a record, which is the same for the same bytes."""
     return blake2b(record, digest_size=12).digest()
 
 
 def _longest_gop(index: VideoIndex) -> int:
-    """Packets, at most, that must be decoded for one frame: from a keyframe to before the next."""
+    """Return the most packets that must be decoded for one frame: from a keyframe to before the next."""
     starts = np.concatenate(([0], np.flatnonzero(index.packet_key), [len(index.packet_key)]))
     return int(np.diff(starts).max())
 
 
 def is_being_written(path: str) -> bool:
-    """Whether the store has a log beside it: somebody builds it now, or was killed doing so."""
+    """Whether the store has a log beside it, because it is being built, or a build was killed."""
     return os.path.exists(path + "-wal") or os.path.exists(path + "-journal")
 
 
 def connect_reader(path: str, guard: Guard, *, immutable: bool) -> sqlite3.Connection:
-    """A read-only connection; what a killed build left half done is undone first.
+    """Open a read-only connection, after undoing what a killed build left unfinished.
 
-    The file is never opened but by SQLite: closing it otherwise would, by the rules of POSIX, give up the locks that
+    The file is only ever opened by SQLite: by the rules of POSIX, closing it otherwise would release the locks that
     other connections of this process hold (https://www.sqlite.org/howtocorrupt.html, 2.2).
 
     Args:
-        path: path of the store, absolute.
-        guard: guard that says which statements the connection takes.
-        immutable: whether nobody writes, so that no locks are needed: the file may then lie on a read-only or network
+        path: absolute path of the store.
+        guard: guard that decides which statements the connection accepts.
+        immutable: whether nobody writes, so that no locks are needed, and the file may be on a read-only or network
             file system.
 
     Raises:
-        IndexingError: it is no index store, or one of a later version.
+        IndexingError: the file is no index store, or one of a later version.
     """
     try:
         try:
@@ -170,17 +170,17 @@ def connect_reader(path: str, guard: Guard, *, immutable: bool) -> sqlite3.Conne
         return _open(path, guard, "ro")
     except sqlite3.OperationalError as error:
         raise SourceError(f"the index store cannot be read ({error})", path) from None
-    except (sqlite3.DatabaseError, UnicodeError) as error:  # messages quote what is in the file
+    except (sqlite3.DatabaseError, UnicodeError) as error:  # messages quote the file's contents
         raise IndexingError(f"is not an index store ({error})", path) from None
 
 
 def needs_rollback(error: sqlite3.Error) -> bool:
-    """Whether a build was killed within a transaction that is still to be undone, which takes the right to write.
+    """Whether a killed build left a transaction that must be undone, which takes permission to write.
 
-    Whoever reads then through a connection that may write undoes it.
+    The next connection that may write undoes it when it reads.
     """
     code = getattr(error, "sqlite_errorcode", None)
-    # Python 3.10 tells no codes. There another try at a store that cannot be written to does no harm.
+    # Python 3.10 does not give codes. There, trying again with a store that cannot be written does no harm.
     return code == _READONLY_ROLLBACK if code is not None else _READONLY in str(error)
 
 
@@ -190,7 +190,7 @@ def _open(path: str, guard: Guard, mode: str) -> sqlite3.Connection:
     try:
         _distrust(connection)
         _check_schema(connection, path)
-        # Each thread of a reader has a connection of its own: half a megabyte of pages is enough for look-ups.
+        # Each thread of a reader has its own connection, and half a megabyte of pages is enough for look-ups.
         connection.execute("PRAGMA cache_size = -512")
         guard.watch(connection)
     except BaseException:
@@ -200,22 +200,22 @@ def _open(path: str, guard: Guard, mode: str) -> sqlite3.Connection:
 
 
 def connect_writer(path: str, root: str | None) -> sqlite3.Connection:
-    """A connection that writes; the file and its tables are made where there are none.
+    """Open a connection that writes; the file and its tables are created if necessary.
 
     Args:
-        path: path of the store, absolute.
-        root: absolute folder to be recorded in a new store; the one it lies in unless given.
+        path: absolute path of the store.
+        root: absolute folder to record in a new store; None for the folder of the store.
 
     Raises:
         SourceError: the file cannot be written.
-        IndexingError: it is no index store, or one of a later version.
+        IndexingError: the file is no index store, or one of a later version.
     """
     check_no_folder(path)
     try:
         connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None)
         try:
             _distrust(connection)
-            connection.execute("PRAGMA page_size = 8192")  # of a new file: wastes less around blobs of 1 or 2 kB
+            connection.execute("PRAGMA page_size = 8192")  # for a new file: wastes less space around blobs of 1 or 2 kB
             connection.execute("BEGIN IMMEDIATE")
             if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 for statement in _TABLES:
@@ -236,13 +236,13 @@ def connect_writer(path: str, root: str | None) -> sqlite3.Connection:
             raise
     except sqlite3.OperationalError as error:
         raise SourceError(f"the index store cannot be written ({error})", path) from None
-    except (sqlite3.DatabaseError, UnicodeError) as error:  # messages quote what is in the file
+    except (sqlite3.DatabaseError, UnicodeError) as error:  # messages quote the file's contents
         raise IndexingError(f"is not an index store ({error})", path) from None
     return connection
 
 
 def check_no_folder(path: str) -> None:
-    """Raise SourceError where the path of a store is a folder, or of another thing that is no file."""
+    """Raise SourceError if the path of a store is a folder, or anything else that is no file."""
     if os.path.isdir(path):
         raise SourceError('is a folder: name the file of the index store in it, such as "index.db"', path)
     try:
@@ -254,11 +254,11 @@ def check_no_folder(path: str) -> None:
 
 
 def recorded_roots(settings: dict[str, Any], path: str) -> tuple[str, ...]:
-    """The folders that keys are relative to, where the user names none.
+    """Return the folders that keys are relative to, if the user gives none.
 
     Args:
-        settings: rows of that table.
-        path: path of the store, absolute.
+        settings: rows of the table ``settings``.
+        path: absolute path of the store.
 
     Raises:
         IndexingError: a setting is missing.
@@ -269,26 +269,26 @@ def recorded_roots(settings: dict[str, Any], path: str) -> tuple[str, ...]:
             raise ValueError
     except (KeyError, TypeError, ValueError):
         raise IndexingError("the index store is damaged: it names no root", path) from None
-    # Data set and store may have been moved together, or the store alone.
+    # The data set may have been moved together with the store, or the store alone.
     return tuple(dict.fromkeys((root, os.path.dirname(path)))) if is_own_folder else (root,)
 
 
 def close_writer(connection: sqlite3.Connection) -> None:
-    """Make the store a single file again, unless others have it open: then the last of them to write does."""
+    """Make the store a single file again, unless others have it open: then the last writer does that."""
     try:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         _set_journal_mode(connection, "delete", 0.2)
     except sqlite3.OperationalError:
-        pass  # in use: what is in the log is as good as what is in the file
+        pass  # in use: the log is as good as the file
     finally:
         connection.close()
 
 
 def bring_up_to_date(connection: sqlite3.Connection, path: str) -> None:
-    """Give the rows of a store of version 1 the columns that came later, out of the indexes that it holds.
+    """Add the later columns to the rows of a version 1 store, from the indexes that it has.
 
     Raises:
-        IndexingError: it holds other tables than a store of that version has.
+        IndexingError: its tables are not those of that version.
     """
     if connection.execute("PRAGMA user_version").fetchone()[0] != 1:
         return
@@ -305,7 +305,7 @@ def bring_up_to_date(connection: sqlite3.Connection, path: str) -> None:
     )
     for (video,) in connection.execute("SELECT video FROM frame_tables").fetchall():
         for source, fingerprint, record, blob in connection.execute(stored, (video,)).fetchall():
-            with suppress(IndexingError, TypeError):  # a damaged row, as whoever asks for it is told
+            with suppress(IndexingError, TypeError):  # skip a damaged row; whoever asks for it gets an error
                 index = unpack_index(PackedIndex(record, blob), os.fsdecode(source))
                 check_sense(index)
                 facts = [FACTS[name][1](index) for name in new]
@@ -315,7 +315,7 @@ def bring_up_to_date(connection: sqlite3.Connection, path: str) -> None:
 
 
 def _place_by_fingerprint(source: str | bytes, fingerprint: str | None) -> tuple[str | None, int | None, int | None]:
-    """The place that a member of an archive has by its fingerprint, which its archive's begins."""
+    """Return the position of an archive member, which follows the archive's in the member's fingerprint."""
     found = _MEMBER_PRINT.fullmatch(fingerprint or "")
     archive, *members = os.fsdecode(source).split("::")
     if found is None or len(members) != 1 or "=" in members[0] or not isinstance(source, str) or "zip://" in archive:
@@ -324,7 +324,7 @@ def _place_by_fingerprint(source: str | bytes, fingerprint: str | None) -> tuple
 
 
 def _set_journal_mode(connection: sqlite3.Connection, mode: str, patience: float) -> None:
-    """Unlike other statements this one does not wait while another connection holds the file, so it is repeated."""
+    """Set the journal mode. Unlike other statements, this does not wait for a lock on the file, so it is repeated."""
     deadline = time.monotonic() + patience
     connection.execute(f"PRAGMA busy_timeout = {int(min(patience, 1) * 1000)}")
     while True:
@@ -339,13 +339,13 @@ def _set_journal_mode(connection: sqlite3.Connection, mode: str, patience: float
 
 
 def _distrust(connection: sqlite3.Connection) -> None:
-    """Make SQLite suspect the file, as its page on defence against the dark arts advises for those of others."""
+    """Make SQLite distrust the file, as its page on defence against the dark arts advises for files from others."""
     for setting in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
         connection.execute(f"PRAGMA {setting}")
 
 
 def _check_schema(connection: sqlite3.Connection, path: str) -> None:
-    """Raise IndexingError unless a file holds the tables of an index store of this version, and nothing else."""
+    """Raise IndexingError unless a file has exactly the tables of an index store of this version."""
     application, version = (
         connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
     )
@@ -362,7 +362,7 @@ def _check_schema(connection: sqlite3.Connection, path: str) -> None:
 
 
 def _check_tables(connection: sqlite3.Connection, path: str, tables: tuple[str, ...]) -> None:
-    # Views, triggers and computed columns would run in place of what is asked for.
+    # Views, triggers and computed columns would be run in place of the tables.
     found = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
     others = [str(name) for name, sql in found if sql not in tables]
     if others or len(found) != len(tables):

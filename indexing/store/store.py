@@ -1,4 +1,4 @@
-"""IndexStore: the indexes of a whole data set in one file, built once and read by any number of processes."""
+"""``IndexStore``: the indexes of a whole data set in one file, read by any number of processes."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ from videoloader.indexing.store.schema import (
     recorded_roots,
 )
 
-# Threads that ask the file system: one of a network answers many at once.
+# Threads that query the file system: a network file system answers many queries at once.
 _STAT_THREADS = 8
-# The part of a store's videos from which on reading all of it is faster than asking for each.
+# The share of a store's videos above which reading all rows is faster than asking for each.
 _WORTH_A_PASS = 0.2
 _Result = TypeVar("_Result")
 
@@ -63,19 +63,19 @@ _Result = TypeVar("_Result")
 @tells_of_attributes("store")
 @tells_of_arguments
 class IndexStore:
-    """The indexes of many videos in one SQLite file, opened in no time whatever their number.
+    """The indexes of many videos in one SQLite file, which opens instantly however many there are.
 
-    Any number of processes and threads may read it, also while others build it; an object may be pickled and may be
-    used after a fork. A video below the store's root is known by its path relative to the root, any other by its
-    absolute path; so a data set can be moved or mounted elsewhere. The root is a folder recorded when the store was
-    made: unless another one was given then, the store's own, and then it is also the one that the store lies in now.
+    Any number of processes and threads may read it, also while others build it. The object can be pickled, and used
+    after a fork. A video below the store's root is stored under its path relative to the root, any other under its
+    absolute path, so that a data set can be moved or mounted elsewhere. The root is a folder recorded when the store
+    was made. By default it is the folder of the store, and follows the store when that is moved.
 
     Args:
         path: str or path. The path of the file that ``build_store`` made.
-        root: str or path, default None. The folder that paths in the store are relative to, if it has moved since the
-            store was built.
-        verify: bool, default True. Whether a look-up compares a local file with the one that was indexed, by size and
-            time of modification (one system call), or as ``fingerprint`` of ``build_store`` says.
+        root: str or path, default None. The folder that paths in the store are relative to, if that folder has moved
+            since the store was built.
+        verify: bool, default True. Whether a look-up checks that a local file is the one that was indexed, by size and
+            time of modification (one system call), or as the ``fingerprint`` of ``build_store`` says.
 
     Raises:
         SourceError: the file cannot be opened.
@@ -106,19 +106,19 @@ class IndexStore:
         return f"IndexStore({self.path!r})"
 
     def unverified(self) -> IndexStore:
-        """The same store where look-ups do not compare files with it."""
+        """Return the same store, but without checking files in look-ups."""
         return IndexStore(self.path, root=self._given_root, verify=False)
 
     @property
     def content(self) -> str:
-        """A text that changes whenever a build changes the contents of the store; copies have the same."""
+        """A text that changes whenever a build changes the store's contents. Copies of the store have the same text."""
         return str(next(self._select("SELECT value FROM settings WHERE name = 'content'"), ("",))[0])
 
     def __len__(self) -> int:
-        """Number of videos, unreadable ones included."""
+        """Return the number of videos, including unreadable ones."""
         return int(next(self._select("SELECT count(*) FROM videos"))[0])
 
-    if not TYPE_CHECKING:  # type checkers tell of it by themselves
+    if not TYPE_CHECKING:  # type checkers report a missing __getitem__ by themselves
 
         def __getitem__(self, source: object) -> NoReturn:
             raise ArgumentError(
@@ -126,19 +126,19 @@ class IndexStore:
             )
 
     def get(self, source: str | os.PathLike[str] | ByteSource) -> VideoIndex:
-        """The index of a video.
+        """Return the index of a video.
 
         Raises:
-            NotIndexedError: the store does not know it.
-            StaleIndexError: the video has changed since (where ``verify``), or another version of this library indexed
-                it.
+            NotIndexedError: the video is not in the store.
+            StaleIndexError: the video has changed since (if ``verify``), or was indexed by another version of this
+                library.
             IndexingError: the video's row is damaged.
-            VideoLoaderError: the video could not be indexed; this is the error of that time.
+            VideoLoaderError: the video could not be indexed; this is the error from that time.
         """
         return self.look_up(source)[0]
 
     def look_up(self, source: str | os.PathLike[str] | ByteSource) -> tuple[VideoIndex, SourceState | None]:
-        """The index of a video, and the state of the video when it was indexed; None where it has none.
+        """Return the index of a video, and the video's state when it was indexed; None if that is unknown.
 
         Raises:
             VideoLoaderError: as in ``get``.
@@ -169,10 +169,10 @@ class IndexStore:
         return index, self._state(name, fingerprint, self.keys.place_of(name, *place))
 
     def frame_counts(self, sources: Sequence[str]) -> tuple[npt.NDArray[np.int64], dict[int, VideoLoaderError]]:
-        """The number of frames of each video, without their indexes; see ``numbers``.
+        """Return the number of frames of each video, without reading its index; see ``numbers``.
 
         Returns:
-            int64[V], and by position the error that ``get`` would raise, where there is one; the count there is 0.
+            int64[V], and by position the error that ``get`` would raise for a video; the count there is 0.
         """
         numbers, errors = self.numbers(sources, ("frames",))
         return numbers["frames"], errors
@@ -180,17 +180,18 @@ class IndexStore:
     def numbers(
         self, sources: Sequence[str], names: Sequence[Number]
     ) -> tuple[dict[str, npt.NDArray[np.int64]], dict[int, VideoLoaderError]]:
-        """Columns of the table ``videos`` for each video, without their indexes.
+        """Return columns of the table ``videos`` for each video, without reading its index.
 
-        For a good part of its videos the store is read through once, which takes about a second for a million.
+        For a large share of its videos, the store is read once from start to end, which takes about a second for a
+        million videos.
 
         Args:
             sources: sequence of str. The names of the videos.
             names: sequence of str. The names of the columns.
 
         Returns:
-            For each name int64[V], for ``time_rule`` int64[V, RULE_SIZE]; and by position the error that ``get`` would
-            raise, where there is one; the numbers there are 0.
+            For each name int64[V] (for ``time_rule`` int64[V, RULE_SIZE]), and by position the error that ``get`` would
+            raise for a video; the numbers there are 0.
 
         Raises:
             IndexingError: the file is damaged.
@@ -198,7 +199,7 @@ class IndexStore:
         paths = self.keys.all_absolute(sources)
         position = dict(zip(paths, range(len(paths)), strict=True))
         if len(position) < len(paths):
-            # The same video several times, as parts of it or spelled in several ways.
+            # The same video occurs several times, as parts of it, or with different spellings.
             of_row = np.array([position[path] for path in paths])
             first, number = np.unique(of_row, return_inverse=True)
             numbers, errors = self.numbers([sources[row] for row in first.tolist()], names)
@@ -225,7 +226,7 @@ class IndexStore:
         return numbers_by_pass(self._select, positions, sources, names, fingerprints=self.verify)
 
     def _stale(self, sources: Sequence[str], found: FoundNumbers) -> dict[int, VideoLoaderError]:
-        """The errors of videos that have changed, by position."""
+        """Return the errors for videos that have changed, by position."""
 
         if not self.verify or not any(found.fingerprints):
             return {}
@@ -237,35 +238,35 @@ class IndexStore:
             }
 
     def errors(self) -> Iterator[tuple[str, str]]:
-        """(path, message) of each video that could not be indexed."""
+        """Yield (path, message) of each video that could not be indexed."""
         for source, message in self._select("SELECT source, error FROM videos WHERE error_type IS NOT NULL"):
             yield self.keys.path_of(from_sql(source)), message
 
     def query(self, sql: str, parameters: Sequence[object] = (), *, timeout: float = 60) -> list[tuple[Any, ...]]:
-        """The rows of any SELECT, which reads this store and nothing else.
+        """Return the rows of any SELECT, which can read only this store.
 
         The table ``videos`` has a row for each video, with these columns: ``source`` (its key: the path relative to the
-        root, or absolute), ``fingerprint``, ``error_type``, ``error`` (NULL for good ones), ``indexer`` (version of the
-        library's indexing), ``container``, ``method``, ``codec``, ``width``, ``height``, ``rotation``, ``fps``,
-        ``duration_s``, ``frames``, ``packets``, ``keyframes``, ``longest_gop``, ``is_vfr``, ``bit_depth``, ``chroma``,
-        ``color_primaries``, ``color_transfer``, ``color_matrix``, ``color_range``, ``byte_ranges``, ``size_varies``,
-        ``encrypted`` (as in ``StreamInfo`` and ``VideoIndex``; truth as 0 and 1), ``first_time_s``, ``last_time_s`` (of
-        the first and the last frame), ``is_even`` (whether all frames come evenly, as ``Triplets(even=True)`` has it),
-        ``first_key_frame`` (its number; the number of frames where there is none), ``frames_without_key`` (the most in
-        a row), ``time_rule`` (the rule of the frames' times, in numbers), and for members of archives ``archive`` (its
-        key), ``byte_offset`` and ``byte_size``.
+        root, or absolute), ``fingerprint``, ``error_type``, ``error`` (NULL if the video was indexed), ``indexer``
+        (version of the library's indexing), ``container``, ``method``, ``codec``, ``width``, ``height``, ``rotation``,
+        ``fps``, ``duration_s``, ``frames``, ``packets``, ``keyframes``, ``longest_gop``, ``is_vfr``, ``bit_depth``,
+        ``chroma``, ``color_primaries``, ``color_transfer``, ``color_matrix``, ``color_range``, ``byte_ranges``,
+        ``size_varies``, ``encrypted`` (as in ``StreamInfo`` and ``VideoIndex``; truth values as 0 and 1),
+        ``first_time_s``, ``last_time_s`` (of the first and the last frame), ``is_even`` (whether all frames come
+        evenly, as in ``Triplets(even=True)``), ``first_key_frame`` (its number; the number of frames if there is none),
+        ``frames_without_key`` (the most in a row), ``time_rule`` (the rule of the frames' times as numbers), and for
+        members of archives ``archive`` (its key), ``byte_offset`` and ``byte_size``.
 
         Args:
             sql: str. One statement.
-            parameters: sequence, default none. The values of its question marks.
-            timeout: float, default 60. The seconds after which the statement is ended.
+            parameters: sequence, default none. The values for its question marks.
+            timeout: float, default 60. The seconds after which the statement is stopped.
 
         Returns:
             A list of tuples, at most 1 GiB; no value is longer than 1 MiB.
 
         Raises:
-            ConfigurationError: the statement makes no sense, would do more than read the store, takes longer than
-                ``timeout``, or gives too much.
+            ConfigurationError: the statement is invalid, would do more than read the store, takes longer than
+                ``timeout``, or returns too much.
 
         Examples:
             >>> store.query("SELECT count(*) FROM videos WHERE longest_gop > ?", (24,))
@@ -274,12 +275,13 @@ class IndexStore:
         check_numbers("timeout", timeout, None, "a positive number of seconds", lambda seconds: seconds > 0)
         try:
             return self._with_connection(lambda opened: self._guard.run(opened, sql, parameters, timeout))
-        # A second statement is a Warning in older versions of Python; texts and numbers that SQLite has not are others.
+        # In older versions of Python, a second statement is a Warning. The other errors come from values that SQLite
+        # cannot hold.
         except (sqlite3.Error, sqlite3.Warning, TypeError, UnicodeError, OverflowError) as error:
             raise ConfigurationError(f"the query fails ({error}): {sql}", self.path) from None
 
     def to_csv(self, path: str | os.PathLike[str], *, where: str = "") -> None:
-        """Write the table ``videos`` as CSV (RFC 4180, UTF-8) with a header; sources as paths.
+        """Write the table ``videos`` as CSV (RFC 4180, UTF-8) with a header, and sources as paths.
 
         Args:
             path: str or path. The file.
@@ -291,11 +293,11 @@ class IndexStore:
         write_csv(path, self._rows(where))
 
     def to_jsonl(self, path: str | os.PathLike[str], *, where: str = "") -> None:
-        """Write the table ``videos`` as JSON lines, an object a row; sources as paths. Arguments as in ``to_csv``."""
+        """Write the table ``videos`` as JSON lines, an object per row, sources as paths. Arguments as in ``to_csv``."""
         write_json_lines(path, self._rows(where))
 
     def to_parquet(self, path: str | os.PathLike[str], *, where: str = "") -> None:
-        """Write the table ``videos`` as Parquet; sources as paths. Arguments as in ``to_csv``.
+        """Write the table ``videos`` as Parquet, with sources as paths. Arguments as in ``to_csv``.
 
         Raises:
             ConfigurationError: pyarrow is not installed (``pip install 'videoloader[parquet]'``).
@@ -303,7 +305,7 @@ class IndexStore:
         write_parquet(path, self._rows(where))
 
     def stored_rows(self) -> Iterator[tuple[Any, ...]]:
-        """The columns of all videos as they are stored, each with its record and its packed index; None without one.
+        """Yield the stored columns of all videos, each with its record and packed index, or None.
 
         Raises:
             IndexingError: the file is damaged.
@@ -315,7 +317,7 @@ class IndexStore:
 
     def _rows(self, where: str) -> Iterator[tuple[Any, ...]]:
         if where:
-            self.query(f"SELECT 1 FROM videos WHERE {where} LIMIT 1")  # an error comes before the file is written
+            self.query(f"SELECT 1 FROM videos WHERE {where} LIMIT 1")  # fail before the file is written
             rows = rows_where(self.query, where)
         else:
             rows = self._select(f"SELECT {', '.join(COLUMNS)} FROM videos ORDER BY id")
@@ -331,7 +333,7 @@ class IndexStore:
     def _difference(
         self, source: str, stored: str | None, archives: dict[str, str] | None = None
     ) -> StaleIndexError | None:
-        """The error of a video that is another one than was indexed, where videos are compared."""
+        """Return the error for a video that differs from the one indexed, if videos are compared; else None."""
         if not self.verify or stored is None or "://" in source:
             return None
         if has_fingerprint(source, stored, {} if archives is None else archives):
@@ -344,7 +346,7 @@ class IndexStore:
         return StaleIndexError(f"{change}: build the index store {self.path} again{hint}", source)
 
     def _state(self, source: str, stored: str | None, place: Place | None) -> SourceState | None:
-        """The state of a video when it was indexed; where times do not count, as it is now. None where unknown."""
+        """Return the state of a video when it was indexed; its current state if times do not count; None if unknown."""
         if stored is not None and not is_by_time(stored):
             stored = None if "://" in source else fingerprint_of(source)
         return None if stored is None else SourceState(stored, place=place)
@@ -352,7 +354,7 @@ class IndexStore:
     def _select(
         self, sql: str, parameters: Sequence[object] = (), source: str | None = None
     ) -> Iterator[tuple[Any, ...]]:
-        """Rows of our own statements, in which an error of SQLite's means that the file is damaged."""
+        """Yield the rows of the library's own statements, for which an error of SQLite means a damaged file."""
         try:
             yield from self._with_connection(lambda connection: connection.execute(sql, parameters))
         except sqlite3.Error as error:
@@ -360,20 +362,20 @@ class IndexStore:
             raise IndexingError(f"{place} cannot be read ({error})", source or self.path) from None
 
     def _with_connection(self, use: Callable[[sqlite3.Connection], _Result]) -> _Result:
-        """The result of a use of this thread's connection."""
+        """Use this thread's connection, and return the result."""
         try:
             return use(self._opened().connection)
         except sqlite3.Error as error:
             if not needs_rollback(error):
                 raise
-        del self._local.opened  # connecting undoes it
+        del self._local.opened  # connecting undoes the unfinished transaction
         return use(self._opened().connection)
 
     def _opened(self) -> OpenedStore:
-        """This thread's own connection; another after a fork, and where a file taken to be immutable is written to.
+        """Return this thread's connection; a new one after a fork, or if a file opened as immutable was written to.
 
-        A store whose build has ended is read without locks. Where one is being built, or a build was killed, readers
-        take part in SQLite's write-ahead log.
+        If its build has ended, a store is read without locks. If it is being built, or a build was killed, readers use
+        SQLite's write-ahead log.
         """
         opened: OpenedStore | None = getattr(self._local, "opened", None)
         if opened and opened.process == os.getpid() and (opened.state is None or opened.state == self._quiet_state()):
@@ -385,11 +387,11 @@ class IndexStore:
         return opened
 
     def _quiet_state(self) -> tuple[int, int, int] | None:
-        """A state that changes when the file does; None while somebody writes."""
+        """Return a state that changes when the file does; None while somebody writes."""
         try:
             status = os.stat(self.path)
         except OSError as error:
             hint = ": build_index of a VideoDataset makes one" if isinstance(error, FileNotFoundError) else ""
             raise SourceError(f"the index store cannot be opened ({error.strerror}){hint}", self.path) from None
-        # Whoever begins to write makes the log first, and changes the file long after.
+        # A writer creates the log first, and changes the file much later.
         return None if is_being_written(self.path) else (status.st_ino, status.st_size, status.st_mtime_ns)

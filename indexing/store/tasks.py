@@ -1,4 +1,4 @@
-"""Indexing of one file into a row: what a worker does, in whatever process or on whatever machine."""
+"""Index one file into a row of a store, in whatever process or on whatever machine."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from videoloader.indexing.store.schema import Row, facts_of
 
 
 class Task(NamedTuple):
-    """One video to look at.
+    """One video to index.
 
     Attributes:
-        key: the video's name in the store.
+        key: name of the video in the store.
         path: path of the video.
-        known: fingerprint that its row in the store has; None where it must be indexed in any case.
-        kind: kind of fingerprint that its row is to have.
+        known: fingerprint of its row in the store; None if it must be indexed in any case.
+        kind: kind of fingerprint that its row should have.
     """
 
     key: str
@@ -34,8 +34,8 @@ class Answer(NamedTuple):
 
     Attributes:
         key: key of the task.
-        row: None where the video is the one that the store knows.
-        fingerprint: fingerprint that such a row is to have from now on; None where it stays.
+        row: the new row; None if the store has the video already.
+        fingerprint: new fingerprint for the existing row; None if it stays.
     """
 
     key: str
@@ -44,15 +44,15 @@ class Answer(NamedTuple):
 
 
 def answer_task(task: Task) -> Answer:
-    """Index a video unless the store knows it as it is. Whatever goes wrong with it becomes its row."""
+    """Index a video unless the store has it already. If anything goes wrong, that becomes its row."""
     if task.known is not None and is_same(task.path, task.known):
         now = renewed(task.path, task.known, task.kind)
         return Answer(task.key, None, now if now != task.known else None)
-    # Before the file is read: if it changes meanwhile, the row is stale instead of wrong.
+    # Taken before the file is read: if the file changes meanwhile, the row is stale, not wrong.
     fingerprint = fingerprint_of(task.path, task.kind)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what they tell is among the facts
+            warnings.simplefilter("ignore")  # the facts have what warnings would say
             source = open_source(task.path)
             index = build_index(source)
             place = source.place if type(source) is PartSource and source.fingerprint == fingerprint else None
@@ -60,17 +60,17 @@ def answer_task(task: Task) -> Answer:
     except VideoLoaderError as error:
         row = failed_row(task, fingerprint, error)
     except Exception as error:
-        # A fault of ours with one file of a million must not cost the others their index.
+        # A bug with one file of a million must not cost the others their index.
         failure = IndexingError(f"the indexer failed ({type(error).__name__}: {error})", task.path)
         row = failed_row(task, fingerprint, failure)
     return Answer(task.key, row)
 
 
 def failed_row(task: Task, fingerprint: str | None, error: VideoLoaderError) -> Row:
-    """The row of a video that cannot be indexed.
+    """Return the row of a video that cannot be indexed.
 
-    A source that cannot be read has no fingerprint: permissions and networks change without the file, so that the
-    next build tries it again.
+    A source that cannot be read gets no fingerprint, so that the next build tries it again: permissions and networks
+    change without the file.
     """
     unchanged = None if isinstance(error, SourceError) else fingerprint
     return Row(task.key, unchanged, type(error).__name__, printable(error.message))

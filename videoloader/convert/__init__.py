@@ -1,4 +1,4 @@
-"""Decoded pictures to RGB in a batch slot, in one pass: colours, crop, resize, flip, number type, layout."""
+"""Convert decoded pictures to RGB in batch slots, with crop, resize, flip, number type and layout, in one pass."""
 
 from videoloader.convert.border import Border, extend_picture, fill_border
 from videoloader.convert.cpu import convert_frame, convert_frames

@@ -1,4 +1,4 @@
-"""The surroundings of the picture in a larger output: a colour, or pixels of the picture itself."""
+"""Fill the border around a picture in a larger output, with a colour or with pixels of the picture."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Border:
     """Rows and columns around a picture.
 
     Attributes:
-        top, bottom, left, right: numbers of rows and columns, pixels.
+        top, bottom, left, right: numbers of rows and columns in pixels.
         mode: a mode of ``padding.MODES`` except ``"none"``.
-        fill: red, green and blue of mode ``"constant"``, each 0 … 255 whatever the output is: they are converted and
+        fill: red, green and blue of mode ``"constant"``, each 0 … 255 for any kind of output: they are converted and
             normalised like any other pixel.
     """
 
@@ -35,15 +35,15 @@ class Border:
             raise ConfigurationError(f"a border cannot have a negative number of rows or columns: {self}")
 
     def mirrored(self) -> Border:
-        """The border of an output that is turned left to right."""
+        """Return the border of an output that is flipped left to right."""
         return replace(self, left=self.right, right=self.left)
 
     def upside_down(self) -> Border:
-        """The border of an output that is turned upside down."""
+        """Return the border of an output that is flipped upside down."""
         return replace(self, top=self.bottom, bottom=self.top)
 
     def picture(self, slot: torch.Tensor) -> torch.Tensor:
-        """The picture in an output [..., H, W]: a view."""
+        """Return a view of the picture inside an output [..., H, W]."""
         *_, height, width = slot.shape
         return slot[..., self.top : height - self.bottom, self.left : width - self.right]
 
@@ -54,7 +54,7 @@ def fill_border(slot: torch.Tensor, border: Border, pixel: torch.Tensor) -> None
     Args:
         slot: [C, H, W] of any strides.
         border: border of the picture.
-        pixel: [C], in the numbers of the output.
+        pixel: [C], as values of the output.
     """
     _, height, width = slot.shape
     color, bottom = pixel[:, None, None], height - border.bottom
@@ -69,11 +69,11 @@ def fill_border(slot: torch.Tensor, border: Border, pixel: torch.Tensor) -> None
 
 
 def extend_picture(slot: torch.Tensor, border: Border) -> None:
-    """Fill a border from the picture that it surrounds, as ``padding.pad`` says for its rows and its columns.
+    """Fill a border from the picture that it surrounds, by applying ``padding.pad`` to rows and columns.
 
     Args:
         slot: [C, H, W] of any strides, with the picture in place.
-        border: border of the picture, in another mode than ``"constant"``.
+        border: border of the picture, with any mode except ``"constant"``.
     """
     rows = slot[:, border.top : slot.shape[1] - border.bottom]
     _extend(rows.transpose(1, 2), border.picture(slot).transpose(1, 2), border.left, border.mode)
@@ -81,7 +81,7 @@ def extend_picture(slot: torch.Tensor, border: Border) -> None:
 
 
 def _extend(target: torch.Tensor, inner: torch.Tensor, before: int, mode: str) -> None:
-    """Fill the rows of a target that stand before and after those of its inner part."""
+    """Fill the rows of a target before and after its inner part."""
     for at, first, count, step in _runs(inner.shape[1], before, target.shape[1] - before - inner.shape[1], mode):
         if step < 0:
             source = inner[:, first - count + 1 : first + 1].flip(1)
@@ -92,11 +92,11 @@ def _extend(target: torch.Tensor, inner: torch.Tensor, before: int, mode: str) -
 
 @lru_cache(4096)
 def _runs(size: int, before: int, after: int, mode: str) -> tuple[tuple[int, int, int, int], ...]:
-    """Rows to copy, as slices: index tensors would have to be sent to the GPU for every frame.
+    """Describe the rows to copy as slices, since index tensors would have to be sent to the GPU for every frame.
 
     Returns:
-        (where they go, the first one's row in the picture, how many, and whether the next ones follow it (1), come
-        before it (-1) or are the same (0)).
+        Tuples of where the rows go, the first one's row in the picture, how many there are, and the step to the next
+        row: 1, -1, or 0 if all are the same row.
     """
     rows, inside = padding.pad(np.arange(-before, size + after), 0, size, mode)
     runs: list[tuple[int, int, int, int]] = []

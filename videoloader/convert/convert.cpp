@@ -1,11 +1,12 @@
-// Decoded pictures in memory to RGB, cropped, resized, scaled and written into batch slots: convert.cu on the CPU.
+// Converts decoded pictures in memory to RGB, and crops, resizes and scales them into batch slots, as convert.cu does
+// on the GPU.
 //
-// A picture is made row by row, in its own orientation, in rows of floats for red, green and blue that stay in the
-// processor's cache: two rows of chroma at luma's width, the rows of RGB that an output row sums up, their sums. The
-// order of operations is the kernel's: every pixel has the same bits wherever it lies, whatever is made at once, and on
-// whatever processor.
+// A picture is made row by row, in its own orientation. The rows of floats for red, green and blue stay in the
+// processor's cache: two rows of chroma at luma's width, the rows of RGB that an output row sums up, and their sums.
+// The order of operations is that of the kernel, so a pixel has the same bits wherever it lies, however many are made
+// at once, and on any processor.
 //
-// Plain functions without Python, which native.py calls. On x86 they need AVX2 and FMA.
+// native.py calls these functions, which do not use Python. On x86 they need AVX2 and FMA.
 
 #ifdef __x86_64__
 #ifdef __clang__
@@ -20,20 +21,20 @@
 #include <cstddef>
 #include <cstdlib>
 
-// No pass of the loop that follows reads what another one writes.
+// No iteration of the loop that follows reads what another one writes.
 #define INDEPENDENT _Pragma("GCC ivdep")
 
 namespace {
 
 enum Output { UINT8, FLOAT16, BFLOAT16, FLOAT32 };
 
-// Of a picture: its planes, and the slot that the plan's offset counts from.
+// A picture's planes, and the slot that the plan's offset counts from.
 struct Picture {
     const void *y, *cb, *cr;
     void *slot;
 };
 
-// What the plan does not tell of pictures.
+// What the plan does not say about pictures.
 struct Kind {
     int sample_bytes, halvings_x, halvings_y;  // log2 of the luma columns and rows that share a chroma sample
     int filter, output;
@@ -81,12 +82,12 @@ private:
     int count_ = 0;
 };
 
-// The source pixels of all output pixels of an axis, their weights, and one divided by the sum of these.
+// The source pixels of all output pixels of an axis, their weights, and the reciprocal of their sum.
 struct Weights {
     int *first, *count;
     float *norm, *weights;
-    int most, used;  // source pixels of an output pixel: that there is memory for, that there are
-    int begin, end;  // of all source pixels
+    int most, used;  // source pixels of an output pixel: memory for this many, and how many there are
+    int begin, end;  // the range of source pixels
 };
 
 template <Filter FILTER>
@@ -105,7 +106,7 @@ void weigh(const Axis &axis, Weights &into) {
     }
 }
 
-// Weights that do not fit in memory leave it failed.
+// If there is no memory for the weights, `failed` is set.
 Weights weights_of(const Axis &axis, int filter, Memory &memory) {
     Weights made;
     made.most = filter == NEAREST ? 1 : (int)(2 * axis.support) + 2;
@@ -167,7 +168,7 @@ template <bool BETWEEN, typename Sample, typename Number>
 void rgb_row(
     const Plan &plan, const Sample *__restrict luma, Rows<float> above, Rows<float> below, float t, int count,
     Rgb gain, Rgb bias, Rows<Number> into) {
-    const Plan p = plan;  // of which the compiler knows that no pixel is written into it
+    const Plan p = plan;  // a copy, so that the compiler knows that no pixel is written into it
     const float *__restrict above_r = above.r, *__restrict above_g = above.g, *__restrict above_b = above.b;
     const float *__restrict below_r = below.r, *__restrict below_g = below.g, *__restrict below_b = below.b;
     Number *__restrict red = into.r, *__restrict green = into.g, *__restrict blue = into.b;
@@ -190,7 +191,7 @@ struct Source {
     const Sample *y, *cb, *cr;
     int begin, end;
     Rows<float> samples, chroma[2];
-    int chroma_rows[2] = {-1, -1};  // which they are
+    int chroma_rows[2] = {-1, -1};  // the numbers of the rows in them
 
     Rows<float> chroma_at(int row) {
         row = min(max(row, 0), (p.height - 1) >> kind.halvings_y);
@@ -218,7 +219,7 @@ struct Source {
     }
 };
 
-// A pixel of a row whose colours lie side by side, so that a weight meets them all at once.
+// A pixel of a row whose colours lie side by side, so that a weight multiplies all of them at once.
 typedef float Pixel __attribute__((vector_size(16)));
 
 PIXELS Pixel fused_pixel(Pixel a, float b, Pixel c) {
@@ -246,7 +247,7 @@ void sum_rows(const Rows<float> *rows, const float *weights, int count, float no
     }
 }
 
-// Of the columns of a row those of each pixel, summed up by their weights; the last pixel first, if it is backward.
+// The weighted sum of the columns of each pixel of a row; the last pixel comes first if the row is backward.
 void sum_columns(
     const Pixel *columns, const Weights &weights, int begin, int count, bool backward, Pixel *into) {
     const int used = weights.used;
@@ -254,13 +255,13 @@ void sum_columns(
     for (int x = 0; x < count; ++x, weight += weights.most) {
         const Pixel *column = columns + (weights.first[x] - begin);
         Pixel sum = {};
-        // As many for each, which processors foresee: weights that are not there are 0.
+        // The same count for each pixel, so that branches are predicted; missing weights are 0.
         for (int k = 0; k < used; ++k) sum = fused_pixel(column[k], weight[k], sum);
         into[backward ? count - 1 - x : x] = sum * weights.norm[x];
     }
 }
 
-// Where a row of the output goes: straight into the slot if its pixels lie side by side there.
+// Where to write a row of the output: straight into the slot if its pixels lie side by side there.
 template <typename Number>
 PIXELS Rows<Number> place(const Plan &p, Number *slot, int row, Rows<Number> otherwise) {
     Number *at = slot + p.out + row * p.out_y;
@@ -306,10 +307,10 @@ void show(Source<Sample> &source, const Picture &picture) {
     source.chroma_rows[0] = source.chroma_rows[1] = -1;
 }
 
-// Pictures in their own size. Returns whether there was memory for it.
+// Converts pictures without resizing. Returns whether there was memory for it.
 template <typename Sample, typename Number>
 bool convert_whole(const Plan &plan, const Kind &kind, const Picture *pictures, int count) {
-    const Plan p = plan;  // of which the compiler knows that no pixel is written into it
+    const Plan p = plan;  // a copy, so that the compiler knows that no pixel is written into it
     const Rgb gain = {p.gain[0], p.gain[1], p.gain[2]}, bias = {p.bias[0], p.bias[1], p.bias[2]};
     const int begin = p.x.start + p.x.resized_start, first = p.y.start + p.y.resized_start;
     Memory memory;
@@ -328,7 +329,7 @@ bool convert_whole(const Plan &plan, const Kind &kind, const Picture *pictures, 
     return true;
 }
 
-// Pictures made larger or smaller. Returns whether there was memory for it.
+// Converts and resizes pictures. Returns whether there was memory for it.
 template <typename Sample, typename Number>
 bool convert_resized(const Plan &plan, const Kind &kind, const Picture *pictures, int count) {
     Plan p = plan;
@@ -342,7 +343,7 @@ bool convert_resized(const Plan &plan, const Kind &kind, const Picture *pictures
     const int begin = columns.begin, width = columns.end - begin;
     Source<Sample> source = source_of<Sample>(p, kind, begin, begin + width, memory);
     const Rows<Number> otherwise = memory.rows<Number>(p.x.out_size);
-    // The rows of RGB that were made last, row y in place y modulo their number; and those of an output row in order.
+    // The last rows of RGB, row y at y modulo their number; and those of an output row, in order.
     const int length = (width + BLOCK - 1) / BLOCK * BLOCK;
     const Rows<float> made = memory.rows<float>((ptrdiff_t)rows.most * length);
     Rows<float> *wanted = memory.take<Rows<float>>(rows.most);
@@ -395,7 +396,7 @@ bool convert(const Plan &p, const Kind &kind, const Picture *pictures, int count
 
 }  // namespace
 
-// Convert pictures by one plan. Returns 0 where there is no memory for it.
+// Converts pictures by one plan. Returns 0 if there is no memory for it.
 extern "C" int videoloader_convert(const Plan *plan, const Kind *kind, const Picture *pictures, int count) {
     return convert(*plan, *kind, pictures, count);
 }
@@ -404,7 +405,7 @@ extern "C" int videoloader_convert(const Plan *plan, const Kind *kind, const Pic
 #pragma clang attribute pop
 #endif
 
-// Whether this is compiled for this processor, and for plans of so many bytes: other sources may have been compiled.
+// Whether this was compiled for this processor and for plans of this many bytes; it may come from other sources.
 extern "C" int videoloader_suits(int plan_bytes) {
 #ifdef __x86_64__
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return 0;

@@ -1,4 +1,4 @@
-// One decoded picture to RGB, cropped, resized, scaled and written into a batch slot.
+// Converts a decoded picture to RGB, and crops, resizes and scales it into a batch slot.
 //
 // The kernel works in the picture's own orientation: rotation, mirroring and flip are only the strides of the
 // slot. A block makes ROWS output rows by at most MAX_TILE output columns. It walks over the source columns they
@@ -6,7 +6,7 @@
 // rows with the vertical filter's weights; then each output pixel sums the columns. So a source pixel is converted
 // once for each pair of output rows (instead of once for each of its four output pixels), and no picture is stored.
 //
-// Compiled behind pixels.h, as one text.
+// Compiled after pixels.h, as one text.
 
 constexpr int THREADS = 128;
 constexpr int CHUNK = 2 * THREADS;
@@ -37,7 +37,7 @@ struct ChromaPair {
             const Rgb here = chroma(p, surface, line + p.chroma_step * min(column, last));
             const float t = p.beside_x[phase], u = p.beside_x[phase + 1];
             even = odd = here;
-            // Of two columns the even one never lies after its chroma sample and the odd one never before it.
+            // Of two columns, the even one never lies after its chroma sample, and the odd one never before it.
             const int before = SUB_X == 1 || t < 0.0f ? -1 : 1, after = SUB_X == 1 || u > 0.0f ? 1 : -1;
             if (t != 0.0f)
                 even = mix(here, chroma(p, surface, line + p.chroma_step * min(max(column + before, 0), last)), fabsf(t));
@@ -56,7 +56,7 @@ __device__ inline void add(Rgb &sum, Rgb value, float weight) {
     sum.b += value.b * weight;
 }
 
-// The block's part of one picture.
+// Converts the block's part of one picture.
 template <typename Sample, int SUB_X, int SUB_Y, Filter FILTER, typename Output>
 __device__ __forceinline__ void convert_picture(const Sample *surface, Output *slot, const Plan &p) {
     using Pair = ChromaPair<Sample, SUB_X, SUB_Y>;
@@ -135,7 +135,7 @@ __device__ __forceinline__ void convert_picture(const Sample *surface, Output *s
     }
 }
 
-// Several pictures of one clip at once: each block's z tells which.
+// Converts several pictures of one clip; a block's z is the number of its picture.
 template <typename Sample, typename Output>
 struct Pictures {
     const Sample *surface[MAX_PICTURES];
@@ -148,7 +148,7 @@ convert(const Pictures<Sample, Output> pictures, const Plan p) {
     convert_picture<Sample, SUB_X, SUB_Y, FILTER>(pictures.surface[blockIdx.z], pictures.slot[blockIdx.z], p);
 }
 
-// Pictures that have nothing but types in common, as many as there are. The grid is that of the largest.
+// Converts pictures that share only their types, each with its own plan. The grid is that of the largest.
 struct Picture {
     const void *surface;
     void *slot;

@@ -1,4 +1,4 @@
-"""Conversion of libav's frames on the CPU: by native code, or libswscale makes RGB and PyTorch resizes it."""
+"""Convert libav's frames on the CPU, with native code, or with libswscale (to RGB) and PyTorch (resize)."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ def convert_frame(
 ) -> None:
     """Write a decoded frame into a batch slot.
 
-    In this order: chroma to full resolution (bilinear, by its site), matrix, clamp to [0, 1]; rotation,
+    The order of operations: chroma to full resolution (bilinear, by its site), matrix, clamp to [0, 1]; rotation,
     mirroring; crop; resize, clamp; flips; number type. The resize is PyTorch's ``interpolate`` with
-    ``align_corners=False``. Native code has the precision of floats throughout. Without it, and of packed formats, a
-    bilinear resize works on 8 bits unless it makes a picture of more bits larger, so that a result is within 2/255 of
-    exact. Alpha is dropped. Interlaced chroma is taken as progressive.
+    ``align_corners=False``. Native code has float precision throughout. Without native code, and for packed formats, a
+    bilinear resize works on 8 bits unless it enlarges a picture of more than 8 bits, so results are within 2/255 of the
+    exact ones. Alpha is dropped. Interlaced chroma is treated as progressive.
 
     Args:
         frame: frame of any pixel format of libav that lies in memory.
-        color: see ``color_spec``; ``matrix`` and ``chroma_site`` matter for Y'CbCr formats only, ``full_range``
-            for these and for gray.
-        rotation: degrees clockwise a player turns the picture: 0, 90, 180 or 270.
-        mirrored: whether it is turned left to right after the rotation.
-        geometry: conversion in pixels after rotation and mirroring.
+        color: see ``color_spec``; ``matrix`` and ``chroma_site`` matter only for Y'CbCr formats, ``full_range`` for
+            these and for gray.
+        rotation: degrees clockwise that a player turns the picture: 0, 90, 180 or 270.
+        mirrored: whether the picture is flipped left to right after the rotation.
+        geometry: crop, size and flips, in pixels after rotation and mirroring.
         output: number type, colours and normalisation. Gray frames have neutral chroma in ``"ycbcr"``.
         slot: [3, H, W] on the CPU with ``output.dtype``, any strides; H, W must be ``geometry.picture_size``.
 
     Raises:
-        ConfigurationError: the slot does not fit, the crop reaches outside the frame, or the matrix is
-            identity and the frame is Y'CbCr.
-        UnsupportedError: the frame is on a GPU, libswscale does not know its format, or the samples of an RGB
-            frame are wanted as Y'CbCr.
+        ConfigurationError: the slot does not fit, the crop reaches outside the frame, or the matrix is identity and the
+            frame is Y'CbCr.
+        UnsupportedError: the frame is on a GPU, libswscale does not know its format, or Y'CbCr is wanted from an RGB
+            frame.
     """
     convert_frames([frame], color, rotation, mirrored, geometry, output, slot[None], [0])
 
@@ -64,11 +64,11 @@ def convert_frames(
     slots: torch.Tensor,
     positions: Sequence[int],
 ) -> None:
-    """``convert_frame`` for several frames of one video, by one call of native code where there is any.
+    """Run ``convert_frame`` for several frames of one video, in one call of native code if there is any.
 
     Args:
-        slots: [N, 3, H, W], of any strides.
-        positions: place of each frame among them.
+        slots: [N, 3, H, W] with any strides.
+        positions: index of each frame's slot.
     """
     shape = slots.shape[1:]
     if shape != (3, *geometry.picture_size) or slots.dtype != output.dtype or slots.device.type != "cpu":
@@ -104,7 +104,7 @@ def _convert_by_libswscale(
     except av.error.FFmpegError as error:
         raise UnsupportedError(f"libswscale does not convert {frame.format.name}: {error.strerror}") from error
     if geometry.interpolation == "nearest":
-        # It counts from the first pixel shown: the picture has to be turned before.
+        # Nearest counts from the first pixel shown, so the picture must be turned first.
         image = take_nearest(
             _turned(image, rotation // 90, mirrored), geometry.size, geometry.window or (0, 0, *geometry.size)
         )
@@ -119,30 +119,30 @@ def _convert_by_libswscale(
 def _needs_floats(
     source: tuple[int, int], target: tuple[int, int], interpolation: Interpolation, dtype: torch.dtype, deep: bool
 ) -> bool:
-    """Whether 8 bits in between are not enough, or would spare nothing."""
+    """Whether 8 bits in between are not enough, or would save no time."""
     if source == target or interpolation == "nearest":
         return dtype.is_floating_point and target[0] * target[1] >= source[0] * source[1]
-    # Where pixels are many to one, their roundings cancel out; where the samples are of 8 bits, one more is not seen.
+    # Where many pixels make one, rounding errors cancel out; and with 8-bit samples, one more rounding is not visible.
     return interpolation == "bicubic" or (deep and any(to > from_ for to, from_ in zip(target, source, strict=True)))
 
 
 def _turned(image: Samples, turns: int, flip: bool) -> Samples:
-    """A view turned clockwise and then left to right."""
+    """Return a view turned clockwise and then flipped left to right."""
     image = np.rot90(image, -turns, (1, 2)) if turns else image
     return image[:, :, ::-1] if flip else image
 
 
 def _write(image: Samples, output: OutputSpec, slot: torch.Tensor) -> None:
-    """Values of [1 | 3 | 4, H, W] as numbers of the output."""
+    """Write values of [1 | 3 | 4, H, W] as numbers of the output."""
     planes = [image[i if len(image) > 1 else 0] for i in range(3)]
     if image.dtype == np.float32:
         scale, shift = output.scale_shift()
         for i, plane in enumerate(planes):
             values = plane * scale[i] + shift[i]
-            # Copying to uint8 cuts off.
+            # Copying to uint8 truncates, hence the 0.5.
             slot[i].copy_(torch.from_numpy(values * 255 + np.float32(0.5) if output.dtype == torch.uint8 else values))
         return
-    # As integers of their size: numpy lacks bfloat16, and is slow to make float16 of floats.
+    # Write the bits as integers, since numpy lacks bfloat16 and is slow at converting floats to float16.
     target = slot.view(_bits_type(output.dtype)).numpy()
     if output.dtype == torch.uint8:
         for i, plane in enumerate(planes):
@@ -155,7 +155,7 @@ def _write(image: Samples, output: OutputSpec, slot: torch.Tensor) -> None:
 
 @lru_cache(16)
 def _table(output: OutputSpec) -> Samples:
-    """[3, 256]: the bits of the output for each value of 8 bits."""
+    """Return the bits of the output for each 8-bit value, [3, 256]."""
     scale, shift = (torch.from_numpy(values).double()[:, None] for values in output.scale_shift())
     table = (torch.arange(256, dtype=torch.float64) / 255 * scale + shift).to(output.dtype)
     bits: Samples = table.view(_bits_type(output.dtype)).numpy()

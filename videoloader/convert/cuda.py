@@ -1,4 +1,4 @@
-"""Conversion of pictures in GPU memory, by one CUDA kernel that is compiled when first asked for."""
+"""Convert pictures in GPU memory with one CUDA kernel, compiled on first use."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from videoloader.errors import ConfigurationError, DecodeError
 
 _SAMPLES = {1: "unsigned char", 2: "unsigned short"}
 _OUTPUTS = {torch.uint8: "unsigned char", torch.float16: "Half", torch.bfloat16: "BFloat16", torch.float32: "float"}
-# As in convert.cu.
+# These match convert.cu.
 _THREADS, _CHUNK, _ROWS, _MAX_TILE, _MAX_PICTURES = 128, 256, 2, 256, 16
 _PICTURE = np.dtype([("surface", np.uint64), ("slot", np.uint64), ("plan", PLAN)], align=True)
 _FILTERS = tuple(sorted({name for name, _ in FILTERS.values()}))
-# All about the conversion of one picture but where it lies and where it goes: the facts of a ``KernelKind``, the filter
-# by its number, the blocks that it takes in columns and rows, and the kernel's ``Plan``.
+# Everything about the conversion of one picture except where it is and where it goes: the fields of a ``KernelKind``
+# (with the filter as a number), the columns and rows of its grid of blocks, and the kernel's ``Plan``.
 PICTURE_PLAN = np.dtype([("kind", np.uint8, 4), ("grid", np.int32, 2), ("plan", PLAN)], align=True)
-# CUDA's limit of a grid's z.
+# CUDA's limit for the z dimension of a grid.
 _MOST_BLOCKS_DEEP = 65535
 
 
@@ -40,11 +40,11 @@ class _Launch(NamedTuple):
 
 
 class KernelKind(NamedTuple):
-    """The facts that a kernel is compiled for, beside the type of the output.
+    """The properties that a kernel is compiled for, apart from the type of the output.
 
     Attributes:
         sample_bytes, subsampling: values of ``SurfaceLayout``.
-        filter: the name of the resize's filter in the kernel.
+        filter: name of the resize filter in the kernel.
     """
 
     sample_bytes: int
@@ -53,7 +53,7 @@ class KernelKind(NamedTuple):
 
     @classmethod
     def of(cls, layout: SurfaceLayout, geometry: Geometry) -> KernelKind:
-        """The kind for pictures of a layout and a geometry."""
+        """Return the kind for pictures of a layout and a geometry."""
         return cls(layout.sample_bytes, layout.subsampling, FILTERS[geometry.interpolation, geometry.antialias][0])
 
 
@@ -66,7 +66,7 @@ def picture_plan(
     output: OutputSpec,
     strides: tuple[int, int, int],
 ) -> npt.NDArray[np.void]:
-    """Plan the conversion of one picture, for ``convert_each``: a ``PICTURE_PLAN`` without dimensions.
+    """Plan the conversion of one picture for ``convert_each``, as a ``PICTURE_PLAN`` without dimensions.
 
     Args:
         layout, color, rotation, mirrored, geometry, output: arguments of ``convert_surface``.
@@ -90,17 +90,17 @@ def convert_each(
     dtype: torch.dtype,
     stream: torch.cuda.Stream,
 ) -> None:
-    """Convert pictures that have a plan each, by one kernel for each kind of them.
+    """Convert pictures that each have a plan, with one kernel launch for each kind of picture.
 
-    Only launches, as ``convert_surface`` does.
+    This only launches the kernels, as ``convert_surface`` does.
 
     Args:
         plans: ``PICTURE_PLAN`` of each picture.
         surfaces: device address of each picture's first luma sample.
         slots: device address of the first element of each picture's slot. Slots are on the stream's device, and have
             the size and strides of the plan.
-        dtype: type of the slots' elements.
-        stream: stream of the current device.
+        dtype: type of the slots.
+        stream: CUDA stream of the current device.
 
     Raises:
         DecodeError: the kernel cannot be launched.
@@ -125,7 +125,7 @@ def convert_each(
 
 
 class _Recent(threading.local):
-    """The launch that a thread made last, and of what; where it puts the addresses of surfaces and slots."""
+    """A thread's last launch and its key, and memory for the addresses of surfaces and slots."""
 
     key: object = None
     launch: _Launch
@@ -144,32 +144,32 @@ def convert_surface(
     slot: torch.Tensor,
     stream: int,
 ) -> None:
-    """Write a surface into a batch slot: ``convert_frame`` on the GPU, in float32 and one kernel.
+    """Write a surface into a batch slot as ``convert_frame`` does, but on the GPU, in float32 and one kernel.
 
-    The resize is that of PyTorch's ``interpolate`` on floats, clamped to [0, 1] (bicubic weights overshoot; torchvision
-    clamps uint8 pictures in the same way). Codes alone decide: surfaces of the same picture give the same bits,
-    whatever the layout of their planes and wherever in a sample the codes stand.
+    The resize is that of PyTorch's ``interpolate`` on floats, clamped to [0, 1]. (Bicubic weights overshoot;
+    torchvision clamps uint8 pictures in the same way.) The result depends on the codes alone: surfaces of the same
+    picture give the same bits, whatever the layout of their planes and the position of the codes in a sample.
 
-    Only launches: the slot is ready, and the surface may be overwritten, when ``stream`` has come past.
-    The first call for a kind of surface, filter and output type compiles a kernel (about a second, kept on disk by
-    CuPy).
+    This only launches the kernel. Once ``stream`` has passed that point, the slot is ready and the surface may be
+    overwritten. The first call for a kind of surface, filter and output type compiles a kernel (about a second, cached
+    on disk by CuPy).
 
     Args:
         surface: surface in the memory of the slot's device.
-        color: see ``color_spec``. Identity is for surfaces without chroma subsampling only. Gray takes only the range
-            from it, RGB nothing.
-        rotation: degrees clockwise a player turns the picture: 0, 90, 180 or 270.
-        mirrored: whether it is turned left to right after the rotation.
-        geometry: conversion in pixels after rotation and mirroring.
+        color: see ``color_spec``. Identity is only for surfaces without chroma subsampling. Gray uses only the range,
+            RGB nothing of it.
+        rotation: degrees clockwise that a player turns the picture: 0, 90, 180 or 270.
+        mirrored: whether the picture is flipped left to right after the rotation.
+        geometry: crop, size and flips, in pixels after rotation and mirroring.
         output: number type, normalisation, RGB or Y'CbCr. Gray has neutral chroma.
         slot: [3, H, W] on the current CUDA device with ``output.dtype``, any strides; H, W must be
             ``geometry.picture_size``.
         stream: handle (``cudaStream_t``) of a stream of that device.
 
     Raises:
-        ConfigurationError: the slot does not fit, the crop reaches outside the surface, or the surface's
-            layout contradicts itself or the colours.
-        UnsupportedError: Y'CbCr is wanted of an RGB picture.
+        ConfigurationError: the slot does not fit, the crop reaches outside the surface, or the surface's layout
+            contradicts itself or the colours.
+        UnsupportedError: Y'CbCr is wanted from an RGB picture.
     """
     convert_surfaces([surface], color, rotation, mirrored, geometry, output, slot[None], [0], stream)
 
@@ -185,22 +185,22 @@ def convert_surfaces(
     positions: Sequence[int],
     stream: int,
 ) -> None:
-    """``convert_surface`` for several pictures of one video, by one kernel for each sixteen.
+    """Run ``convert_surface`` for several pictures of one video, with one kernel launch for every sixteen.
 
-    To launch a kernel takes longer than all else that Python does for a picture.
+    Launching a kernel takes longer than everything else that Python does for a picture.
 
     Args:
         surfaces: surfaces of one layout.
-        slots: [N, 3, H, W], of any strides.
-        positions: place of each surface among them.
+        slots: [N, 3, H, W] with any strides.
+        positions: index of each surface's slot.
 
     Raises:
-        ConfigurationError: as in ``convert_surface``, or surfaces differ.
+        ConfigurationError: as in ``convert_surface``, or the layouts of the surfaces differ.
     """
     layout, shape = surfaces[0].layout, slots.shape[1:]
     step, *strides = slots.stride()
     key = (layout, color, rotation, mirrored, geometry, output, shape, strides, slots.dtype, slots.device)
-    if key != _recent.key:  # the same objects frame after frame: to compare them is cheaper than to hash them
+    if key != _recent.key:  # they are the same objects for frame after frame, so comparing is cheaper than hashing
         if shape != (3, *geometry.picture_size) or slots.dtype != output.dtype or slots.device.type != "cuda":
             raise ConfigurationError(
                 f"slot is {slots.dtype} {list(shape)} on {slots.device}, "
@@ -241,7 +241,7 @@ def _launch(
     strides: tuple[int, int, int],
     device: int,
 ) -> _Launch:
-    """All of a launch but the two addresses: it is the same for all frames of a clip."""
+    """Prepare a launch except for the two addresses. It is the same for all frames of a clip."""
     plan = _tiled_plan(layout, color, rotation, mirrored, geometry, output, strides)
     kernel = _kernel("convert", KernelKind.of(layout, geometry), output.dtype, device)
     return _Launch(kernel, _grid(plan), plan, plan.ctypes.data)
@@ -262,7 +262,7 @@ def _tiled_plan(
 
 
 def _grid(plan: npt.NDArray[np.void]) -> tuple[int, int]:
-    """The blocks that a picture takes, in columns and rows."""
+    """Return the columns and rows of blocks that a picture takes."""
     return -(-int(plan["x"]["out_size"]) // int(plan["tile"])), -(-int(plan["y"]["out_size"]) // _ROWS)
 
 
@@ -277,7 +277,7 @@ def _kernel(function: str, kind: KernelKind, dtype: torch.dtype, device: int) ->
 
 
 def _tile(columns: npt.NDArray[np.void]) -> int:
-    """Output columns of a block: what one chunk of source columns is enough for, evenly over the width."""
+    """Return the output columns of a block: what one chunk of source columns covers, spread evenly over the width."""
     out_size = int(columns["out_size"])
     fitting = int((_CHUNK - 3 - 2 * columns["support"]) / columns["scale"]) + 1
     tiles = -(-out_size // min(max(fitting, 1), _MAX_TILE))

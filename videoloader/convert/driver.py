@@ -1,4 +1,4 @@
-"""The CUDA driver, called without letting go of Python's lock, and the kernels it is to run."""
+"""Call the CUDA driver without releasing the GIL, and load the kernels to launch."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 
 @cache
 def cuda_driver() -> ctypes.PyDLL:
-    """The driver's functions that every frame needs.
+    """Return the driver, with the functions that every frame needs.
 
-    Such a call takes a few microseconds. To let go of Python's lock for it, as CuPy and PyTorch do, means to queue
-    for the lock again behind all other decoding threads, once a frame: with 14 threads that costs two thirds of the
-    frames.
+    Such a call takes a few microseconds. Releasing the GIL for it, as CuPy and PyTorch do, would mean to queue for it
+    again behind all other decoding threads, once for each frame. With 14 threads that costs two thirds of the
+    throughput.
     """
     driver = ctypes.PyDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
     pointer, number, address = ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint64
@@ -26,18 +26,18 @@ def cuda_driver() -> ctypes.PyDLL:
 
 
 def load_kernel(sources: tuple[Path, ...], name: str, options: tuple[str, ...], device: int) -> int:
-    """A kernel of CUDA C++ files, compiled when first asked for (about a second; CuPy keeps it on disk).
+    """Return a kernel of CUDA C++ files, compiled on first use (about a second; CuPy caches it on disk).
 
-    All threads need it at once: one compiles, the others wait.
+    All threads need it at the same time: one compiles, the others wait.
 
     Args:
-        sources: the files, which are compiled one after the other as one.
+        sources: files that are compiled together, one after the other.
         name: name of the kernel, with its template arguments.
         options: options for the compiler.
         device: index of the CUDA device that is to run it.
 
     Returns:
-        The handle (``CUfunction``) to launch it by, as long as the process lives.
+        The handle (``CUfunction``) to launch the kernel, valid as long as the process lives.
     """
     with _compiling:
         return _compiled(sources, name, options, device)
@@ -56,5 +56,5 @@ def _compiled(sources: tuple[Path, ...], name: str, options: tuple[str, ...], de
 
 
 _compiling = threading.Lock()
-# Functions whose handles are in use; CuPy unloads a module when nothing refers to it.
+# Kernels whose handles are in use: CuPy unloads a module when nothing refers to it.
 _loaded: list[Any] = []

@@ -1,4 +1,4 @@
-"""Conversion on the CPU by native code (``convert.cpp``), where it was compiled when the package was installed."""
+"""Convert pictures on the CPU with native code (``convert.cpp``), if it was compiled at installation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from videoloader.convert.plan import FILTERS, PLAN, conversion_plan
 from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec
 from videoloader.convert.surface import SurfaceLayout, pixel_format, planes_layout
 
-# As in pixels.h and convert.cpp.
+# These match pixels.h and convert.cpp.
 _FILTER_NUMBERS = {"LINEAR": 0, "CUBIC": 1, "CUBIC_EDGES": 2, "NEAREST": 3}
 _OUTPUTS = {torch.uint8: 0, torch.float16: 1, torch.bfloat16: 2, torch.float32: 3}
 
@@ -34,12 +34,12 @@ class _Picture(ctypes.Structure):
 
 
 class HostSurface(NamedTuple):
-    """A decoded picture in memory, with planes of its own.
+    """A decoded picture in memory, with separate planes.
 
     Attributes:
-        planes: addresses of the first sample of Y, Cb and Cr; or of G, B and R.
-        layout: places of the other samples; its ``cb`` and ``cr`` mean nothing.
-        owner: an object that keeps the memory alive.
+        planes: addresses of the first sample of Y, Cb and Cr, or of G, B and R.
+        layout: layout of the other samples; its ``cb`` and ``cr`` are not used.
+        owner: object that keeps the memory alive.
     """
 
     planes: tuple[int, int, int]
@@ -54,7 +54,7 @@ class _Call(NamedTuple):
 
 
 class _Recent(threading.local):
-    """The call that a thread made last, and of what: the same objects picture after picture."""
+    """A thread's last call and its key: the objects are the same for picture after picture."""
 
     key: object = None
     call: _Call
@@ -62,25 +62,25 @@ class _Recent(threading.local):
 
 @cache
 def native_code() -> ctypes.CDLL | None:
-    """The library; None where it was not compiled, not for this processor, or is turned off: ``VIDEOLOADER_NATIVE=0``.
+    """Load the library; None if it was not compiled, or not for this processor, or if ``VIDEOLOADER_NATIVE=0``.
 
-    Calls let go of Python's lock.
+    Its calls release the GIL.
     """
     files = [Path(__file__).with_name(f"_native{suffix}") for suffix in EXTENSION_SUFFIXES]
     found = next((file for file in files if file.exists()), None)
     if found is None or os.environ.get("VIDEOLOADER_NATIVE") == "0":
         return None
     library = ctypes.CDLL(str(found))
-    suits = getattr(library, "videoloader_suits", None)  # other sources may have been compiled
+    suits = getattr(library, "videoloader_suits", None)  # it may have been compiled from other sources
     return library if suits and suits(PLAN.itemsize) else None
 
 
 def host_surface(frame: av.VideoFrame) -> HostSurface | None:
-    """A decoded frame as it lies in memory.
+    """Describe where a decoded frame lies in memory.
 
     Returns:
-        None where native code does not take it: there is none, or the pixel format is packed, with a palette,
-        big-endian, of floats, or on a GPU, or the rows lie bottom up.
+        The picture, or None if native code does not take it: there is no native code; the pixel format is packed,
+        big-endian, or has a palette or floats; the frame is on a GPU; or its rows lie bottom up.
     """
     pixels = pixel_format(frame.format.name)
     if pixels is None or native_code() is None:
@@ -109,17 +109,18 @@ def convert_host_surfaces(
     slots: torch.Tensor,
     positions: Sequence[int],
 ) -> None:
-    """``convert_surfaces`` for pictures in memory, in one call, with the same arithmetic in the same order.
+    """Do for pictures in memory what ``convert_surfaces`` does, in one call, with the same arithmetic in the same
+    order.
 
     Args:
         surfaces: surfaces of one layout.
         slots: [N, 3, H, W] on the CPU, with ``output.dtype`` and pictures of ``geometry.picture_size``, any strides.
-        positions: place of each surface among them.
+        positions: index of each surface's slot.
 
     Raises:
         ConfigurationError: the crop reaches outside the pictures, or the matrix is identity and chroma is subsampled.
-        UnsupportedError: Y'CbCr is wanted of an RGB picture.
-        MemoryError: there is no memory for some rows of floats.
+        UnsupportedError: Y'CbCr is wanted from an RGB picture.
+        MemoryError: there is no memory for the rows of floats in between.
     """
     step, *strides = slots.stride()
     key = (surfaces[0].layout, color, rotation, mirrored, geometry, output, strides)

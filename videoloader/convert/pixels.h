@@ -1,18 +1,18 @@
-// The arithmetic of pixels, read by CUDA (convert.cu) and by C++ (convert.cpp) alike.
+// The arithmetic of pixels, shared by CUDA (convert.cu) and C++ (convert.cpp).
 //
 // Source samples are codes; the matrix `m` and offset `b` turn them into RGB in [0, 1]. A code that stands s bits
 // up in its sample is 2^s times larger, which the matrix has divided out. Other colour models are other matrices.
 
 #ifdef __CUDACC__
 #define PIXELS __device__ inline
-PIXELS float fused(float a, float b, float c) { return a * b + c; }  // nvcc makes one operation of it
+PIXELS float fused(float a, float b, float c) { return a * b + c; }  // nvcc fuses it into one operation
 PIXELS float saturated(float x) { return __saturatef(x); }
 PIXELS unsigned bits_of(float x) { return __float_as_uint(x); }
 #else
 #include <cmath>
 #include <cstring>
 #define PIXELS [[gnu::always_inline]] inline
-// a * b + c, rounded once. What is not written so is rounded twice: -ffp-contract=off.
+// a * b + c, rounded once. Plain expressions are rounded twice (-ffp-contract=off).
 PIXELS float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 PIXELS float saturated(float x) {
     x = x > 0.0f ? x : 0.0f;
@@ -32,16 +32,16 @@ enum Filter { LINEAR, CUBIC, CUBIC_EDGES, NEAREST };
 // Rows or columns: what is resized, and how.
 struct Axis {
     int start, size;               // the crop
-    int resized_start, out_size;   // what is put out of that to which the crop is resized
-    int mirror;                    // nearest: last pixel of that, if the picture is shown from its far end; else -1
-    float scale, support, slope;   // source pixels for an output pixel, on each side of it, and weight lost per pixel
+    int resized_start, out_size;   // the part of the resized crop that is output
+    int mirror;                    // nearest: last resized pixel if the picture is shown from its far end, else -1
+    float scale, support, slope;   // source pixels per output pixel, on each side of it, and weight lost per pixel
 };
 
 struct Plan {
-    long long out, out_c, out_y, out_x;   // slot: of the first element and between neighbours, elements
+    long long out, out_c, out_y, out_x;   // slot, in elements: offset of the first one, and strides
     int pitch, chroma_pitch, chroma_step; // samples
     int cb, cr;                           // from the first luma sample to the first of each chroma, samples
-    int width, height;                    // of the whole picture: chroma is interpolated across the crop's border
+    int width, height;                    // of the whole picture, as chroma is interpolated across the crop's border
     int tile;                             // output columns of a block
     int lead_y;                           // luma rows that have the next chroma row below them, of four that share one
     Axis x, y;
@@ -59,7 +59,7 @@ PIXELS float cubic(float x, float a) {
 }
 
 // The source pixels of an output pixel and their weights, not yet normalised, as PyTorch's `interpolate` has them.
-// LINEAR and CUBIC are cut off at the border (for LINEAR without antialias that equals repeating the edge);
+// LINEAR and CUBIC are truncated at the border (for LINEAR without antialias that equals repeating the edge);
 // CUBIC_EDGES repeats the edge, whose pixel gets the weights of the two beyond it.
 template <Filter FILTER>
 struct Taps {
@@ -108,7 +108,7 @@ PIXELS Rgb mix(Rgb a, Rgb b, float t) {
     return {fused(b.r - a.r, t, a.r), fused(b.g - a.g, t, a.g), fused(b.b - a.b, t, a.b)};
 }
 
-// All that chroma adds to R, G and B. It is linear, so it may be interpolated in place of Cb and Cr.
+// What chroma adds to R, G and B. It is linear, so it can be interpolated in place of Cb and Cr.
 PIXELS Rgb chroma_part(const Plan &p, float cb, float cr) {
     return {
         fused(p.m[1], cb, p.m[2] * cr) + p.b[0], fused(p.m[4], cb, p.m[5] * cr) + p.b[1],
@@ -119,7 +119,7 @@ PIXELS Rgb convert_pixel(const Plan &p, float y, Rgb chroma) {
     return saturated({fused(p.m[0], y, chroma.r), fused(p.m[3], y, chroma.g), fused(p.m[6], y, chroma.b)});
 }
 
-// Half precision by its bits, so that no header is needed.
+// Half precision made from bits, so that no header is needed.
 struct Half {
     unsigned short bits;
 };
@@ -142,7 +142,7 @@ PIXELS void store(Half *out, float value) {
     out->bits = (unsigned short)(sign | (magnitude < 0x47800000 ? finite : 0x7c00));
 #endif
 }
-// To nearest, ties to even, by hand: the instruction for it came with compute capability 8.0.
+// Rounds to nearest, ties to even, by hand, since the instruction for it needs compute capability 8.0.
 PIXELS void store(BFloat16 *out, float value) {
     const unsigned bits = bits_of(value);
     out->bits = (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);

@@ -1,4 +1,4 @@
-"""A conversion of pictures in numbers: the input of the CUDA kernel and of the CPU's native code."""
+"""Describe a conversion in numbers, for the CUDA kernel and the CPU's native code."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from videoloader.convert.surface import SurfaceLayout
 from videoloader.errors import ConfigurationError, UnsupportedError
 
 SAMPLE_BYTES = (1, 2)
-# By interpolation and antialias: the kernel's filter, and its reach where the picture does not get smaller, pixels.
+# By interpolation and antialias: the kernel's filter, and its reach in pixels if the picture does not get smaller.
 FILTERS = {
     ("bilinear", True): ("LINEAR", 1), ("bilinear", False): ("LINEAR", 1), ("bicubic", True): ("CUBIC", 2),
     ("bicubic", False): ("CUBIC_EDGES", 2), ("nearest", True): ("NEAREST", 1), ("nearest", False): ("NEAREST", 1),
 }  # fmt: skip
 
-# As in pixels.h.
+# These match pixels.h.
 AXIS = np.dtype(
     [
         *((name, np.int32) for name in ("start", "size", "resized_start", "out_size", "mirror")),
@@ -47,7 +47,7 @@ def conversion_plan(
     output: OutputSpec,
     strides: tuple[int, int, int],
 ) -> npt.NDArray[np.void]:
-    """The argument ``Plan``, a structured array without dimensions; ``tile`` is left open.
+    """Return the argument ``Plan``, a structured array without dimensions. ``tile`` is not set.
 
     Raises:
         ConfigurationError, UnsupportedError: see ``convert_surface``.
@@ -66,7 +66,7 @@ def _plan_of_colors(layout: SurfaceLayout, color: ColorSpec, output: OutputSpec)
     _check(layout)
     m, b = _matrix(layout, color, output)
     gain, bias = output.scale_shift()
-    if output.dtype == torch.uint8:  # both truncate
+    if output.dtype == torch.uint8:  # writing uint8 truncates
         gain, bias = gain * 255, bias + 0.5
     plan = np.zeros((), PLAN)
     for name in ("pitch", "chroma_pitch", "chroma_step", "cb", "cr", "width", "height"):
@@ -74,7 +74,7 @@ def _plan_of_colors(layout: SurfaceLayout, color: ColorSpec, output: OutputSpec)
     site_x, site_y = color.chroma_offset()
     beside, below = _phases(layout.subsampling[0], site_x), _phases(layout.subsampling[1], site_y)
     plan["beside_x"][: len(beside)] = beside
-    # In the kernel the second of two rows always has the next chroma row below it, though that may weigh nothing.
+    # In the kernel, the second of two luma rows always has the next chroma row below it, even if that has no weight.
     lead = 1 if len(below) == 2 else int((below > 0).sum())
     below[: len(below) - lead] += 1
     plan["lead_y"], plan["below_y"][: len(below)] = lead, below
@@ -103,7 +103,7 @@ def _check(layout: SurfaceLayout) -> None:
 def _matrix(
     layout: SurfaceLayout, color: ColorSpec, output: OutputSpec
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """float64[3, 3] and float64[3]: from the codes of the three components to the output's, in [0, 1]."""
+    """Return the matrix, float64[3, 3], and offset, float64[3], from codes of three components to outputs in [0, 1]."""
     depth = layout.bit_depth
     if output.color == "ycbcr":
         if layout.model == "rgb" or (color.matrix == "identity" and layout.model == "ycbcr"):
@@ -111,21 +111,21 @@ def _matrix(
         m, b = np.eye(3) / (2**depth - 1), np.zeros(3)
     elif layout.model == "rgb":
         return ColorSpec("identity", True).rgb_from_codes(depth)
-    elif layout.model == "gray":  # any matrix: neutral chroma cancels what they differ in
+    elif layout.model == "gray":  # any matrix will do: with neutral chroma all give the same result
         m, b = ColorSpec("bt709", color.full_range).rgb_from_codes(depth)
     elif color.matrix == "identity" and layout.subsampling != (0, 0):
         raise ConfigurationError("matrix is 'identity', but the surface has subsampled chroma")
     else:
         return color.rgb_from_codes(depth)
     if layout.model == "gray":
-        # The kernel reads luma in place of the chroma that is not there: its weight is nothing.
+        # The kernel reads luma in place of the missing chroma, so chroma gets no weight.
         b += m[:, 1:].sum(1) * 2 ** (depth - 1)
         m[:, 1:] = 0
     return m, b
 
 
 def _axis(view: SourceView, axis: int, geometry: Geometry) -> tuple[float, ...]:
-    """The fields of the kernel's ``Axis`` for rows (0) or columns (1), as in ``AXIS``."""
+    """Return the fields of the kernel's ``Axis`` for rows (0) or columns (1), in the order of ``AXIS``."""
     scale = view.crop[axis + 2] / view.size[axis]
     widening = max(scale, 1.0) if geometry.antialias else 1.0
     mirror = view.size[axis] - 1 if view.backward[axis] else -1
@@ -137,10 +137,10 @@ def _axis(view: SourceView, axis: int, geometry: Geometry) -> tuple[float, ...]:
 
 
 def _phases(halvings: int, site: float) -> npt.NDArray[np.float64]:
-    """The distance of each luma sample after the chroma sample that it shares, in distances of chroma samples.
+    """Return how far each luma sample comes after the chroma sample that it shares, in distances of chroma samples.
 
     Args:
-        halvings: log2 of how many share one.
+        halvings: log2 of the number of luma samples that share one.
         site: site of chroma, 0 at the first of them and 1 at the last.
     """
     count = 1 << halvings
@@ -148,13 +148,13 @@ def _phases(halvings: int, site: float) -> npt.NDArray[np.float64]:
 
 
 def _oriented(size: tuple[int, int], turns: int, flip: bool, strides: tuple[int, int, int]) -> tuple[int, int, int]:
-    """Offset of the first pixel of a resized picture in its slot, and steps to the next row and column.
+    """Return the offset of a resized picture's first pixel in its slot, and the steps to the next row and column.
 
     Args:
         size: (height, width) of the picture before it is turned.
         turns: quarter turns clockwise.
-        flip: left to right, after turning.
-        strides: strides of the slot, elements.
+        flip: whether to flip left to right after turning.
+        strides: strides of the slot in elements.
     """
     height, width = size
     _, down, right = strides

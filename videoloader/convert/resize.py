@@ -1,4 +1,4 @@
-"""Resizing as PyTorch's ``interpolate`` defines it, of no more of the picture than is asked for."""
+"""Resize pictures as PyTorch's ``interpolate`` does, computing only the part that is needed."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ import torch
 
 from videoloader.convert.spec import Box, Interpolation, Samples
 
-# How far a filter reaches, in pixels of the coarser of the two pictures.
+# Reach of each filter, in pixels of the coarser of the two pictures.
 _REACH = {"bilinear": 1, "bicubic": 2}
-# PyTorch (2.13) fails on narrower pictures of uint8, and is wrong for a single column of floats.
+# PyTorch (2.13) fails on narrower uint8 pictures, and is wrong for a single column of floats.
 _NARROWEST = 8
 
 
 def resize(image: Samples, size: tuple[int, int], interpolation: Interpolation, antialias: bool) -> Samples:
-    """A picture in another size, but for ``"nearest"``.
+    """Resize a picture with any interpolation except ``"nearest"``.
 
-    On uint8 this is PyTorch's single-threaded integer code, several times as fast as on floats; it wants the channels
-    of a pixel side by side.
+    For uint8 this is PyTorch's single-threaded integer code, which is several times as fast as for floats. It expects
+    the channels of a pixel side by side in memory.
 
     Args:
         image: [C, h, w], uint8 or float32 in [0, 1].
-        size: (height, width), pixels.
+        size: (height, width) in pixels.
         interpolation, antialias: see ``Geometry``.
 
     Returns:
-        [C, *size] of the same type. What bicubic takes out of the range is clamped.
+        [C, *size] of the same type. Where bicubic leaves the range, values are clamped.
     """
     if image.shape[1:] == size:
         return image
@@ -45,16 +45,16 @@ def resize(image: Samples, size: tuple[int, int], interpolation: Interpolation, 
 
 
 def _resize_narrow(image: Samples, size: tuple[int, int], interpolation: Interpolation, antialias: bool) -> Samples:
-    """PyTorch's intended arithmetic, in float32."""
+    """Resize with the arithmetic that PyTorch intends, in float32."""
     rows, columns = (filter_weights(image.shape[1 + axis], size[axis], interpolation, antialias) for axis in (0, 1))
     resized: Samples = rows @ (image @ columns.T)
     return resized
 
 
 def filter_weights(source: int, target: int, interpolation: Interpolation, antialias: bool) -> npt.NDArray[np.float32]:
-    """Weights of source pixels in each target pixel along one axis, except for ``"nearest"``.
+    """Return the weights of source pixels in each target pixel along one axis, except for ``"nearest"``.
 
-    With antialias filters are cut off at the border, without the edge is repeated.
+    With antialias, filters are truncated at the border; without it, the edge pixel is repeated.
 
     Returns:
         float32[target, source].
@@ -78,7 +78,7 @@ def filter_weights(source: int, target: int, interpolation: Interpolation, antia
 
 
 def take_nearest(image: Samples, size: tuple[int, int], window: Box) -> Samples:
-    """The window of a [C, h, w] picture in another size, of source pixels as they are."""
+    """Return the window of a [C, h, w] picture resized by nearest, which copies source pixels."""
     top, left, height, width = window
     rows = nearest_pixels(image.shape[1], size[0])[top : top + height, None]
     columns = nearest_pixels(image.shape[2], size[1])[left : left + width]
@@ -87,16 +87,16 @@ def take_nearest(image: Samples, size: tuple[int, int], window: Box) -> Samples:
 
 
 def nearest_pixels(source: int, target: int) -> npt.NDArray[np.int64]:
-    """int64[target]: the source pixel that each target pixel shows along one axis."""
-    # In float32, as PyTorch does it: now and then the product falls below the whole number that it should be.
+    """Return the source pixel that each target pixel shows along one axis, int64[target]."""
+    # In float32, as PyTorch computes it: sometimes the product is just below the integer that it should be.
     pixels = np.arange(target, dtype=np.float32) * np.float32(source / target)
     return np.minimum(pixels.astype(np.int64), source - 1)
 
 
 def central_pixels(source: int, target: int) -> npt.NDArray[np.int64]:
-    """int64[target]: the source pixel in which the centre of each target pixel lies along one axis.
+    """Return the source pixel that contains the centre of each target pixel along one axis, int64[target].
 
-    That is PyTorch's ``"nearest-exact"``, and where interpolated pictures have their pixels.
+    This is PyTorch's ``"nearest-exact"``, and matches where interpolation samples a picture.
     """
     centers: npt.NDArray[np.int64] = (2 * np.arange(target) + 1) * source // (2 * target)
     return centers
@@ -106,10 +106,10 @@ def central_pixels(source: int, target: int) -> npt.NDArray[np.int64]:
 def needed_part(
     crop: Box, size: tuple[int, int], window: Box, interpolation: Interpolation
 ) -> tuple[Box, tuple[int, int], Box]:
-    """The smallest (crop, size, window) with the same pixels in the window, at exactly the same scale.
+    """Return the smallest (crop, size, window) with the same pixels in the window, at exactly the same scale.
 
-    Both pictures are cut where a border between two pixels of the one falls on a border of the other, far enough
-    from the window that the cut does not show there.
+    Both pictures are cut where a pixel border of one coincides with a pixel border of the other, far enough from the
+    window that the cut does not affect it.
     """
     parts = [
         _needed_length(crop[2 + axis], size[axis], window[axis], window[axis] + window[2 + axis], interpolation)
@@ -126,7 +126,7 @@ def needed_part(
 def _needed_length(
     source: int, target: int, start: int, stop: int, interpolation: Interpolation
 ) -> tuple[int, int, int, int]:
-    """(start, stop) in the source and (start, stop) in the target, along one axis."""
+    """Return (start, stop) in the source and (start, stop) in the target, along one axis."""
     if interpolation == "nearest":
         return 0, source, 0, target
     divisor = math.gcd(source, target)

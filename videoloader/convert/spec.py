@@ -1,4 +1,4 @@
-"""The input of a conversion: the colours of the source, the part of the picture wanted, and what to make of it."""
+"""Specify a conversion: the source's colours, the part of the picture wanted, and the output's numbers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _INTERPOLATIONS = frozenset(get_args(Interpolation))
 Color = Literal["rgb", "ycbcr"]
 Layout = Literal["TCHW", "CTHW", "THWC"]
 
-# ITU-T H.273, table 4: MatrixCoefficients. 3 is reserved, as it is in table 3, and read as 2, "unspecified".
+# ITU-T H.273, table 4: MatrixCoefficients. 3 is reserved, as in table 3, and is read like 2, "unspecified".
 _MATRICES: dict[int, Matrix] = {
     0: "identity", 1: "bt709", 4: "fcc", 5: "bt601", 6: "bt601", 7: "smpte240m", 9: "bt2020",
 }  # fmt: skip
@@ -49,9 +49,9 @@ _SITES: dict[str, tuple[float, float]] = {
     "bottomleft": (0.0, 1.0),
     "bottom": (0.5, 1.0),
 }
-# Their standards put 4:2:0 chroma in the middle of its four luma samples: JFIF 1.02, ISO/IEC 11172-2 (MPEG-1),
-# ITU-T H.261 and H.263 (Sorenson Spark derives from it), Theora I, TIFF 6.0; and so does libwebp. The others follow
-# MPEG-2: left.
+# The standards of these codecs put 4:2:0 chroma in the middle of its four luma samples: JFIF 1.02, ISO/IEC 11172-2
+# (MPEG-1), ITU-T H.261 and H.263 (from which Sorenson Spark derives), Theora I, TIFF 6.0; and so does libwebp. All
+# others follow MPEG-2: left.
 _CENTERED_CODECS = ("mjpeg", "mpeg1video", "h261", "h263", "flv1", "vp3", "theora", "tiff", "webp")
 
 
@@ -60,11 +60,11 @@ class ColorSpec:
     """The meaning of a picture's samples as colours.
 
     Attributes:
-        matrix: name from ITU-T H.273, table 4; ``"identity"`` means the planes hold G, B, R. BT.2020 is the
-            non-constant luminance one.
-        full_range: samples use all codes (``0 … 2ⁿ−1``), not the studio range (16 … 235 and 240 at 8 bit).
-        chroma_site: place of subsampled chroma (H.273, ChromaLocType 0 to 5). An axis that is not subsampled ignores
-            it.
+        matrix: name from ITU-T H.273, table 4; ``"identity"`` means that the planes hold G, B, R. BT.2020 means its
+            non-constant luminance form.
+        full_range: whether samples use all codes (``0 … 2ⁿ−1``), not the studio range (16 … 235 and 240 at 8 bits).
+        chroma_site: position of subsampled chroma (H.273, ChromaLocType 0 to 5). It has no meaning along an axis that
+            is not subsampled.
     """
 
     matrix: Matrix
@@ -76,9 +76,9 @@ class ColorSpec:
         check_choice("chroma_site", self.chroma_site, _SITES)
 
     def rgb_from_codes(self, bit_depth: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """float64[3, 3] ``m`` and float64[3] ``b``: RGB in [0, 1] before clamping is ``m @ (Y, Cb, Cr codes) + b``.
+        """Return ``m``, float64[3, 3], and ``b``, float64[3]: ``m @ (Y, Cb, Cr codes) + b`` is RGB before clamping.
 
-        H.273, clause 8.3 (quantisation and matrix), solved for R, G, B.
+        This is H.273, clause 8.3 (quantisation and matrix), solved for R, G, B in [0, 1].
         """
         unit = 2.0 ** (bit_depth - 8)
         white = 256 * unit - 1
@@ -94,25 +94,24 @@ class ColorSpec:
         return m, m @ -np.array([black, 128 * unit, 128 * unit])
 
     def chroma_offset(self) -> tuple[float, float]:
-        """(x, y) of the first chroma sample of 4:2:0, in luma samples: 0, 0.5 or 1."""
+        """Return (x, y) of the first chroma sample of 4:2:0 in luma samples: 0, 0.5 or 1."""
         return _SITES[self.chroma_site]
 
 
 def color_spec(stream: StreamInfo, frame: av.VideoFrame | None = None) -> ColorSpec:
-    """The colours of a video's pictures.
+    """Return the colours of a video's pictures.
 
-    Matrix and range are each taken from the first that specifies it: the decoded frame (where there is
-    one), the codec's own header, the container. That is libavformat's and libavcodec's order, so a frame
-    and the stream it comes from agree unless the video changes its colours on the way. Where nobody
-    specifies:
+    Matrix and range are each taken from the first that specifies it: the decoded frame (if given), the codec's own
+    header, the container. That is the order of libavformat and libavcodec, so a frame and its stream agree unless the
+    video changes its colours on the way. If none specifies it:
 
-    - matrix: BT.601 whatever the size, as libswscale has it. Identity counts only without chroma
-      subsampling, H.273 allows no other.
+    - matrix: BT.601 for any size, as in libswscale. Identity counts only without chroma
+      subsampling, as H.273 requires.
     - range: studio range; but full range for ``yuvj`` and gray pixel formats (libavutil's convention).
-    - RGB, and Y'CbCr with the identity matrix, is full range whatever the flag says: encoders flag it as
-      they like and libswscale does not look.
-    - chroma site: neither container nor frame tell; MPEG-2's (left) but for the codecs whose standard puts
-      it in the centre.
+    - RGB, and Y'CbCr with the identity matrix, is full range whatever the flag says: encoders set it
+      arbitrarily, and libswscale ignores it.
+    - chroma site: neither container nor frame states it. It is MPEG-2's (left), but centre for codecs
+      whose standard says so.
 
     Primaries and transfer curve are not converted: HDR pictures come out as they are coded.
 
@@ -121,7 +120,7 @@ def color_spec(stream: StreamInfo, frame: av.VideoFrame | None = None) -> ColorS
         frame: a decoded frame of it.
 
     Raises:
-        UnsupportedError: the matrix is one of those that no 3×3 matrix describes, or YCgCo.
+        UnsupportedError: the matrix is one that no 3×3 matrix describes, or YCgCo.
     """
     site: ChromaSite = "center" if stream.codec in _CENTERED_CODECS else "left"
     header = picture_format(stream)
@@ -148,17 +147,17 @@ class Geometry:
     """The wanted part of the shown picture, and its size.
 
     Attributes:
-        crop: (top, left, height, width) in display pixels, that is after rotation and mirroring.
-        size: (height, width) that the crop is resized to, pixels.
-        flip: whether to turn the output left to right.
-        window: (top, left, height, width) of the resized crop that is put out; all of it unless given.
-            Pixels at the window's border are resampled from beyond it, as if it were cut out afterwards.
-        interpolation: filter of the resize: ``"bilinear"`` (triangle), ``"bicubic"`` (Keys 1981, a = −0.5 with
-            ``antialias``, −0.75 without, as PyTorch has it), ``"nearest"`` (source pixel ``floor(i · scale)``).
-        antialias: widen the filter by the scale where the picture gets smaller. Means nothing to nearest.
-        border: surroundings of the picture in the output. Conversions write the picture alone: the border is filled
-            when it is there.
-        flip_vertical: whether to turn the output upside down.
+        crop: (top, left, height, width) in display pixels, that is, after rotation and mirroring.
+        size: (height, width) that the crop is resized to, in pixels.
+        flip: whether to flip the output left to right.
+        window: (top, left, height, width) of the part of the resized crop to output; None for all of it. Pixels at the
+            window's edge are resampled from beyond it, as if the window were cut out afterwards.
+        interpolation: filter of the resize: ``"bilinear"`` (triangle), ``"bicubic"`` (Keys 1981, with a = −0.5 with
+            ``antialias`` and −0.75 without, as in PyTorch) or ``"nearest"`` (source pixel ``floor(i · scale)``).
+        antialias: whether to widen the filter by the scale where the picture gets smaller. It has no effect on nearest.
+        border: border around the picture in the output. Conversions write only the picture; the border is filled
+            separately.
+        flip_vertical: whether to flip the output upside down.
     """
 
     crop: Box
@@ -185,12 +184,12 @@ class Geometry:
 
     @property
     def picture_size(self) -> tuple[int, int]:
-        """(height, width) of the picture in the output, pixels."""
+        """(height, width) of the picture in the output, in pixels."""
         return self.size if self.window is None else self.window[2:]
 
     @property
     def output_size(self) -> tuple[int, int]:
-        """(height, width) of the output with its border, pixels."""
+        """(height, width) of the output with its border, in pixels."""
         height, width = self.picture_size
         if self.border is None:
             return height, width
@@ -198,22 +197,23 @@ class Geometry:
 
 
 def full_geometry(stream: StreamInfo) -> Geometry:
-    """The whole picture at its own size."""
+    """Return the geometry of the whole picture at its own size."""
     height, width = stream.display_size
     return Geometry((0, 0, height, width), (height, width))
 
 
 @dataclass(frozen=True)
 class OutputSpec:
-    """The meaning of the output's numbers.
+    """The number type, normalisation and colours of the output.
 
     Attributes:
-        dtype: ``torch.uint8`` gives 0 … 255, rounded to nearest, halves up; ``torch.float16``,
-            ``torch.bfloat16`` and ``torch.float32`` give [0, 1], normalised where ``mean`` and ``std`` are given.
-        mean, std: numbers for the three channels; a float output is ``(value − mean) / std``, torchvision's convention.
-        color: ``"rgb"``, or ``"ycbcr"`` for the samples as they are coded, chroma brought to the size of luma: no
-            matrix, no change of range. A value is the n-bit code divided by 2ⁿ − 1. RGB sources have no such samples.
-        fill_value: red, green and blue of frames of constant padding, each 0 … 255 whatever the output is: they are
+        dtype: ``torch.uint8`` gives 0 … 255, rounded to nearest, halves up; ``torch.float16``, ``torch.bfloat16`` and
+            ``torch.float32`` give [0, 1], normalised if ``mean`` and ``std`` are given.
+        mean, std: values for the three channels; a float output is ``(value − mean) / std``, as in torchvision.
+        color: ``"rgb"``, or ``"ycbcr"`` for the samples as they are coded, with chroma at the size of luma, but without
+            a matrix or a change of range. A value is the n-bit code divided by 2ⁿ − 1. RGB sources have no such
+            samples.
+        fill_value: red, green and blue of frames of constant padding, each 0 … 255 for any kind of output: they are
             converted and normalised like any other pixel.
     """
 
@@ -237,27 +237,27 @@ class OutputSpec:
             raise ConfigurationError(f"fill_value must be three numbers in [0, 255], got {self.fill_value}")
 
     def scale_shift(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """float32[3] each: a float output is ``value · scale + shift`` for a value in [0, 1]."""
+        """Return float32[3] each, so that a float output is ``value · scale + shift`` for a value in [0, 1]."""
         std = np.array(self.std or (1, 1, 1), np.float64)
         return (1 / std).astype(np.float32), (-np.array(self.mean or (0, 0, 0)) / std).astype(np.float32)
 
 
 def fill_color(value: float | Sequence[float], name: str = "fill_value") -> tuple[float, float, float]:
-    """A fill value given as one number for all channels, or one for each.
+    """Return the colour for a fill value, which is one number for all channels or one for each.
 
     Args:
         value: the user's value.
         name: the argument's name, for the message: ``"Pad's fill"``.
 
     Raises:
-        ConfigurationError: it is neither, is outside [0, 255], or looks like a share of 1.
+        ConfigurationError: the value is neither, is outside [0, 255], or seems to be in [0, 1] by mistake.
     """
     try:
         values = [float(each) for each in value] if isinstance(value, Iterable) else [float(value)] * 3
         red, green, blue = OutputSpec(fill_value=tuple(values)).fill_value  # type: ignore[arg-type]
     except (ConfigurationError, TypeError, ValueError):
         raise ConfigurationError(f"{name} must be one or three numbers in [0, 255], got {value!r}") from None
-    # A number of 1.0 by itself means white. Three of them are also what is kept of the integer 1.
+    # A single float 1.0 is taken for white on a scale of 1. Three 1.0 may also be what a saved integer 1 has become.
     looks_whole = isinstance(value, Iterable | Integral) and all(each % 1 == 0 for each in values)
     if 0 < max(values) <= 1 and not looks_whole:
         raise ConfigurationError(f"{name} is of values in 0 … 255, got {value!r}: multiply it by 255")
@@ -265,7 +265,7 @@ def fill_color(value: float | Sequence[float], name: str = "fill_value") -> tupl
 
 
 def fill_pixel(stream: StreamInfo, color: ColorSpec, output: OutputSpec) -> tuple[float, float, float]:
-    """A pixel of constant padding in the output's numbers, among the frames of a video."""
+    """Return a pixel of constant padding for frames of a video, as values of the output."""
     value = np.array(output.fill_value) / 255
     if output.color == "ycbcr":
         header = picture_format(stream)
@@ -281,16 +281,16 @@ def fill_pixel(stream: StreamInfo, color: ColorSpec, output: OutputSpec) -> tupl
 
 @dataclass(frozen=True)
 class SourceView:
-    """A ``Geometry`` as seen from the decoded picture, where rotation, mirroring and flips are yet to come.
+    """A ``Geometry`` in terms of the decoded picture, before rotation, mirroring and flips.
 
     Attributes:
         crop: (top, left, height, width) in pixels of the decoded picture.
-        size: (height, width) to resize it to.
-        window: (top, left, height, width) of what to keep of that.
-        turns: quarter turns clockwise to give the window. Upside down is half a turn and left to right.
-        flip: whether to turn it left to right after that.
-        backward: whether (rows, columns) are shown from the last to the first, but for the geometry's own flips. A
-            resize that is not symmetric, as nearest is, must count them from there.
+        size: (height, width) to resize the crop to.
+        window: (top, left, height, width) of the part of that to keep.
+        turns: quarter turns clockwise to apply to the window. Upside down is half a turn and a flip left to right.
+        flip: whether to flip it left to right after that.
+        backward: whether (rows, columns) are shown from last to first, apart from the geometry's own flips. A resize
+            that is not symmetric, such as nearest, must count from there.
     """
 
     crop: Box
@@ -302,10 +302,10 @@ class SourceView:
 
 
 def hdr_transfer(stream: StreamInfo) -> Literal["pq", "hlg"] | None:
-    """The transfer curve of an HDR video, which conversion leaves as it is coded; None for all others.
+    """Return the transfer curve of an HDR video, which conversion does not change; None for other videos.
 
-    ITU-T H.273, table 3: 16 is PQ (SMPTE ST 2084), 18 is HLG (ARIB STD-B67). The codec's own header says, and where it
-    does not, the container.
+    ITU-T H.273, table 3: 16 is PQ (SMPTE ST 2084), 18 is HLG (ARIB STD-B67). The codec's own header decides, or else
+    the container.
     """
     header = picture_format(stream)
     codes = (header.color_transfer if header else 2, stream.color_transfer)
@@ -316,12 +316,12 @@ def hdr_transfer(stream: StreamInfo) -> Literal["pq", "hlg"] | None:
 
 @lru_cache(4096)
 def source_view(geometry: Geometry, rotation: int, mirrored: bool, height: int, width: int) -> SourceView:
-    """Take a geometry back through mirroring and rotation, which a symmetric resize commutes with.
+    """Express a geometry before mirroring and rotation, which commute with a symmetric resize.
 
     Args:
-        geometry: conversion in display pixels.
-        rotation: degrees clockwise a player turns the picture: 0, 90, 180 or 270.
-        mirrored: whether it is turned left to right after the rotation.
+        geometry: crop, size and flips in display pixels.
+        rotation: degrees clockwise that a player turns the picture: 0, 90, 180 or 270.
+        mirrored: whether the picture is flipped left to right after the rotation.
         height, width: size of the decoded picture.
 
     Raises:
@@ -344,12 +344,12 @@ def source_view(geometry: Geometry, rotation: int, mirrored: bool, height: int, 
 
 
 def _before_turning(box: Box, rotation: int, mirrored: bool, shown: tuple[int, int]) -> Box:
-    """The former place of a box of a turned and mirrored picture of (height, width) ``shown``."""
+    """Return where a box of a turned and mirrored picture of (height, width) ``shown`` was before."""
     top, left, height, width = box
     bottom, right = shown[0] - top - height, shown[1] - left - width
     if mirrored:
         left, right = right, left
-    # After a clockwise quarter turn the bottom edge has become the left one and the left edge the top one.
+    # A clockwise quarter turn makes the bottom edge the left one, and the left edge the top one.
     if rotation == 90:
         return right, top, width, height
     if rotation == 180:

@@ -1,6 +1,6 @@
-"""Memory that pictures pass through on their way to the GPU. It is used again and again.
+"""Reuse the memory through which pictures pass on their way to the GPU.
 
-To ask PyTorch for it anew each time lets go of Python's lock; ``driver`` says what that costs.
+Asking PyTorch for new memory each time would release the GIL; ``driver`` explains what that costs.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-# Of each kind so many pieces are kept for a stream: one is filled while the other is read.
+# Pieces of each kind that are kept for a stream: one is filled while the other is read.
 _PIECES = 2
-# GPU memory larger than this is given back, bytes: there would be too much in total, and beside the transfer of so much
-# the cost of asking again is small.
+# GPU memory larger than this many bytes is freed. Keeping it would take too much in total, and compared with the
+# transfer of that much data, the cost of asking again is small.
 _LARGEST_IDLE = 8 << 20
 
 
@@ -25,7 +25,7 @@ class PinnedMemory:
         array: uint8[size].
         view: view of its bytes.
         pointer: its address.
-        sent: recorded on the stream after the last transfer.
+        sent: event recorded on the stream after the last transfer.
     """
 
     def __init__(self, size: int) -> None:
@@ -35,15 +35,15 @@ class PinnedMemory:
         self.sent = torch.cuda.Event()  # type: ignore[no-untyped-call]
 
 
-# By device and stream: a thread mostly has a stream of its own, and so its own memory, which its core has cached.
-# Deques are atomic.
+# Keyed by device and stream. A thread usually has its own stream, and so its own memory, which its core has cached.
+# Deques are thread-safe.
 _pinned: defaultdict[tuple[int, int], deque[PinnedMemory]] = defaultdict(deque)
 
 
 def take_pinned(size: int, stream: torch.cuda.Stream) -> PinnedMemory:
-    """Memory of at least ``size`` bytes that nothing is read from; give it back with ``give_back_pinned``.
+    """Return memory of at least ``size`` bytes that no transfer uses; return it with ``give_back_pinned``.
 
-    Waits where the stream is behind with the transfers.
+    This waits if the stream is behind with the transfers.
     """
     idle = _pinned[stream.device.index, stream.cuda_stream]
     try:
@@ -59,7 +59,7 @@ def take_pinned(size: int, stream: torch.cuda.Stream) -> PinnedMemory:
 
 
 def give_back_pinned(memory: PinnedMemory, stream: torch.cuda.Stream) -> None:
-    """Let memory be used again when what is on the stream now is done."""
+    """Let memory be used again once the work now on the stream is done."""
     memory.sent.record(stream)
     _pinned[stream.device.index, stream.cuda_stream].append(memory)
 
@@ -68,7 +68,7 @@ class GpuMemory:
     """A piece of GPU memory; see ``take_gpu``.
 
     Attributes:
-        tensor: uint8, of at least the size asked for.
+        tensor: uint8, at least of the size asked for.
     """
 
     def __init__(self, tensor: torch.Tensor, idle: deque[torch.Tensor]) -> None:
@@ -83,7 +83,7 @@ _gpu: defaultdict[tuple[int, int], deque[torch.Tensor]] = defaultdict(lambda: de
 
 
 def take_gpu(size: int, stream: torch.cuda.Stream) -> GpuMemory:
-    """GPU memory in the order of a stream: dropped, it is used again by what comes later on that stream."""
+    """Return GPU memory for a stream. Once it is dropped, later work on that stream uses it again."""
     idle = _gpu[stream.device.index, stream.cuda_stream]
     try:
         tensor = idle.pop()

@@ -1,4 +1,4 @@
-"""Pictures in GPU memory: where their samples lie, for NVDEC's surfaces and for what libavcodec decodes."""
+"""Describe where the samples of a picture lie, for NVDEC's surfaces and for libavcodec's frames."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ Model = Literal["ycbcr", "rgb", "gray"]
 
 
 class SurfaceLayout(NamedTuple):
-    """The places of a picture's samples. Offsets and pitches are in samples, rows go down.
+    """The positions of a picture's samples. Offsets and pitches are in samples; rows go from top to bottom.
 
     Attributes:
-        width, height: size of the picture, pixels.
-        bit_depth: depth of the codes.
+        width, height: size of the picture in pixels.
+        bit_depth: bits of a code.
         sample_bytes: bytes of a sample, 1 or 2.
-        code_shift: bits of a sample below its code: 0 where the code is in the low bits, as libav has it mostly.
+        code_shift: number of bits below the code in a sample: 0 if the code is in the low bits, as is usual in libav.
         model: meaning of the three components: Y, Cb, Cr; or G, B, R; or Y alone.
         subsampling: log2 of the luma columns and of the luma rows that share a chroma sample.
         pitch: distance from a luma sample to the one below it.
         chroma_pitch: the same for chroma.
-        chroma_step: distance from a chroma sample to the one right of it, 2 where Cb and Cr are interleaved.
+        chroma_step: distance from a chroma sample to the one right of it; 2 if Cb and Cr are interleaved.
         cb, cr: distance from the first luma sample to the first Cb and Cr sample; 0 for gray.
     """
 
@@ -43,7 +43,7 @@ class SurfaceLayout(NamedTuple):
 
     @property
     def chroma_size(self) -> tuple[int, int]:
-        """(height, width) of the chroma planes, samples."""
+        """(height, width) of the chroma planes in samples."""
         return _halved(self.height, self.subsampling[1]), _halved(self.width, self.subsampling[0])
 
     @property
@@ -62,8 +62,8 @@ class CudaSurface(NamedTuple):
 
     Attributes:
         pointer: device address of the first luma sample, or of the first G.
-        layout: places of the other samples.
-        owner: an object that keeps the memory alive.
+        layout: layout of the other samples.
+        owner: object that keeps the memory alive.
     """
 
     pointer: int
@@ -76,8 +76,8 @@ class PixelFormat(NamedTuple):
 
     Attributes:
         model, subsampling, bit_depth, code_shift: see ``SurfaceLayout``.
-        planes: planes of the components, without alpha: 1, 2 or 3.
-        swapped: Cr comes before Cb.
+        planes: number of planes, without alpha: 1, 2 or 3.
+        swapped: whether Cr comes before Cb.
     """
 
     model: Model
@@ -99,7 +99,7 @@ _HIGH_BITS = re.compile(r"p([024])(10|12|16)le")
 
 @lru_cache(256)
 def pixel_format(name: str) -> PixelFormat | None:
-    """The pixel format of a libav name; None for the others: packed, palette, Bayer, float and big-endian ones."""
+    """Return the pixel format of a libav name; None if packed, with palette, Bayer, float or big-endian."""
     if match := _PLANAR.fullmatch(name):
         return PixelFormat("ycbcr", _SUBSAMPLING[match[1]], int(match[2] or 8), 0, 3)
     if match := _RGB.fullmatch(name):
@@ -120,12 +120,12 @@ def pixel_format(name: str) -> PixelFormat | None:
 def planes_layout(
     pixels: PixelFormat, width: int, height: int, pitches: tuple[int, ...] | None = None
 ) -> tuple[SurfaceLayout, list[range]]:
-    """A picture whose planes follow one another, and the bytes of each plane. Alpha is left out.
+    """Return the layout of a picture whose planes follow one another, and the byte range of each plane, without alpha.
 
     Args:
         pixels: format of the picture.
-        width, height: size of the picture, pixels.
-        pitches: bytes from row to row in each plane, the same for Cb and Cr; rows without gaps unless given.
+        width, height: size of the picture in pixels.
+        pitches: bytes from row to row in each plane, the same for Cb and Cr; None for rows without gaps.
     """
     size = 1 if pixels.bit_depth == 8 else 2
     step = 2 if pixels.planes == 2 else 1
@@ -146,20 +146,20 @@ def planes_layout(
 
 
 def nvdec_layout(width: int, height: int, pitch: int, pixels: NvdecFormat, bit_depth: int) -> SurfaceLayout:
-    """The layout of NVDEC's surfaces, as PyNvVideoCodec gives them out.
+    """Return the layout of NVDEC's surfaces as PyNvVideoCodec outputs them.
 
-    The planes follow one another without a gap: ``height`` rows of luma, then for ``nv12`` and ``p016``
-    ``⌈height / 2⌉`` rows of interleaved Cb and Cr (4:2:0), for ``yuv444`` and ``yuv444_16`` ``height`` rows
-    of Cb and as many of Cr.
+    The planes follow one another without a gap: ``height`` rows of luma, then for ``nv12`` and ``p016`` ``⌈height /
+    2⌉`` rows of interleaved Cb and Cr (4:2:0), for ``yuv444`` and ``yuv444_16`` ``height`` rows of Cb and as many of
+    Cr.
 
     Args:
-        width, height: size of the picture, pixels.
+        width, height: size of the picture in pixels.
         pitch: bytes from row to row; the same in all planes.
         pixels: ``p016`` and ``yuv444_16`` have 16-bit samples with the code in the high bits, the others 8-bit.
-        bit_depth: depth of the codes.
+        bit_depth: bits of a code.
 
     Raises:
-        ConfigurationError: the pitch is no whole number of samples.
+        ConfigurationError: the pitch is not a whole number of samples.
     """
     size = 1 if pixels in ("nv12", "yuv444") else 2
     pitch, rest = divmod(pitch, size)
@@ -173,5 +173,5 @@ def nvdec_layout(width: int, height: int, pitch: int, pixels: NvdecFormat, bit_d
 
 
 def _halved(length: int, times: int) -> int:
-    """Rounded up each time, as subsampled planes are."""
+    """Halve a length, rounding up each time as subsampled planes do."""
     return -(-length >> times)

@@ -1,14 +1,15 @@
-"""Part of a decoded frame to RGB or Y'CbCr at full resolution, by libswscale.
+"""Convert part of a decoded frame to RGB or Y'CbCr at full resolution, with libswscale.
 
-Two steps, in one filter graph that does not hold the GIL. libswscale's scaler brings chroma to luma's size, at 16 bits:
-bilinearly, by its site. Its newer code (``unstable``, floats inside, since FFmpeg 8.1) then applies the matrix, clamps
-and rounds; it is exact and three times as fast as the scaler's own way to RGB, but takes 4:4:4 only.
+There are two steps, in one filter graph that does not hold the GIL. First libswscale's scaler enlarges chroma to luma's
+size, at 16 bits, bilinearly and by its site. Then libswscale's newer code (``unstable``, with floats inside, since
+FFmpeg 8.1) applies the matrix, clamps and rounds. It is exact, and three times as fast as the scaler's own conversion
+to RGB, but accepts only 4:4:4.
 
-The scaler has weak sides (versions 8 to 10): it stretches chroma over an odd size instead of keeping its sites, ignores
+The scaler has flaws (versions 8 to 10): it stretches chroma over an odd size instead of respecting its sites, ignores
 the chroma site of yuvj formats, misplaces chroma in pictures under 8 pixels, and widens full-range codes by 2ⁿ instead
-of 2ⁿ−1. The newer code writes past rows that are no multiple of the pixels it does at once. So they are given a copy of
-the part wanted, in a plain format and a size that they handle, widened already or set right afterwards where it is too
-dark.
+of 2ⁿ−1. The newer code writes past the end of rows whose length is no multiple of the pixels that it processes at once.
+So both get a copy of the wanted part, in a plain format and a size that they handle. Full-range codes are widened
+beforehand, or the result, which would be too dark, is corrected afterwards.
 """
 
 from __future__ import annotations
@@ -28,33 +29,33 @@ import numpy as np
 from videoloader.convert.spec import Box, Color, ColorSpec, Samples
 from videoloader.errors import ConfigurationError, UnsupportedError
 
-# Chroma subsampling by the size of a 16×16 picture's chroma planes.
+# Chroma subsampling by the size of the chroma planes of a 16×16 picture.
 _SUBSAMPLING = {
     (8, 8): "420", (8, 16): "422", (16, 16): "444", (16, 8): "440", (4, 16): "411", (4, 4): "410",
 }  # fmt: skip
-# Those of them, besides 4:4:4, that libav has formats of 16 bits for.
+# Of these, apart from 4:4:4, the ones for which libav has 16-bit formats.
 _WITH_16_BITS = ((8, 8), (8, 16))
 _SCALER = "flags=bilinear:threads=1"
 _EXACT = "flags=unstable+bilinear+accurate_rnd:sws_dither=none:threads=1"
-# With the same names on both sides nothing is converted.
+# With the same names on both sides, nothing is converted.
 _SAME_COLORS = "in_color_matrix=bt709:out_color_matrix=bt709:in_range=tv:out_range=tv"
-# What a decoder says of a frame's colours must not make libswscale convert where it only has to repack.
+# libswscale must not convert colours where it only has to repack, whatever the decoder says of a frame's colours.
 _NO_COLORS = "range=unknown:colorspace=unknown:color_primaries=unknown:color_trc=unknown"
-# Pixels that libswscale's newer code does at once, on processors with the widest registers.
+# Pixels that libswscale's newer code processes at once, on processors with the widest registers.
 _BLOCK = 64
-# Rows are rounded up to so many, so that pictures of many sizes share few converters.
+# Row counts are rounded up to multiples of this, so that pictures of many sizes share few converters.
 _ROW_BLOCK = 64
-# Of converters that a thread keeps, together: about 10 bytes each. But this many at least, whatever their size.
+# Pixels of all converters that a thread keeps (about 10 bytes each), and the least number of them that it keeps.
 _KEPT_PIXELS, _LEAST_KEPT = 4 << 20, 4
 
 
 class FormatFacts(NamedTuple):
-    """The facts that libav has about a pixel format, asked for once: each answer is a new object.
+    """Facts about a pixel format, cached because libav makes a new object for each question.
 
     Attributes:
-        bits: bits of each component; none where frames do not lie in memory.
+        bits: bits of each component; empty if frames do not lie in memory.
         chroma_size: (width, height) of the chroma planes of a 16×16 picture.
-        is_rgb: whether its samples are colours, or numbers of them, not Y'CbCr or gray.
+        is_rgb: whether samples are RGB colours or palette indices, not Y'CbCr or gray.
     """
 
     bits: tuple[int, ...]
@@ -64,7 +65,7 @@ class FormatFacts(NamedTuple):
 
 @lru_cache(256)
 def format_facts(name: str) -> FormatFacts:
-    """The facts of a format of libav."""
+    """Return the facts of a libav pixel format."""
     known = av.VideoFormat(name)
     return FormatFacts(
         tuple(component.bits for component in known.components),
@@ -74,7 +75,7 @@ def format_facts(name: str) -> FormatFacts:
 
 
 class _Converter(NamedTuple):
-    """A filter graph for one format and size, and the frame to fill for it, by planes."""
+    """A filter graph for one format and size, and its input frame, also as planes."""
 
     graph: av.filter.Graph
     frame: av.VideoFrame
@@ -82,7 +83,7 @@ class _Converter(NamedTuple):
 
 
 class _Target(NamedTuple):
-    """The output of a graph, and its source: ``ycbcr`` is 4:4:4 of the source's codes."""
+    """The output of a graph, and the colours of its source: ``ycbcr`` is 4:4:4 of the source's codes."""
 
     color: Color
     floats: bool
@@ -95,14 +96,14 @@ class _Target(NamedTuple):
 
 
 class _Converters:
-    """Converters used last. One made anew costs 0.3 ms, as much as to decode a small JPEG file."""
+    """Converters used last. Making one takes 0.3 ms, as long as decoding a small JPEG file."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, int, int, _Target], _Converter] = OrderedDict()
         self._pixels = 0
 
     def get(self, pixels: str, height: int, width: int, target: _Target) -> _Converter:
-        """The one for pictures of this format and size."""
+        """Return the converter for pictures of this format and size."""
         key = (pixels, height, width, target)
         if key in self._kept:
             self._kept.move_to_end(key)
@@ -116,7 +117,7 @@ class _Converters:
 
 
 class FilterGraphs:
-    """Graphs that are kept. Each serves one thread at a time."""
+    """Graphs that are kept. Each is used by one thread at a time."""
 
     def __init__(self) -> None:
         self.repacker = lru_cache(4)(_make_graph)
@@ -132,7 +133,7 @@ class _PerThread(threading.local):
 
 @contextmanager
 def by_graphs(graphs: FilterGraphs) -> Iterator[None]:
-    """Convert by these graphs in the block, so that they go with whoever has them, not with the thread."""
+    """Use these graphs in the block, so that they live with their owner and not with the thread."""
     before, _per_thread.graphs = _per_thread.graphs, graphs
     try:
         yield
@@ -143,23 +144,23 @@ def by_graphs(graphs: FilterGraphs) -> Iterator[None]:
 def part_of_frame(
     frame: av.VideoFrame, source: ColorSpec, box: Box, color: Color, floats: bool, packed: bool
 ) -> Samples:
-    """A (top, left, height, width) part of a frame at full resolution.
+    """Return a (top, left, height, width) part of a frame at full resolution.
 
     Args:
         frame: frame of any pixel format of libav that lies in memory.
-        source: meaning of the frame's samples.
-        box: box in pixels of the frame.
-        color: ``"rgb"``; or ``"ycbcr"``, a code of n bits divided by 2ⁿ−1.
-        floats: whether precision is wanted, or speed.
-        packed: whether the colours of a pixel had better lie side by side, if they are 8 bits; else those of a row.
+        source: colours of the frame's samples.
+        box: the part in pixels of the frame.
+        color: ``"rgb"``, or ``"ycbcr"`` for n-bit codes divided by 2ⁿ−1.
+        floats: whether to prefer precision to speed.
+        packed: whether the colours of an 8-bit pixel should preferably lie side by side, and not in separate planes.
 
     Returns:
-        [3, h, w] in any order of memory, maybe with a fourth plane of no meaning. float32 in [0, 1] if ``floats``; else
-        uint8, rounded to nearest. [1, h, w] where all three planes are equal.
+        [3, h, w] with any strides, possibly with a meaningless fourth plane; [1, h, w] if all three planes are equal.
+        float32 in [0, 1] if ``floats``; else uint8, rounded to nearest.
 
     Raises:
         ConfigurationError: the matrix is identity and the frame is Y'CbCr.
-        UnsupportedError: the frame is on a GPU, or it is RGB and Y'CbCr is wanted.
+        UnsupportedError: the frame is on a GPU, or Y'CbCr is wanted from an RGB frame.
         av.error.FFmpegError: libswscale does not know the frame's format.
     """
     name = frame.format.name
@@ -198,7 +199,7 @@ def _gray(frame: av.VideoFrame, source: ColorSpec, box: Box, depth: int, color: 
 
 
 def _scaled(codes: Samples, white: float, floats: bool, black: float = 0.0) -> Samples:
-    """Codes as values: divided by ``white``, ``black`` added, clamped."""
+    """Convert codes to values: divide by ``white``, add ``black``, clamp."""
     if codes.dtype == np.uint8 and not floats and (white, black) == (255, 0):
         return codes
     unit = 1 if floats else 255
@@ -223,14 +224,14 @@ def _from_ycbcr(frame: av.VideoFrame, frame_format: str, box: Box, target: _Targ
         return _scaled(np.stack([_cut(plane, box) for plane in planes]), (1 << depth) - 1, target.floats)
     step_x, step_y = 16 // chroma_size[0], 16 // chroma_size[1]
     top, left, height, width = box
-    # In chroma samples, one more on each side for the interpolation.
+    # In chroma samples, with one more on each side for the interpolation.
     first_row, last_row = max(top // step_y - 1, 0), (top + height - 1) // step_y + 2
     first_column, last_column = max(left // step_x - 1, 0), (left + width - 1) // step_x + 2
     y, x = first_row * step_y, first_column * step_x
     luma = planes[0][y : last_row * step_y, x : last_column * step_x]
     cb, cr = (plane[first_row:last_row, first_column:last_column] for plane in planes[1:])
     if widened:
-        # By 2ⁿ−1, but neutral chroma is 2ⁿ⁻¹: 0 would lie half a code below the range.
+        # Widen by 2ⁿ−1 around neutral chroma, which is 2ⁿ⁻¹. Code 0 would land half a code below the range.
         name = f"{name}16le"
         luma = np.multiply(luma, 257, dtype=np.uint16)
         cb, cr = (np.maximum(np.multiply(plane, 257, dtype=np.uint16), 128) - 128 for plane in (cb, cr))
@@ -278,7 +279,7 @@ def _make_converter(pixels: str, height: int, width: int, target: _Target) -> _C
 
 
 def _repack(frame: av.VideoFrame, name: str) -> av.VideoFrame:
-    """The same samples in another layout; nothing is lost."""
+    """Convert a frame to another layout of the same samples, without loss."""
     if frame.format.name == name:
         return frame
     filters = (("setparams", _NO_COLORS), ("scale", _SCALER), ("format", name))
@@ -289,7 +290,7 @@ def _repack(frame: av.VideoFrame, name: str) -> av.VideoFrame:
 
 def _make_graph(pixels: str, height: int, width: int, filters: tuple[tuple[str, str], ...]) -> av.filter.Graph:
     graph = av.filter.Graph()
-    # Its own threads would idle here, and a forked process waits for them for ever when it frees the graph.
+    # The graph's own threads would be idle, and a forked process that frees the graph would wait for them forever.
     graph.threads = 1
     source = graph.add_buffer(width=width, height=height, format=av.VideoFormat(pixels), time_base=Fraction(1))
     chain = [graph.add(name, args) for name, args in filters]
@@ -299,7 +300,7 @@ def _make_graph(pixels: str, height: int, width: int, filters: tuple[tuple[str, 
 
 
 def _planes(frame: av.VideoFrame, bits: int, channels: int = 1) -> list[Samples]:
-    """The planes as [height, width] or [height, width, channels], views of the frame's memory."""
+    """Return the planes as [height, width] or [height, width, channels], as views of the frame's memory."""
     sample = "u1" if bits <= 8 else "u2" if bits <= 16 else "f4"
     views = []
     for plane in frame.planes:
@@ -316,7 +317,7 @@ def _cut(samples: Samples, box: Box) -> Samples:
 
 
 def _fill(plane: Samples, part: Samples) -> None:
-    """Copy to the top left and repeat the last column and row over the rest."""
+    """Copy a part to the top left, and fill the rest by repeating its last column and row."""
     height, width = part.shape
     plane[:height, :width] = part
     plane[:height, width:] = part[:, -1:]

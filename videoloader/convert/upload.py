@@ -1,4 +1,4 @@
-"""Pictures in GPU memory of our own: those that libavcodec decoded, and copies of NVDEC's."""
+"""Put pictures into GPU memory that we own: frames from libavcodec, and copies of NVDEC's surfaces."""
 
 from __future__ import annotations
 
@@ -14,24 +14,23 @@ from videoloader.convert.staging import PinnedMemory, give_back_pinned, take_gpu
 from videoloader.convert.surface import CudaSurface, pixel_format, planes_layout
 from videoloader.errors import DecodeError
 
-# Smaller planes are copied faster than Python's lock can be had again; during others threads need it to decode.
+# Smaller planes are copied faster than the GIL can be taken again; during larger copies other threads need it.
 _HELD_BYTES = 1 << 15
 
 
 def upload_frame(frame: av.VideoFrame, stream: torch.cuda.Stream) -> CudaSurface | None:
     """Copy a decoded frame's planes to the GPU, through pinned memory and in one transfer.
 
-    The transfer only starts here. The GPU's memory is used again by what comes on ``stream`` after the surface is
-    dropped. So the surface may be dropped as soon as its conversion is launched on that stream; on another stream
-    nothing may read it.
+    The transfer only starts here. Once the surface is dropped, later work on ``stream`` reuses its memory. So the
+    surface may be dropped as soon as its conversion is launched on that stream, but no other stream may read it.
 
     Args:
         frame: frame in memory; it may be reused when this returns.
         stream: stream of the current CUDA device.
 
     Returns:
-        None where the kernel does not take the pixel format: it is packed, with a palette, big-endian, of floats, or
-        on a GPU already.
+        The surface, or None if the kernel does not take the pixel format: it is packed, big-endian, has a palette or
+        floats, or is already on a GPU.
 
     Raises:
         DecodeError: the driver refuses the transfer.
@@ -60,7 +59,7 @@ def upload_frame(frame: av.VideoFrame, stream: torch.cuda.Stream) -> CudaSurface
 
 
 def _copy_plane(plane: av.video.plane.VideoPlane, part: range, staging: PinnedMemory) -> None:
-    """Copy a plane with all that lies between its rows, but nothing after the last one, which may not be there."""
+    """Copy a plane with the gaps between its rows, but nothing after the last row, where memory may end."""
     if len(part) <= _HELD_BYTES:
         staging.view[part.start : part.stop] = memoryview(plane)[: len(part)]
     else:
@@ -68,7 +67,7 @@ def _copy_plane(plane: av.video.plane.VideoPlane, part: range, staging: PinnedMe
 
 
 def _copy_rows(plane: av.video.plane.VideoPlane, part: range, staging: PinnedMemory) -> None:
-    """Copy a plane's rows without gaps; those that libav has bottom up come as they lie in memory."""
+    """Copy a plane's rows without gaps, from top to bottom even if they lie bottom up in memory."""
     rows = np.frombuffer(memoryview(plane), np.uint8).reshape(plane.height, -1)
     rows = rows if plane.line_size > 0 else rows[::-1]
     target = staging.array[part.start : part.stop].reshape(plane.height, -1)
@@ -76,7 +75,7 @@ def _copy_rows(plane: av.video.plane.VideoPlane, part: range, staging: PinnedMem
 
 
 def copy_surface(surface: CudaSurface, stream: torch.cuda.Stream) -> CudaSurface:
-    """A copy of a surface that outlives the decoder's: made on a stream, owned by a uint8 tensor of that stream."""
+    """Copy a surface so that it outlives the decoder's. A uint8 tensor of the stream owns the copy."""
     import cupy
 
     size = surface.layout.nbytes

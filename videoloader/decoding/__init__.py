@@ -1,4 +1,4 @@
-"""Turns packets into pictures, on the CPU (libavcodec), by NVDEC or by the GPU's JPEG engines."""
+"""Decode packets to pictures on the CPU (libavcodec), with NVDEC, or with the GPU's JPEG engines."""
 
 from videoloader.decoding.capabilities import INEXACT_CODECS, default_workers, why_not_nvdec
 from videoloader.decoding.cpu import CpuDecoder

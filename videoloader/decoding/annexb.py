@@ -1,4 +1,4 @@
-"""Packets as NVDEC's parser wants them: start codes instead of lengths, parameter sets before keyframes."""
+"""Convert packets to the form that NVDEC's parser expects, with start codes instead of lengths (Annex B)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from videoloader.indexing.bitstream.nal import nal_length_size, parameter_sets
 from videoloader.indexing.bitstream.parameter_sets import leading_units
 
 _START_CODE = b"\0\0\0\1"
-# By a NAL unit's first byte whether it is a sequence parameter set.
+# For each first byte of a NAL unit, whether the unit is a sequence parameter set.
 _SEQUENCE_PARAMETER_SETS = {
     "h264": bytes(first & 0x1F == 7 for first in range(256)),
     "hevc": bytes(first & 0x7E == 33 << 1 for first in range(256)),
@@ -14,9 +14,9 @@ _SEQUENCE_PARAMETER_SETS = {
 
 
 def annex_b_headers(codec: str, config: bytes) -> bytes:
-    """The parameter sets of a configuration record, each after a start code; other records as they are.
+    """Return the parameter sets of a configuration record, each after a start code.
 
-    A record already in Annex B form, and the header of MPEG-4 part 2, is what a decoder wants to see first.
+    A record that is already in Annex B form, or is the header of MPEG-4 part 2, is returned as it is.
     """
     if not nal_length_size(codec, config):
         return config if codec in ("h264", "hevc", "mpeg4") else b""
@@ -26,7 +26,7 @@ def annex_b_headers(codec: str, config: bytes) -> bytes:
 
 
 def sequence_parameter_sets(codec: str, config: bytes) -> list[bytes]:
-    """The sets of the base layer in a configuration record of H.264 or HEVC, header bytes included."""
+    """Return the base layer's sequence parameter sets from an H.264 or HEVC configuration record, with header bytes."""
     kinds = _SEQUENCE_PARAMETER_SETS[codec]
     return [
         each
@@ -38,19 +38,19 @@ def sequence_parameter_sets(codec: str, config: bytes) -> list[bytes]:
 def add_annex_b(
     pieces: list[bytes | memoryview], payload: bytes | memoryview, codec: str, length_size: int
 ) -> list[bytes]:
-    """Add a packet of H.264 or HEVC to what will be joined for the decoder, with a start code before each NAL unit.
+    """Append a packet of H.264 or HEVC to the pieces of the decoder's input, with a start code before each NAL unit.
 
-    Nothing is copied. A unit that is cut off is left out, and so are those of HEVC's higher layers (other views,
-    alpha), which NVDEC would give out as pictures of their own. 0.8 µs for a packet of one unit.
+    Nothing is copied. Truncated units are left out, and so are those of HEVC's higher layers (other views, alpha),
+    which NVDEC would output as separate pictures. This takes 0.8 µs for a packet of one unit.
 
     Args:
-        pieces: added to.
+        pieces: list to append to.
         payload: one packet.
         codec: ``"h264"`` or ``"hevc"``.
-        length_size: result of ``nal_length_size``; 0 for packets with start codes, which are added as they are.
+        length_size: result of ``nal_length_size``; 0 for packets with start codes, which are appended unchanged.
 
     Returns:
-        The sequence parameter sets in the packet, header bytes included.
+        The sequence parameter sets in the packet, with header bytes.
     """
     kinds, layered = _SEQUENCE_PARAMETER_SETS[codec], codec == "hevc"
     if not length_size:
@@ -74,5 +74,5 @@ def add_annex_b(
 
 
 def _layer(payload: bytes | memoryview, start: int) -> int:
-    """nuh_layer_id of the HEVC NAL unit that begins there (ITU-T H.265, 7.3.1.2); 0 where it is cut off."""
+    """Return nuh_layer_id of the HEVC NAL unit that begins at start (ITU-T H.265, 7.3.1.2); 0 if it is truncated."""
     return (payload[start] & 1) << 5 | payload[start + 1] >> 3 if start + 1 < len(payload) else 0

@@ -1,4 +1,4 @@
-"""The capabilities of a GPU's NVDEC, and the number of its engines."""
+"""Find out what a GPU's NVDEC can decode, and how many engines it has."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from videoloader.indexing.bitstream.picture import PictureFormat, parameter_set_
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.stream_info import StreamInfo
 
-# Names in PyNvVideoCodec's cudaVideoCodec; its cudaVideoChromaFormat has "420" and "444" as here.
+# Names in PyNvVideoCodec's cudaVideoCodec. Its cudaVideoChromaFormat uses the same names "420" and "444" as here.
 CODEC_NAMES = {
     "h264": "H264", "hevc": "HEVC", "vp8": "VP8", "vp9": "VP9", "av1": "AV1",
     "mpeg1video": "MPEG1", "mpeg2video": "MPEG2", "mpeg4": "MPEG4",
 }  # fmt: skip
-# Their standards leave the rounding of the inverse DCT open (IEEE 1180), so decoders differ in single codes.
+# Their standards leave the rounding of the inverse DCT open (IEEE 1180), so decoders differ in single sample values.
 INEXACT_CODECS = ("mjpeg", "mpeg1video", "mpeg2video", "mpeg4")
 _NEED_EVEN_SIZE = ("mpeg1video", "mpeg2video", "mpeg4", "vp8")
 
 
 def pynvvideocodec() -> Any:
-    """The module. Imported when first asked for, because importing it needs a driver."""
+    """Import the module on first use, because importing it needs a driver."""
     import PyNvVideoCodec
 
     return PyNvVideoCodec
@@ -34,13 +34,13 @@ def pynvvideocodec() -> Any:
 
 @cache
 def capabilities(gpu: int, codec: str, chroma: str, bit_depth: int) -> Capabilities:
-    """The capabilities of a GPU's NVDEC for one kind of stream.
+    """Return the capabilities of a GPU's NVDEC for one kind of stream.
 
     Args:
         gpu: CUDA device number.
         codec: one of ``CODEC_NAMES``.
         chroma: ``"420"`` or ``"444"``.
-        bit_depth: depth of the samples.
+        bit_depth: bits of a sample.
     """
     nvc = pynvvideocodec()
     codec_number = int(getattr(nvc.cudaVideoCodec, CODEC_NAMES[codec]))
@@ -48,17 +48,17 @@ def capabilities(gpu: int, codec: str, chroma: str, bit_depth: int) -> Capabilit
 
 
 def default_workers(gpu: int) -> int:
-    """The number of threads that keep a GPU's NVDEC busy: five for two engines.
+    """Return the number of threads that keep a GPU's NVDEC busy: five for every two engines.
 
-    One of an engine's decodes while another's Python runs. With two for each, engines wait at times for a thread
-    between two clips: every frame of 360p videos came at 18.4 to 19.5 thousand a second from 14 threads, at 20.0 to
-    20.4 from 18, and at 20.0 to 20.1 from 21 (H200).
+    While one thread of an engine decodes, another runs Python code. With two threads for each engine, engines sometimes
+    wait for a thread between two clips: decoding every frame of 360p videos reached 18.4 to 19.5 thousand frames a
+    second with 14 threads, 20.0 to 20.4 with 18, and 20.0 to 20.1 with 21 (H200).
 
     Args:
         gpu: CUDA device number.
 
     Returns:
-        18 on an H200, which has seven engines; as many as CPU cores where the GPU has none.
+        18 on an H200, which has seven engines; the number of CPU cores if the GPU has no engines.
     """
     engines = capabilities(gpu, "h264", "420", 8).num_engines
     return -(-5 * engines // 2) or os.cpu_count() or 1
@@ -66,12 +66,12 @@ def default_workers(gpu: int) -> int:
 
 @lru_cache(4096)
 def section_format(stream: StreamInfo, config: int) -> PictureFormat | None:
-    """The picture format by one of a stream's configuration records; None where it is not told."""
+    """Return the picture format by one of a stream's configuration records; None if it is unknown."""
     return picture_format(replace(stream, codec_configs=(stream.codec_configs[config],)))
 
 
 def setup_of(picture: PictureFormat) -> tuple[object, ...]:
-    """The part of a picture format that a session must be set up for; colours are none of its business."""
+    """Return the parts of a picture format that a session must be set up for. Colours do not matter to it."""
     return (
         picture.width, picture.height, picture.coded_size, picture.cut_off, picture.chroma, picture.bit_depth,
         picture.buffering, picture.frames_only,
@@ -79,12 +79,12 @@ def setup_of(picture: PictureFormat) -> tuple[object, ...]:
 
 
 def blocks_of(picture: PictureFormat) -> tuple[int, int]:
-    """(columns, rows) of blocks of 16. Coded sizes that differ by less pass for the same, which is the safe side."""
+    """Return the (columns, rows) of 16×16 blocks. Coded sizes with the same blocks count as equal, which is safe."""
     return (picture.width + 15) // 16, (picture.height + 15) // 16
 
 
 def why_not_nvdec(index: VideoIndex, gpu: int) -> str:
-    """The reason why this GPU's NVDEC cannot decode a video; empty if it can.
+    """Return the reason why this GPU's NVDEC cannot decode a video; empty if it can.
 
     Args:
         index: index of the video.
@@ -128,7 +128,7 @@ def _why_not_stream(stream: StreamInfo, gpu: int) -> str:
 
 
 def why_not_picture(codec: str, picture: PictureFormat, gpu: int) -> str:
-    """The reason why this GPU's NVDEC cannot decode pictures of a format, or does it wrongly; empty if it can."""
+    """Return why this GPU's NVDEC cannot decode pictures of a format, or not correctly; empty if it can."""
     if picture.chroma not in ("420", "444") or not picture.bit_depth:
         return f"{codec} with {picture.chroma} chroma is not for NVDEC"
     caps = capabilities(gpu, codec, picture.chroma, picture.bit_depth)

@@ -1,4 +1,4 @@
-"""Decoding on the CPU through libavcodec, fed with packets read by ourselves."""
+"""Decode runs of packets on the CPU with libavcodec, in contexts that stay open."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import PacketBytes
 
 _OPEN_CONTEXTS = 8
-# Codecs whose decoders keep nothing over a flush that the next keyframe does not set anew, but for the parameter sets
-# and headers that are followed here. Of all others each run gets a new context.
+# Codecs whose decoders keep nothing over a flush that the next keyframe does not replace, except parameter sets and
+# headers, which are tracked here. For all other codecs each run gets a new context.
 _WITH_CLEAN_START = (*WITH_HEADERS, "mjpeg", "vp8", "vp9", "av1")
 
 Sink = Callable[[int, av.VideoFrame], None]
@@ -38,11 +38,11 @@ class RunOutcome:
     """The outcome of decoding a run.
 
     Attributes:
-        fed: packets given to the decoder.
+        fed: number of packets given to the decoder.
         concealed: packets whose pictures came out damaged, wanted or not.
-        refused: reason for each packet that does not decode.
+        refused: reason for each packet that the decoder refused.
         missing: wanted packets whose pictures did not come out.
-        guessed: packets whose pictures depend on missing ones that libavcodec invents; see ``FrameNumbers``.
+        guessed: packets whose pictures depend on missing pictures that libavcodec invents; see ``FrameNumbers``.
     """
 
     fed: int = 0
@@ -53,7 +53,7 @@ class RunOutcome:
 
     @property
     def signs(self) -> set[int]:
-        """The packets at which something is wrong."""
+        """Packets at which something is wrong."""
         return self.concealed | self.refused.keys() | self.missing | self.guessed
 
 
@@ -62,10 +62,10 @@ class _Open:
     """A context that stays open.
 
     Attributes:
-        context: libavcodec's.
-        key: key that it was opened for; None where it serves one run only.
-        headers: the sequence headers that it has, MPEG-1, 2 and 4; the tables of JPEG, where it was given any.
-        alone: whether it begins with an image file that ``decodes_alone``.
+        context: libavcodec's context.
+        key: key that it was opened for; None if it serves one run only.
+        headers: the sequence headers that it has (MPEG-1, 2 and 4), or the tables of JPEG if it was given any.
+        alone: whether its first image file ``decodes_alone``.
     """
 
     context: av.video.codeccontext.VideoCodecContext
@@ -77,8 +77,8 @@ class _Open:
 class CpuDecoder:
     """A decoder for one thread. Its libavcodec contexts stay open from clip to clip.
 
-    What a run does to a context is never seen by another run. Contexts of H.264 and HEVC belong to one configuration,
-    and are closed when packets brought along another one; a context in which anything went wrong is closed, too.
+    Nothing that a run does to a context is visible to another run. Contexts of H.264 and HEVC belong to one
+    configuration, and are closed when packets bring another one. A context in which anything went wrong is closed, too.
     """
 
     def __init__(self) -> None:
@@ -94,21 +94,21 @@ class CpuDecoder:
         fresh: bool = False,
         holds_back: bool = False,
     ) -> RunOutcome:
-        """Decode one run, from a keyframe on, until all wanted frames have come out; damaged ones, too.
+        """Decode one run, from a keyframe on, until all wanted frames have come out, including damaged ones.
 
-        The packet's number travels through the decoder as its timestamp, so a frame is always the one of
-        its packet, whatever order or number of frames the decoder gives out.
+        The packet's number travels through the decoder as its timestamp, so a frame always belongs to its packet,
+        whatever order or number of frames the decoder outputs.
 
         Args:
             index: index of the video.
-            packets: packets of the run, in decode order; all are read, also behind one that ends the run.
-            sink: function that gets ``sink(packet number, frame)`` for each wanted packet, in display order. The frame
+            packets: packets of the run, in decode order. All are read, even after one that ends the run.
+            sink: function called as ``sink(packet number, frame)`` for each wanted packet, in display order. The frame
                 is the sink's to keep.
-            strict: refuse packets of which libavcodec else makes something, though not the same each time; see
+            strict: refuse packets from which libavcodec would otherwise make something that is not always the same; see
                 ``open_decoder``.
-            fresh: whether to decode by a decoder that has seen nothing before, and past packets that it refuses. The
-                concealment of damage depends on all that a decoder has in its memory. Else the first refused packet
-                ends the run.
+            fresh: whether to use a decoder that has seen nothing before, and to continue after packets that it refuses.
+                How damage is concealed depends on everything in a decoder's memory. Without this, the first refused
+                packet ends the run.
             holds_back: decode into other memory; see ``open_decoder``. Only for a decoder that is ``fresh``.
 
         Raises:
@@ -123,14 +123,14 @@ class CpuDecoder:
         number, config = first.number, configs[first.number]
         opened = self._take(index, number, first.data, strict=strict, fresh=fresh, holds_back=holds_back)
         context, packets = opened.context, chain((first,), coming)
-        del first  # what is read in one piece with it would stay in memory
+        del first  # it would keep alive the memory of everything that was read in one piece with it
         files = index.container == "images"
         lacks_data = lost_data_check(codec, index.stream.codec_configs[config])
         check = Vp8Check(index) if codec == "vp8" else None
         previous: int | None = None
         came = 0
-        # Where a run begins with no keyframe, of the packets whose pictures came out. Decoders of MPEG-4 make up the
-        # picture that is missing there, and give it out as that of the packet which refers to it.
+        # If a run does not begin with a keyframe, the packets whose pictures came out. MPEG-4 decoders make up the
+        # picture that is missing there, and output it under the number of the packet that refers to it.
         given: set[int | None] | None = None if index.packet_key[number] else set()
 
         def take(frames: list[av.VideoFrame]) -> None:
@@ -149,7 +149,7 @@ class CpuDecoder:
 
         for number, data, wanted, headers, _, guessed in packets:
             if files and previous is not None and not (opened.alone and decodes_alone(codec, data)):
-                # Each file is decoded as if there were no other.
+                # Decode each file as if there were no other.
                 opened = self._take(index, number, data, strict=strict, fresh=fresh)
                 context = opened.context
             if wanted:
@@ -174,9 +174,9 @@ class CpuDecoder:
                     break
             previous = number
         for _ in packets:
-            pass  # behind a refused packet they are read all the same, since they may show that the index is wrong
+            pass  # read on after a refused packet, since later ones may show that the index is wrong
         if expected or came < outcome.fed or given is not None:
-            # What is held back may be damaged, and what has come refer to it.
+            # Pictures that are held back may be damaged, and those that came out may refer to them.
             try:
                 take(context.decode(None))
             except av.error.FFmpegError as error:
@@ -195,10 +195,10 @@ class CpuDecoder:
         fresh: bool,
         holds_back: bool = False,
     ) -> _Open:
-        """A context for the run that begins with this packet. It is given back when the run has ended well."""
+        """Take a context for the run that begins with this packet. It is given back if the run ends well."""
         config = int(index.packet_config[packet])
         codec, record = index.stream.codec, index.stream.codec_configs[config]
-        # What leads up to a recovery point, and is left out, is missed there without harm.
+        # Strict decoding would refuse a recovery point, since the packets before it are left out on purpose.
         strict = strict and (codec != "h264" or has_idr(record, data))
         alone = index.container == "images" and decodes_alone(codec, data)
         key = None if fresh else _context_key(index, packet, data, alone=alone)
@@ -220,7 +220,7 @@ class CpuDecoder:
 
 
 def _headers(codec: str, data: bytes | memoryview) -> bytes:
-    """The headers that stay in force in a context behind a packet or a record that is no configuration of its own."""
+    """Return the headers in a packet or configuration record that stay in force in a context for later packets."""
     if codec == "mjpeg":
         return b"Huffman tables" if HUFFMAN in segments_before_scan(data)[0] else b""
     if codec in WITH_HEADERS and codec not in WITH_PARAMETER_SETS:
@@ -229,7 +229,7 @@ def _headers(codec: str, data: bytes | memoryview) -> bytes:
 
 
 def _brings_others(index: VideoIndex, packet: int, data: bytes | memoryview) -> bool:
-    """Whether a packet of H.264 or HEVC has other parameter sets than the configuration at it."""
+    """Whether a packet of H.264 or HEVC has parameter sets that differ from its configuration."""
     codec = index.stream.codec
     if codec not in WITH_PARAMETER_SETS:
         return False
@@ -238,7 +238,7 @@ def _brings_others(index: VideoIndex, packet: int, data: bytes | memoryview) -> 
 
 
 def _may_serve(opened: _Open, codec: str, record: bytes, data: bytes | memoryview) -> bool:
-    """Whether what a context has taken over from earlier runs means nothing to one that begins with this packet."""
+    """Whether nothing that a context keeps from earlier runs affects a run that begins with this packet."""
     if codec == "mjpeg":
         tables = tables_brought(data)
         # A decoder has Huffman tables of its own, until it is given others.
@@ -247,11 +247,11 @@ def _may_serve(opened: _Open, codec: str, record: bytes, data: bytes | memoryvie
 
 
 def _context_key(index: VideoIndex, start: int, first_packet: bytes | memoryview, *, alone: bool) -> _ContextKey | None:
-    """The facts that a context depends on that starts with this packet; None where it must not serve another run.
+    """Return what the context for a run starting here depends on; None if it must not serve another run.
 
-    H.264 and HEVC videos of one making share a context, and with it the memory of its frames; JPEG files, too, that
-    decode ``alone``. But not those of H.264 4:4:4, which are decoded as their encoder's version demands: a context
-    keeps that.
+    H.264 and HEVC videos with the same configuration share a context, and so the memory of its frames. JPEG files that
+    decode ``alone`` share one, too. Videos of H.264 4:4:4 do not, since the context remembers the version of their
+    encoder and decodes accordingly.
     """
     stream = index.stream
     if index.container == "images" and stream.codec == "mjpeg":

@@ -1,8 +1,8 @@
-"""Runs with damage in them: what it reaches is decoded again in one way, whatever else is wanted.
+"""Decode runs so that frames affected by damage come out the same, whatever else is wanted.
 
-A decoder fills what is lost of a picture from what it has in memory: the pictures before, in H.264 also memory that
-pictures long gone have left. Whatever refers to the picture takes that over without a mark. So frames within reach of
-damage would depend on where decoding began, on what was left out as unwanted, and on what the decoder did before.
+A decoder fills the lost part of a picture from what it has in memory: earlier pictures, and in H.264 also memory left
+by pictures long gone. Pictures that refer to it inherit that without a mark. So frames that damage reaches would depend
+on where decoding began, on which unwanted packets were left out, and on what the decoder did before.
 """
 
 from __future__ import annotations
@@ -22,41 +22,40 @@ from videoloader.packets.decode_plan import PacketBytes, Run, plan_frames, with_
 
 Read = Callable[[Run], Iterable[PacketBytes]]
 
-# libavcodec marks no picture that it conceals. Of its pictures none refers to another, so one that does not decode is
-# damaged itself. (TIFF's strict decoder refuses sound files, too.)
+# libavcodec does not mark the pictures of these codecs that it conceals. None refers to another, so a picture that does
+# not decode is itself damaged. (TIFF is not listed: its strict decoder also refuses intact files.)
 _WITHOUT_MARKS = ("mjpeg",)
-# After so many its decoder knows for sure how pictures end; see ``show_sound_endings``.
+# After this many pictures, the decoder knows for sure how pictures end; see ``show_sound_endings``.
 _MPEG4_PICTURES = 16
 
 
 def lost_frame(index: VideoIndex, packet: int) -> DecodeError:
-    """The error of a wanted packet whose picture did not come."""
+    """Return the error for a wanted packet whose picture did not come out."""
     frame = int(np.flatnonzero(index.frame_packet == packet)[0])
     return DecodeError(f"frame {frame} (packet {packet}) did not come out of the decoder", index.source, packet)
 
 
 def decode_run(decoder: CpuDecoder, index: VideoIndex, run: Run, read: Read, sink: Sink) -> tuple[int, set[int]]:
-    """Decode a run on the CPU; a frame comes out the same whatever else is wanted with it.
+    """Decode a run on the CPU so that a frame comes out the same whatever else is wanted with it.
 
-    At a sign of damage (a picture that libavcodec calls corrupt, a packet that it refuses when strict, a wanted picture
-    that does not come) the wanted frames from there on are decoded again, GOP by GOP. Those that the damage does not
-    reach, from a run in which none of the damaged packets are that they do not need. Those within its reach, by a
-    decoder that is not strict and has seen nothing before, one keyframe earlier, with nothing left out: so a damaged
-    keyframe is concealed as in a full decode, if the GOP before is sound, and at a bounded cost. They are corrupt if a
-    packet that they refer to was concealed there, too: where decoding began at an open GOP, pictures may only seem
-    damaged.
+    A sign of damage is a picture that libavcodec marks as corrupt, a packet that it refuses when strict, or a wanted
+    picture that does not come out. From the first sign on, the wanted frames are decoded again, GOP by GOP. Frames that
+    the damage does not reach are decoded from a run without the damaged packets. Frames that it reaches are decoded by
+    a fresh decoder that is not strict, from one keyframe earlier, with nothing left out. So a damaged keyframe is
+    concealed as in a full decode if the GOP before is sound, at a bounded cost. These frames are corrupt if a packet
+    that they refer to was concealed there, too: if decoding began at an open GOP, pictures may only seem damaged.
 
     Args:
         decoder: decoder of this thread.
         index: index of the video.
         run: run of a plan made with this index.
-        read: gives the packets of a run.
-        sink: function that gets ``sink(packet number, frame)`` for each wanted packet; the last call for a packet is
-            the one that counts.
+        read: function that returns the packets of a run.
+        sink: function called as ``sink(packet number, frame)`` for each wanted packet. If it is called several times
+            for a packet, the last call counts.
 
     Returns:
-        How many packets were decoded, those that were decoded again each time; the wanted packets whose pictures are
-        damaged, or refer to damage.
+        The number of packets decoded, counting repeats, and the wanted packets whose pictures are damaged or refer to
+        damage.
 
     Raises:
         DecodeError: libavcodec refuses a packet that a wanted frame refers to, or a wanted frame did not come out.
@@ -78,14 +77,14 @@ def decode_run(decoder: CpuDecoder, index: VideoIndex, run: Run, read: Read, sin
 
 
 class _DamagedGop:
-    """Decodes frames that have one start."""
+    """Decodes frames of one GOP, in which there is a sign of damage."""
 
     def __init__(self, decoder: CpuDecoder, index: VideoIndex, start: int, read: Read, sink: Sink) -> None:
         self._decoder, self._index, self._start, self._read, self._sink = decoder, index, start, read, sink
-        # Packets that a strict decoder refuses only because they are damaged, and another conceals without a mark.
+        # Packets that are certainly damaged: a strict decoder refuses them, and another conceals them without a mark.
         self._surely: set[int] = set()
-        # Packets before which numbers of pictures leap: what a decoder invents there depends on all packets before, and
-        # so on whether a damaged one was refused or concealed.
+        # Packets before which picture numbers leap. What a decoder invents there depends on all packets before, and so
+        # on whether a damaged one was refused or concealed.
         self._leaps: set[int] = set()
         self.fed = 0
         self.corrupt: set[int] = set()
@@ -97,7 +96,7 @@ class _DamagedGop:
             self._decode_damaged(within, reach)
 
     def _decode_sound(self, wanted: set[int], reach: DamageReach) -> set[int]:
-        """Decode the frames that no damage reaches; the other ones."""
+        """Decode the frames that no damage reaches, and return the others."""
         within: set[int] = set()
         while wanted:
             outcome = self._decoder.decode(
@@ -107,7 +106,7 @@ class _DamagedGop:
             if self._index.stream.codec in _WITHOUT_MARKS:
                 self._surely |= outcome.refused.keys()
             for sign in sorted(outcome.signs | (self._leaps if outcome.signs else set())):
-                # Signs after it may come of it: without it, they would not be.
+                # Later signs may follow from this one: without it, they would not occur.
                 if reached := reach.of(sign) & wanted:
                     break
             else:
@@ -148,10 +147,10 @@ class _DamagedGop:
             self._mark_what_stood_in_memory(run, digests)
 
     def _mark_what_stood_in_memory(self, run: Run, digests: dict[int, bytes]) -> None:
-        """Mark pictures of a run that are others than these where they are decoded into other memory.
+        """Mark pictures of a run that come out differently when they are decoded into other memory.
 
-        libavcodec's decoder of H.264 does not write all that it reads, without a word: the motion vectors of pictures
-        that it invents for missing ones, parts of pictures that came with other parameter sets.
+        libavcodec's H.264 decoder silently reads memory that it has not written: motion vectors of pictures that it
+        invents for missing ones, and parts of pictures that came with other parameter sets.
         """
 
         def compare(packet: int, frame: av.VideoFrame) -> None:
@@ -163,7 +162,7 @@ class _DamagedGop:
         self.corrupt |= digests.keys()
 
     def _plan(self, wanted: set[int]) -> Run:
-        """The run that decodes these frames and no others."""
+        """Plan the run that decodes these frames and no others."""
         index = self._index
         (run,) = plan_frames(index, np.flatnonzero(np.isin(index.frame_packet, list(wanted)))).runs
         return run
@@ -180,7 +179,7 @@ class _DamagedGop:
 
 
 def _earlier_start(index: VideoIndex, start: int) -> int:
-    """A keyframe before one; the same where nothing before is of use."""
+    """Return an earlier keyframe to start at; the same one if none before it is of use."""
     if index.container == "images":
         return start
     possible = index.packet_key[:start].copy()

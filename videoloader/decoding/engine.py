@@ -1,4 +1,4 @@
-"""The engine that decodes a video."""
+"""Choose the engine that decodes a video."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from videoloader.indexing.index import VideoIndex
 Decode = Literal["auto", "nvdec", "cpu"]
 Engine = Literal["nvdec", "jpeg", "cpu"]
 
-# Names of videos that this process has found to be too much for NVDEC.
+# Names of videos that NVDEC failed to decode in this process.
 _left_to_cpu: set[str] = set()
 
 
 def choose_engine(index: VideoIndex, device: torch.device, decode: Decode) -> Engine:
     """Choose the engine that decodes a video.
 
-    With ``"auto"`` the GPU's JPEG engines decode image files of JPEG, and NVDEC what it can. What a GPU cannot decode
-    is told in a warning, once for each video.
+    With ``"auto"``, the GPU's JPEG engines decode JPEG files, NVDEC what it can, and the CPU everything else. For each
+    video that the GPU cannot decode, a warning is given once.
 
     Args:
         index: the video's index.
-        device: device on which its frames are wanted.
-        decode: ``"nvdec"`` or ``"cpu"`` for that engine and no other.
+        device: device on which frames are wanted.
+        decode: ``"nvdec"`` or ``"cpu"`` for that engine alone, or ``"auto"``.
 
     Raises:
-        UnsupportedError: NVDEC must, and cannot.
+        UnsupportedError: ``decode`` is ``"nvdec"``, and NVDEC cannot decode the video.
     """
     if device.type != "cuda" or decode == "cpu" or (index.source in _left_to_cpu and decode == "auto"):
         return "cpu"
@@ -50,8 +50,8 @@ def choose_engine(index: VideoIndex, device: torch.device, decode: Decode) -> En
 
 
 def leave_to_cpu(index: VideoIndex, reason: str) -> None:
-    """Let the CPU decode a video from now on, and say so."""
+    """Let the CPU decode a video from now on, and warn about it."""
     _left_to_cpu.add(index.source)
-    # Of images there may be a hundred thousand folders: with this name Python warns of them once.
+    # There may be a hundred thousand folders of images. With this name, Python shows the warning once for all of them.
     name = f"{index.stream.codec} images" if index.container == "images" else index.source
     warnings.warn(f"{name}: decoded on the CPU: {reason}", VideoWarning, stacklevel=2)

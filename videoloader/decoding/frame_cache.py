@@ -1,4 +1,4 @@
-"""Decoded pictures kept on the GPU for later clips of the same GOPs."""
+"""Keep decoded pictures on the GPU for later clips of the same GOPs."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class _Kept(NamedTuple):
 
 
 class FrameCache:
-    """Pictures of the GOPs used last, as decoded, within a budget. Threads may share it.
+    """Decoded pictures of the GOPs used last, within a memory budget. Threads may share it.
 
-    It pays where clips come again and again from the same few GOPs: long videos sampled often. A run is then
-    decoded with all its frames, also those that no clip wants yet.
+    It pays off when clips come from the same few GOPs again and again, as in long videos sampled often. Runs are then
+    decoded with all their frames, even those that no clip wants yet.
 
     Args:
         budget: bytes of GPU memory.
@@ -41,7 +41,7 @@ class FrameCache:
         self._lock = threading.Lock()
 
     def find(self, index: VideoIndex, packets: Iterable[int], stream: torch.cuda.Stream) -> dict[int, CudaSurface]:
-        """The pictures that are there, by packet; what is put on the stream from now on may read them."""
+        """Return the cached pictures by packet. Work put on the stream from now on may read them."""
         wanted = np.array(sorted(packets), np.int64)
         found: dict[int, CudaSurface] = {}
         with self._lock:
@@ -51,13 +51,13 @@ class FrameCache:
                     continue
                 self._gops.move_to_end((index.source, gop))
                 stream.wait_event(kept.ready)
-                # The memory may leave the cache while the stream still reads it.
+                # The cache may drop the memory while the stream still reads it.
                 kept.memory.record_stream(stream)
                 found[packet] = kept.surface
         return found
 
     def add(self, index: VideoIndex, pictures: dict[int, CudaSurface], stream: torch.cuda.Stream) -> None:
-        """Keep copies of pictures, made on a stream by ``copy_surface``; the GOPs used least recently make room."""
+        """Keep copies of pictures that ``copy_surface`` made on a stream. The GOPs used least recently make room."""
         packets = np.array(list(pictures), np.int64)
         ready = stream.record_event()
         with self._lock:

@@ -1,4 +1,4 @@
-"""Decoding by several threads of libavcodec, for one video whose frames are wanted soon. Many at once need none."""
+"""Decode one video with several threads of libavcodec, for reads that do not run beside many others."""
 
 from __future__ import annotations
 
@@ -23,34 +23,35 @@ from videoloader.indexing.images import decodes_alone
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import PacketBytes, Run
 
-# Those whose frames were seen to be the same with any number of threads, and in damaged streams, too, where one thread
-# sees no damage. Theora's (libavcodec 62) are not, with six; nor MPEG-4's: each thread guesses at encoders' faults.
-# Those of MPEG-1 and MPEG-2 do not see with threads that slices are missing: here each row of blocks must have one.
+# Codecs whose frames were found to be the same with any number of threads, even in damaged streams in which one thread
+# sees no damage. Theora's are not (libavcodec 62, six threads), nor MPEG-4's, since each thread guesses at encoders'
+# bugs. With threads, the decoders of MPEG-1 and MPEG-2 do not notice missing slices, so here each row of blocks must
+# have one.
 _EXACT_CODECS = (
     "av1", "ffv1", "h264", "hevc", "mjpeg", "mpeg1video", "mpeg2video", "png", "vp8", "vp9", "vvc",
 )  # fmt: skip
-# What libavcodec makes at most by itself, and how many pictures it may hold back in H.264: each thread holds one of
-# them, beside those that are held for their order. More threads gain little.
+# The most threads that libavcodec creates by itself, and the most pictures that it holds back in H.264. Each thread
+# holds one picture, beside those held for reordering. More threads gain little.
 _MOST_THREADS = 16
-# nal_unit_type 9; slices of any kind may follow.
+# An access unit delimiter (nal_unit_type 9) after which slices of any kind may follow.
 _DELIMITER = b"\x09\xf0"
-# Packets of a run, below which they are not worth being made.
+# Packets of a run below which threads are not worth starting.
 _LEAST_PACKETS = 8
 
 
 class UnsureError(Exception):
-    """One thread might decode the frames otherwise, or better: it is to decode all of them again."""
+    """One thread might decode the frames differently, or better. It must decode all of them again."""
 
 
 def suits_threads(index: VideoIndex, *runs: Run) -> bool:
-    """Whether some runs of a video had better be decoded by several threads, which are made for each anew.
+    """Whether several threads, which are started anew for each run, should decode these runs of a video.
 
     Args:
         index: index of the video.
         runs: runs of a plan made with this index.
     """
     packets = sum(len(run.packets) for run in runs)
-    # With its log callback set, threads of libavcodec wait for Python's lock, which is held while they are waited for.
+    # If its log callback is set, libavcodec's threads wait for the GIL, which is held while Python waits for them.
     silent = av.logging.get_level() is None
     known = index.stream.codec in _EXACT_CODECS and index.method != "decoded" and not index.stream.encrypted
     return packets >= _LEAST_PACKETS * max(len(runs), 1) and known and silent
@@ -61,13 +62,13 @@ def decode_in_threads(
 ) -> Iterator[tuple[int, av.VideoFrame]]:
     """Decode one run, from a keyframe on; see ``CpuDecoder.decode``.
 
-    What is concealed and what left out in a damaged stream may depend on the threads. So at any sign of damage this
-    gives up, at the latest when the damaged frame itself would come.
+    In a damaged stream, what is concealed and what is left out may depend on the threads. So this gives up at any sign
+    of damage, at the latest when the damaged frame itself would come out.
 
     Args:
         index: index of the video.
         packets: packets of the run, in decode order; all of one configuration record.
-        threads: most threads.
+        threads: maximum number of threads.
 
     Yields:
         (packet number, frame) for each wanted packet, in display order.
@@ -116,12 +117,13 @@ def decode_in_threads(
             yield from wanted(_decode(decoder, make_packet(index, packet.data, packet.number, previous)))
             previous = packet.number
         if codec == "h264":
-            # At the end libavcodec takes the marks of all pictures that it still holds, although threads may be at work
-            # on them. Each thread ends its work before it gets another packet: here one without a picture.
-            decoder.skip_frame = "NONREF"  # with this, that is no error
+            # At the end, libavcodec takes over the marks of all pictures that it still holds, although threads may
+            # still be working on them. Each thread finishes its work before it gets another packet, so each gets one
+            # without a picture.
+            decoder.skip_frame = "NONREF"  # without this, such a packet is an error
             for _ in range(decoder.thread_count):
                 yield from wanted(_decode(decoder, _without_picture(index.stream.codec_configs[config])))
-        # To the last frame that is held back, since what is wanted may refer to it.
+        # Up to the last frame that is held back, since wanted frames may refer to it.
         yield from wanted(_decode(decoder, None))
     if expected:
         raise UnsureError
@@ -130,7 +132,7 @@ def decode_in_threads(
 def _decode(
     decoder: av.video.codeccontext.VideoCodecContext, packet: av.packet.Packet[Any] | None
 ) -> list[av.VideoFrame]:
-    """The frames that come out after a packet, or of all that is held back."""
+    """Return the frames that come out after a packet, or all frames that are held back."""
     try:
         return decoder.decode(packet)
     except av.error.FFmpegError:
@@ -138,15 +140,15 @@ def _decode(
 
 
 def _without_picture(config: bytes) -> av.packet.Packet[Any]:
-    """A packet of H.264 with an access unit delimiter alone (ITU-T H.264, 7.3.2.4)."""
+    """Make an H.264 packet with only an access unit delimiter (ITU-T H.264, 7.3.2.4)."""
     size = nal_length_size("h264", config)
     data = (len(_DELIMITER).to_bytes(size, "big") if size else b"\0\0\1") + _DELIMITER
-    packet: av.packet.Packet[Any] = av.Packet(len(data))  # made by size, it has the zeros that decoders read on into
+    packet: av.packet.Packet[Any] = av.Packet(len(data))  # it adds the zeros that decoders read past the end
     packet.update(data)
     return packet
 
 
-# Of all threads, while they decode.
+# The decoders of all threads that are decoding.
 _decoders: list[av.video.codeccontext.VideoCodecContext] = []
 
 
@@ -161,7 +163,7 @@ def _decoder(index: VideoIndex, start: int, threads: int) -> Iterator[av.video.c
 
 
 def _abandon_decoders() -> None:
-    """Have them never freed: that waits for their threads, and those do not come along when a process is forked."""
+    """Make sure that the decoders are never freed in a forked process, which would wait for threads that it lacks."""
     for decoder in _decoders:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(decoder))
 

@@ -1,4 +1,4 @@
-"""Decoding of JPEG files by the GPU's JPEG engines (NVJPG), through NVIDIA's nvJPEG library."""
+"""Decode JPEG files with the GPU's JPEG engines (NVJPG), through NVIDIA's nvJPEG library."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from videoloader.indexing.stream_info import StreamInfo
 
 # log2 of the luma columns and rows that share a chroma sample.
 _SUBSAMPLING = {"444": (0, 0), "422": (1, 0), "420": (1, 1)}
-# Values of nvjpeg.h. The CUDA kernels of nvJPEG round otherwise than the engines, so they are not asked for.
+# Values from nvjpeg.h. The CUDA kernels of nvJPEG round differently from the engines, so they are not used.
 _BACKEND_HARDWARE = 3
 _OUTPUT_UNCHANGED = 0
 _STATUS = (
     "", "not initialized", "invalid parameter", "bad JPEG", "JPEG not supported", "no memory", "execution failed",
     "architecture mismatch", "internal error", "no JPEG engines", "incomplete JPEG",
 )  # fmt: skip
-# A JPEG file for ``JpegDecoder``: its bytes; those of its planes, and where in them its samples lie.
+# Description of a JPEG file for ``JpegDecoder``: its size, the size of its planes, and where in them samples lie.
 CODED = np.dtype([(name, np.int64) for name in ("size", "nbytes", "cb", "cr", "pitch", "chroma_pitch")])
 # ``nvjpegImage_t``: device addresses and pitches of the planes.
 _IMAGE = np.dtype([("channel", np.uint64, 4), ("pitch", np.uint64, 4)])
@@ -38,7 +38,7 @@ _IMAGE = np.dtype([("channel", np.uint64, 4), ("pitch", np.uint64, 4)])
 
 @cache
 def why_not_jpeg_engine(gpu: int) -> str:
-    """The reason why this GPU's engines cannot decode JPEG files; empty if they can.
+    """Return the reason why this GPU's engines cannot decode JPEG files; empty if they can.
 
     Args:
         gpu: CUDA device number.
@@ -59,14 +59,14 @@ def why_not_jpeg_engine(gpu: int) -> str:
 
 @cache
 def _library() -> ctypes.CDLL | None:
-    """The nvJPEG library for the CUDA version that PyTorch was built for; None if there is none."""
+    """Load the nvJPEG library for the CUDA version that PyTorch was built for; None if there is none."""
     major = (torch.version.cuda or "").partition(".")[0]
     name = f"libnvjpeg.so.{major}"
     try:
         found = importlib.util.find_spec("nvidia")
     except ValueError:  # a module of that name without a spec
         found = None
-    # Wheels of CUDA 12 have a folder for each library, those of CUDA 13 one for all.
+    # Wheels for CUDA 12 have a folder for each library, those for CUDA 13 one folder for all.
     folders = [Path(each) for each in found.submodule_search_locations or ()] if found is not None else []
     installed = [str(path) for folder in folders for path in sorted(folder.glob(f"*/lib/{name}"))]
     for path in [*installed, name]:
@@ -87,14 +87,14 @@ def _tiny_picture() -> bytes:
 
 
 def engine_layout(picture: bytes, stream: StreamInfo) -> SurfaceLayout | None:
-    """The places of samples in the engines' output of a JPEG file; None if it is of a kind that is not for them.
+    """Return where the engines put the samples of a JPEG file; None if they should not decode it.
 
-    They get sequential files of 8 bits, in Y'CbCr with 4:4:4, 4:2:2 or 4:2:0 chroma. So the file alone tells who
-    decodes it: engines round otherwise than libavcodec, and pictures must not depend on chance.
+    They decode sequential files of 8 bits, in Y'CbCr with 4:4:4, 4:2:2 or 4:2:0 chroma. The file alone decides, because
+    the engines round differently from libavcodec, and pictures must not depend on chance.
 
     Args:
         picture: the file.
-        stream: facts of the index that it belongs to.
+        stream: stream facts of the file's index.
     """
     frame = read_jpeg_frame(picture)
     if frame is None or not frame.usual or (frame.width, frame.height) != (stream.width, stream.height):
@@ -104,7 +104,7 @@ def engine_layout(picture: bytes, stream: StreamInfo) -> SurfaceLayout | None:
 
 @lru_cache(maxsize=256)
 def _planes_layout(width: int, height: int, chroma: str) -> SurfaceLayout:
-    """The three planes of a picture one after the other, without gaps."""
+    """Lay out the three planes of a picture one after the other, without gaps."""
     across, down = subsampling = _SUBSAMPLING[chroma]
     columns, rows = -(-width >> across), -(-height >> down)
     luma = width * height
@@ -114,16 +114,16 @@ def _planes_layout(width: int, height: int, chroma: str) -> SurfaceLayout:
 
 
 def coded_file(size: int, layout: SurfaceLayout) -> npt.NDArray[np.void]:
-    """A ``CODED`` without dimensions, for a file of so many bytes and the layout that ``engine_layout`` gives it."""
+    """Return a ``CODED`` without dimensions, for a file of this size and its layout by ``engine_layout``."""
     return np.array((size, layout.nbytes, layout.cb, layout.cr, layout.pitch, layout.chroma_pitch), CODED)
 
 
 class JpegDecoder:
-    """Decodes JPEG files on one GPU, for one thread; takes some 30 MB of its memory.
+    """Decodes JPEG files on one GPU, for one thread. It takes about 30 MB of the GPU's memory.
 
-    Damage inside a file is not told, as libavcodec tells it, unless the engines refuse the file. A file comes out the
-    same whatever else is decoded before or beside it. Codes of samples differ from libavcodec's by 1 at most, as their
-    inverse cosine transforms round differently (0.1 to 8 % of the samples).
+    Unlike libavcodec, it does not report damage inside a file unless the engines refuse the file. A file comes out the
+    same whatever else is decoded before or beside it. Sample values differ from libavcodec's by at most 1, since the
+    inverse cosine transforms round differently (in 0.1 to 8 % of the samples).
 
     Args:
         gpu: CUDA device number.
@@ -137,14 +137,14 @@ class JpegDecoder:
         assert library is not None, "why_not_jpeg_engine() says whether there is one"
         self._library = library
         self._handle, self._state = ctypes.c_void_p(), ctypes.c_void_p()
-        # Calls of nvJPEG return before the GPU has read what they were given.
+        # nvJPEG's calls return before the GPU has read their input, so it is kept alive until this event.
         self._busy: tuple[torch.cuda.Event, object] | None = None
         with torch.cuda.device(gpu):
-            torch.cuda.current_stream().synchronize()  # makes the device's context, which nvJPEG needs
+            torch.cuda.current_stream().synchronize()  # creates the device's context, which nvJPEG needs
             create = library.nvjpegCreateEx
             _check(create(_BACKEND_HARDWARE, None, None, 0, ctypes.byref(self._handle)))
             _check(library.nvjpegJpegStateCreate(self._handle, ctypes.byref(self._state)))
-        # Before the interpreter ends: the CUDA driver ends before module objects do.
+        # Freed before interpreter shutdown: the CUDA driver ends before module objects are freed.
         weakref.finalize(self, _destroy, library, self._handle, self._state, os.getpid())
 
     def surface(self, picture: bytes, layout: SurfaceLayout, stream: torch.cuda.Stream) -> CudaSurface:
@@ -156,7 +156,7 @@ class JpegDecoder:
             stream: as in ``decode``.
 
         Raises:
-            DecodeError: nvJPEG refuses it.
+            DecodeError: nvJPEG refuses the file.
         """
         address = np.array([np.frombuffer(picture, np.uint8).ctypes.data])
         planes, starts, (error,) = self.decode(address, coded_file(len(picture), layout)[None], picture, stream)
@@ -167,25 +167,26 @@ class JpegDecoder:
     def decode(
         self, addresses: npt.NDArray[np.int64], files: npt.NDArray[np.void], owner: object, stream: torch.cuda.Stream
     ) -> tuple[torch.Tensor, npt.NDArray[np.int64], list[DecodeError | None]]:
-        """Decode files to planes that are valid for work put on the stream before they are dropped.
+        """Decode files to planes, valid for any work put on the stream before the planes are dropped.
 
-        Many at once come several times as fast as one by one. Python's lock is free meanwhile.
+        Many files at once decode several times as fast as one by one. The GIL is released meanwhile.
 
         Args:
             addresses: addresses of the files' bytes.
             files: ``CODED`` of each.
-            owner: an object that keeps the bytes alive, and as they are until the GPU has read them.
+            owner: object that keeps the bytes alive and unchanged until the GPU has read them.
             stream: CUDA stream of the current device, on which the planes will be ready.
 
         Returns:
-            The memory of all planes, the address of each file's, and an error for each that nvJPEG refuses.
+            The memory of all planes, the address of each file's planes, and for each file None or the error if nvJPEG
+            refuses it.
         """
         sizes = files["nbytes"]
         with torch.cuda.stream(stream):
             planes = torch.empty(int(sizes.sum()), dtype=torch.uint8, device=stream.device)
         starts = planes.data_ptr() + np.cumsum(sizes) - sizes
         errors: list[DecodeError | None] = [None] * len(files)
-        # One that is refused keeps the others from being decoded.
+        # A refused file keeps the others from being decoded, so they are then decoded one by one.
         if self._decode(addresses, files, starts, owner, stream):
             for at in range(len(files)):
                 one = slice(at, at + 1)
@@ -201,7 +202,7 @@ class JpegDecoder:
         owner: object,
         stream: torch.cuda.Stream,
     ) -> int:
-        """Have files decoded to planes that start at these addresses: nvJPEG's status."""
+        """Decode files to planes that start at these addresses, and return nvJPEG's status."""
         images = np.zeros(len(files), _IMAGE)
         for plane, (after, pitch) in enumerate((("", "pitch"), ("cb", "chroma_pitch"), ("cr", "chroma_pitch"))):
             images["channel"][:, plane] = starts + files[after] if after else starts
@@ -230,6 +231,6 @@ def _reason(status: int) -> str:
 
 def _destroy(library: ctypes.CDLL, handle: ctypes.c_void_p, state: ctypes.c_void_p, owner: int) -> None:
     if os.getpid() != owner:
-        return  # in a forked process CUDA does not work
+        return  # CUDA does not work in a forked process
     library.nvjpegJpegStateDestroy(state)
     library.nvjpegDestroy(handle)

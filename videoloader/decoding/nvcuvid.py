@@ -1,7 +1,7 @@
-"""The capabilities of NVDEC, asked of the driver itself.
+"""Ask the driver directly what NVDEC can decode.
 
-PyNvVideoCodec's ``GetDecoderCaps`` makes a CUDA context for each question, which takes 0.15 s and memory of a GPU that
-may have none left, and loads and unloads the driver's library around it. One of some thousand questions crashed.
+PyNvVideoCodec's ``GetDecoderCaps`` makes a CUDA context for each query, which takes 0.15 s and GPU memory that may not
+be available, and it loads and unloads the driver's library each time. One in some thousand queries crashed.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _LIBRARY = "nvcuvid.dll" if os.name == "nt" else "libnvcuvid.so.1"
 
 
 class Capabilities(ctypes.Structure):
-    """``CUVIDDECODECAPS`` of ``cuviddec.h``, NVIDIA Video Codec SDK 13: of one codec, chroma format and bit depth.
+    """``CUVIDDECODECAPS`` of ``cuviddec.h`` (NVIDIA Video Codec SDK 13), for one codec, chroma format and bit depth.
 
     Attributes:
-        codec, chroma, bit_depth_minus8: the question; ``cudaVideoCodec`` and ``cudaVideoChromaFormat`` numbers.
-        supported: not 0 where NVDEC decodes it.
-        num_engines: engines of the GPU for that codec.
+        codec, chroma, bit_depth_minus8: the query, with ``cudaVideoCodec`` and ``cudaVideoChromaFormat`` numbers.
+        supported: not 0 if NVDEC decodes it.
+        num_engines: number of the GPU's engines for that codec.
         output_formats: a bit for each ``cudaVideoSurfaceFormat``.
         max_width, max_height, min_width, min_height: bounds of coded pictures, in pixels.
-        max_blocks: most blocks of 16×16 pixels in a picture.
+        max_blocks: maximum number of 16×16 blocks in a picture.
         histogram, histogram_bits, max_histogram_bins: facts about luma histograms.
     """
 
@@ -52,7 +52,7 @@ class Capabilities(ctypes.Structure):
 
 
 def ask_capabilities(gpu: int, codec: int, chroma: int, bit_depth: int) -> Capabilities:
-    """The capabilities of a GPU's NVDEC for one kind of stream.
+    """Return the capabilities of a GPU's NVDEC for one kind of stream.
 
     Args:
         gpu: CUDA device number.
@@ -61,12 +61,12 @@ def ask_capabilities(gpu: int, codec: int, chroma: int, bit_depth: int) -> Capab
         bit_depth: bits of a sample.
 
     Raises:
-        ConfigurationError: the driver's part for NVDEC is missing, or does not answer.
+        ConfigurationError: the driver's NVDEC library is missing, or the query fails.
     """
     capabilities = Capabilities(codec, chroma, bit_depth - 8)
     ask = _library().cuvidGetDecoderCaps
     with torch.cuda.device(gpu):
-        torch.cuda.mem_get_info()  # any call of the runtime: it makes the GPU's context this thread's
+        torch.cuda.mem_get_info()  # any runtime call will do: it makes the GPU's context current in this thread
         result = ask(ctypes.byref(capabilities))
     if result:
         raise ConfigurationError(f"the driver of GPU {gpu} does not say what its NVDEC can do: CUDA error {result}")

@@ -1,4 +1,4 @@
-"""Decoding on NVDEC through PyNvVideoCodec's low-level decoder, in sessions shared by all threads."""
+"""Decode runs of packets with NVDEC, through PyNvVideoCodec, in sessions that all threads share."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from videoloader.packets.decode_plan import PacketBytes
 
 _NEVER_REORDERED = ("vp8", "vp9", "av1")
 _WITH_PARAMETER_SETS = ("h264", "hevc")
-# Packets that a call has at most where pictures are large.
+# Maximum packets in a call for pictures that count as large.
 _LARGE_A_CALL = 4
-# From the time of one place in display order to the next. NVDEC's parser gives a call's time to the first of its
-# pictures, and to each of the others the time of the picture shown before it and some more: 33, at 30 frames/s.
+# Time from one place in display order to the next. NVDEC's parser gives a call's time to its first picture, and to each
+# further picture the time of the one shown before it plus some more (33 at 30 frames/s).
 _RANK = 1 << 12
-# PyNvVideoCodec takes times of 31 bits.
+# PyNvVideoCodec takes 31-bit times.
 _LATEST = (1 << 31) // _RANK - 2
 _NEVER = 1 << 62
 
 Sink = Callable[[int, CudaSurface, torch.cuda.Stream], None]
-# Surfaces are valid until it is called.
+# Surfaces are valid until this is called.
 Finish = Callable[[], None]
 
 
 class NvdecDecoder:
-    """A decoder that borrows NVDEC sessions of the process; threads may share it.
+    """A decoder that borrows NVDEC sessions of the process. Threads may share it.
 
-    Each packet is copied once, into the bytes of a call. Python's part, without the sink, is 2.7 µs for a packet of two
-    slices (one core of a server).
+    Each packet is copied once, into the bytes of a call. The Python part, without the sink, takes 2.7 µs for a packet
+    of two slices (one core of a server).
 
     Args:
         gpu: CUDA device number.
@@ -56,23 +56,23 @@ class NvdecDecoder:
     ) -> int:
         """Decode one run, from a keyframe on, until all wanted frames have come out.
 
-        A run on which a session fails is read again and decoded once more on a new one. The sink is then called again
-        for the frames it had; what it was given before is not to be trusted.
+        If a session fails, the run is read again and decoded once more in a new session. The sink is then called again
+        for the frames that it already got, which cannot be trusted.
 
         Args:
             index: index of the video.
-            read: gives the run's packets in decode order, with their places.
-            sink: function that gets ``sink(packet number, surface, stream)`` for each wanted packet, in display order.
+            read: function that returns the run's packets in decode order, with their places.
+            sink: function called as ``sink(packet number, surface, stream)`` for each wanted packet, in display order.
                 The surface is valid for work put on that stream until ``finish`` has been called.
-            finish: function that is called after each few pictures, so that work on all of them can be put on the
-                stream at once.
+            finish: function called after every few pictures, so that work on all of them can be put on the stream at
+                once.
 
         Returns:
-            Packets fed to the decoder.
+            The number of packets fed to the decoder.
 
         Raises:
-            DecodeError: NVDEC refuses the stream, gives out pictures of another size than the stream's, or
-                not one for each packet. Frames given to the sink before that may be wrong.
+            DecodeError: NVDEC refuses the stream, outputs pictures of another size than the stream's, or does not
+                output one picture for each packet. Frames given to the sink before that may be wrong.
         """
         try:
             try:
@@ -82,7 +82,7 @@ class NvdecDecoder:
                     pool_of(self._gpu).close_idle()
             return self._decode(index, iter(read()), sink, finish, new=True)
         except DecodeError as error:
-            if error.source is not None:  # of the packets
+            if error.source is not None:  # the error is about the packets
                 raise
             raise DecodeError(error.message, index.source) from error.__cause__
 
@@ -102,7 +102,7 @@ class NvdecDecoder:
         return fed
 
     def _picture(self, index: VideoIndex, packet: PacketBytes) -> PictureFormat:
-        """The format of the pictures from a packet on."""
+        """Return the format of the pictures from a packet on."""
         stream, config = index.stream, int(index.packet_config[packet.number])
         picture = section_format(stream, config)
         if stream.codec in _WITH_PARAMETER_SETS:
@@ -120,7 +120,7 @@ class NvdecDecoder:
 
 
 def _check_start(index: VideoIndex, packet: PacketBytes) -> None:
-    """Refuse a start that is no keyframe: each decoder makes up in its own way what is missing then."""
+    """Refuse to start at a packet that is no keyframe, since each decoder makes up missing pictures in its own way."""
     codec = index.stream.codec
     config = index.stream.codec_configs[index.packet_config[packet.number]]
     if index.packet_key[packet.number] or is_random_access(codec, config, packet.data):
@@ -139,17 +139,17 @@ def _announced(codec: str, parameter_sets: list[bytes]) -> PictureFormat:
 class _Sequence:
     """Decodes packets in one session: packets go in, pictures come out in display order.
 
-    A picture is of the earliest-shown packet that was fed and has not come out, as long as each packet becomes a
-    picture. (NVDEC's own timestamps say no more: its parser hands them out in rising order.)
+    Each picture belongs to the earliest-shown packet that was fed and whose picture has not come out, as long as each
+    packet becomes one picture. (NVDEC's own timestamps say no more: its parser hands them out in rising order.)
 
     Args:
-        index: the video's index.
-        session: a session that is set up for the pictures.
-        picture: the format that all of them have.
+        index: index of the video.
+        session: session that is set up for the pictures.
+        picture: format that all of the pictures have.
         sink, finish: see ``NvdecDecoder.decode``.
 
     Attributes:
-        fed: the number of packets that the session was given.
+        fed: number of packets that the session was given.
     """
 
     def __init__(self, index: VideoIndex, session: Session, picture: PictureFormat, sink: Sink, finish: Finish) -> None:
@@ -159,37 +159,35 @@ class _Sequence:
         self._layout, self._size = _layout(picture)
         self._with_sets = self._codec in _WITH_PARAMETER_SETS
         self._config, self._configs, self._length_size = -1, index.packet_config.data, 0
-        # Pictures of codecs that never reorder come in the order of packets, of which some may show nothing.
+        # Pictures of codecs that never reorder come out in the order of packets, some of which may show nothing.
         reorders = self._codec not in _NEVER_REORDERED
         self._ranks: Sequence[int] = index.packet_rank.data if reorders else range(len(index.packet_size))
         self._shown = None if reorders else index.packet_has_frame.data
-        # Places in display order: of the pictures that have not come, as a heap; of the wanted ones, with the numbers
-        # of their packets.
+        # Places in display order: a heap of those whose pictures have not come out; and those that are wanted, with
+        # their packets' numbers.
         self._outstanding: list[int] = []
         self._expected: dict[int, int] = {}
-        # The next call: what it consists of, how many packets that is, at most, the last of their places.
+        # The next call: its pieces of input, its number of packets and their maximum, and the latest of their places.
         self._pieces: list[bytes | memoryview] = []
         self._packets, self._latest = 0, -1
         self._most = packets_a_call(picture) if reorders else 1
         self._large = self._most <= _LARGE_A_CALL
         self._leaving = False
-        self._seen_from = 0  # the time of the first picture that is not left out
+        self._seen_from = 0  # time of the first picture that is not left out
         self.fed = 0
 
     def decode(self, first: PacketBytes, packets: Iterable[PacketBytes], *, leaves_out: bool) -> PacketBytes | None:
-        """Decode the packets up to the end, or up to one whose parameter sets need another session: that one.
+        """Decode packets up to the end, or up to one that needs another session, which is returned.
 
         Args:
             first: the first of the packets.
             packets: packets after it.
-            leaves_out: whether pictures that nobody looks at may be left unconverted and uncopied, by their times.
-                Copies take from the GPU what a network could use: 3 % of a training from 1080p videos, 1.5 % without
-                them (H200). Of small pictures those before the first wanted one are left out, of large ones those in
-                between, too.
+            leaves_out: whether pictures that nobody wants may be left unconverted and uncopied, by their times. Copies
+                take GPU time from the network: 3 % of a training from 1080p videos, 1.5 % without them (H200). Among
+                small pictures, those before the first wanted one are left out; among large ones, also those in between.
         """
-        # A run that begins with a picture that nobody looks at mostly has many of them. In other codecs a picture that
-        # PyNvVideoCodec takes for one that no other refers to, and then does not decode, may be referred to all the
-        # same.
+        # A run that begins with an unwanted picture usually has many of them. In other codecs, PyNvVideoCodec may take
+        # a picture for one that no other refers to, and skip decoding it, although others do refer to it.
         self._leaving = leaves_out and self._codec == "h264" and not first.wanted
         following: PacketBytes | None = None
         for packet in chain((first,), packets):
@@ -200,14 +198,14 @@ class _Sequence:
                 self._feed()
         if self._packets:
             self._feed()
-        # Always: it makes the session ready for the next video, and the last pictures come out only now.
+        # Always flush: it makes the session ready for the next video, and the last pictures come out only now.
         self._feed()
         if self._outstanding:
             raise SessionError(f"NVDEC gave {len(self._outstanding)} fewer pictures than it should")
         return following
 
     def _add(self, packet: PacketBytes) -> bool:
-        """Add a packet to the next call; False where it needs another session."""
+        """Add a packet to the next call; return False if it needs another session."""
         number, data, wanted, _, place, _ = packet
         if self._configs[number] != self._config and not self._add_headers(self._configs[number]):
             return False
@@ -237,7 +235,7 @@ class _Sequence:
         return True
 
     def _add_headers(self, config: int) -> bool:
-        """Add a configuration's parameter sets to the next call; False where they need another session."""
+        """Add a configuration's parameter sets to the next call; return False if they need another session."""
         records = self._index.stream.codec_configs
         record, former = records[config], records[self._config] if self._config >= 0 else None
         if former is not None:
@@ -250,20 +248,21 @@ class _Sequence:
         return True
 
     def _leave_less(self, place: int) -> None:
-        """Feed what comes before a wanted packet, or one too late for times; leave out less from there on."""
+        """Feed the packets before a wanted one, or before one too late for times; leave out less from there on."""
         if self._packets:
             self._feed()
         if self._large and place <= _LATEST:
-            # From here on each picture has a time of its own, by which those between two wanted ones are left out.
+            # From here on each picture has a time of its own, so that those between two wanted ones can be left out.
             self._most = 1
         else:
             self._leaving = False
 
     def _feed(self) -> None:
-        """Feed what was added, or flush with nothing, and give on the pictures that come."""
+        """Feed the packets that were added, or flush if there are none, and pass on the pictures that come out."""
         time = self._seen_from = 0
         if self._leaving:
-            # By its latest picture: no picture may have a time before its rank, and take it from one that is wanted.
+            # Use the latest picture of the call: no picture may get a time earlier than its rank, since it might get
+            # that of a wanted one.
             time = _RANK * (1 + self._latest)
             self._seen_from = _RANK * (1 + min(self._expected)) if self._expected else _NEVER
         payload = bytearray().join(self._pieces)
@@ -293,13 +292,13 @@ class _Sequence:
 
 
 def _layout(picture: PictureFormat) -> tuple[SurfaceLayout, int]:
-    """The places of a picture's samples, and its size as PyNvVideoCodec tells it, bytes.
+    """Return the layout of a picture's samples, and its size in bytes as PyNvVideoCodec reports it.
 
     Planes are contiguous; rows of subsampled formats are as long as an even width.
     """
     wide, planar = picture.bit_depth > 8, picture.chroma == "444"
     pitch = (picture.width if planar else (picture.width + 1) // 2 * 2) * (2 if wide else 1)
     pixels: NvdecFormat = ("yuv444_16" if wide else "yuv444") if planar else ("p016" if wide else "nv12")
-    # The size leaves out the last chroma row of an odd height; the row is there.
+    # The reported size excludes the last chroma row of an odd height, but the row exists.
     size = pitch * picture.height * 3 if planar else pitch * picture.height * 3 // 2
     return nvdec_layout(picture.width, picture.height, pitch, pixels, picture.bit_depth), size

@@ -1,4 +1,4 @@
-"""Packets whose own headers contradict the size that a session was set up for: NVDEC would not tell."""
+"""Find packets whose headers contradict the size that a session was set up for, which NVDEC would not report."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from videoloader.indexing.bitstream.parameter_sets import coded_size, may_have_s
 from videoloader.indexing.bitstream.picture import PictureFormat
 from videoloader.indexing.bitstream.vpx import keyframe_format
 
-# Sequence headers stand at the start of their packets.
+# Bytes to search for AV1 sequence headers, which are at the start of their packets.
 _AV1_HEAD = 256
 
 
 def contradiction(codec: str, payload: bytes | memoryview, picture: PictureFormat) -> str:
-    """The part of a packet of VP8, VP9, AV1 or MPEG-1, 2, 4 that contradicts the session's size; empty if none does."""
+    """Return what in a VP8, VP9, AV1 or MPEG-1, 2, 4 packet contradicts the session's size; empty if nothing does."""
     try:
         for what, (width, height) in _stated_sizes(codec, payload):
             if (width, height) != (picture.width, picture.height):
                 return f"{what} says {width}×{height}"
-    except ValueError as error:  # damage, of which the CPU's engine tells
+    except ValueError as error:  # damage, which the CPU engine reports
         return str(error)
     if codec == "mpeg4" and may_have_sequence_headers(payload):
         layer = find_layer(sequence_headers(codec, payload))
@@ -31,7 +31,7 @@ def contradiction(codec: str, payload: bytes | memoryview, picture: PictureForma
 
 
 def _stated_sizes(codec: str, payload: bytes | memoryview) -> Iterator[tuple[str, tuple[int, int]]]:
-    """(what says it, (width, height)) of each header in a packet that tells a size."""
+    """Yield (what says it, (width, height)) for each header in a packet that gives a size."""
     if codec == "vp8":
         if keyframe := keyframe_format(codec, bytes(payload[:10])):
             yield "a keyframe", (keyframe.width, keyframe.height)

@@ -1,4 +1,4 @@
-"""A picture to begin a session with: grey, small, progressive."""
+"""Make a small grey progressive picture with which a session can begin."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ PRIMER_PICTURE = PictureFormat(_SIZE, _SIZE, "420", 8, coded_size=(_SIZE, _SIZE)
 
 
 def may_interlace(codec: str, picture: PictureFormat) -> bool:
-    """Whether pictures may be made of two fields. Of MPEG-2 the picture format does not tell."""
+    """Whether pictures may consist of two fields. The picture format does not tell for MPEG-2."""
     return codec == "mpeg2video" or not picture.frames_only
 
 
 def can_begin_whole(codec: str, picture: PictureFormat) -> bool:
-    """Whether a session can be given the primer first and then set itself up anew for a video."""
+    """Whether a session can be given the primer first and then set itself up again for a video."""
     other_size = picture.width > _SIZE or picture.height > _SIZE
     return primer(codec) != b"" and (picture.chroma, picture.bit_depth) == ("420", 8) and other_size
 
 
 @cache
 def primer(codec: str) -> bytes:
-    """A stream of one intra picture, 64×64 4:2:0 8 bit; empty for codecs that need none.
+    """Return a stream of one intra picture, 64×64 4:2:0 8 bit; empty for codecs that need none.
 
     Sources: ITU-T H.264, 7.3.2.1.1, 7.3.2.2, 7.3.3 and 7.3.5; ISO/IEC 13818-2, 6.2.2 to 6.2.6.
     """
@@ -34,7 +34,7 @@ def primer(codec: str) -> bytes:
 
 
 def _h264() -> bytes:
-    """Every macroblock is Intra_16x16, DC predicted, without coefficients."""
+    """Code every macroblock as Intra_16x16, DC predicted, without coefficients."""
     sps = _bits("01000010 11000000 00001010")  # Baseline profile, level 1
     sps += _ue(0) + _ue(0) + _ue(2) + _ue(0) + "0"  # output in decode order, no references
     sps += 2 * _ue(_SIZE // 16 - 1) + "1" + "1" + "0" + "0"  # whole frames, nothing cropped, no VUI
@@ -46,7 +46,7 @@ def _h264() -> bytes:
 
 
 def _mpeg2() -> bytes:
-    """Every macroblock is intra, without coefficients."""
+    """Code every macroblock as intra, without coefficients."""
     size = f"{_SIZE:012b}"
     sequence = size + size + "0001" + "0101" + f"{2500:018b}" + "1" + f"{20:010b}" + "000"
     # Main profile, main level; progressive; 4:2:0.
@@ -64,7 +64,7 @@ def _mpeg2() -> bytes:
 
 
 def _ue(value: int) -> str:
-    """The bits of an Exp-Golomb code."""
+    """Return the bits of an Exp-Golomb code."""
     bits = f"{value + 1:b}"
     return "0" * (len(bits) - 1) + bits
 
@@ -74,6 +74,6 @@ def _bits(text: str) -> str:
 
 
 def _pack(bits: str) -> bytes:
-    """Bits, filled up with zeros."""
+    """Pack bits into bytes, padded with zeros."""
     bits += -len(bits) % 8 * "0"
     return int(bits, 2).to_bytes(len(bits) // 8, "big")

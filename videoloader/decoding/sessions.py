@@ -1,4 +1,4 @@
-"""NVDEC sessions that stay open from video to video, shared by all threads of the process."""
+"""Keep NVDEC sessions open from video to video, shared by all threads of the process."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from videoloader.errors import ConfigurationError, DecodeError, check_positive
 from videoloader.indexing.bitstream.picture import PictureFormat
 from videoloader.indexing.forks import after_fork
 
-# A session is made for the largest picture of its class, so that it can take any smaller one. Each of
-# width and height is rounded up to one of these.
+# A session is made for the largest picture of its class, so that it can take any smaller one. Width and height are each
+# rounded up to one of these.
 _SIZE_CLASSES = (384, 640, 736, 1088, 1280, 1920, 2176, 2560, 3840, 4096, 8192)
 _LARGEST_DEFAULT_MEMORY = 4 << 30
-# A session that so many runs had no use for is closed: it was needed in a rare moment, when many of its key were.
+# A session that this many runs did not need is closed. It was opened when many of its key were needed at once.
 _RUNS_UNUSED = 1000
 _MEBIBYTE = 1 << 20
-_NOTHING = bytearray(1)  # an end has an address, too
+_NOTHING = bytearray(1)  # so that an empty payload has an address, too
 
 
 class SessionError(DecodeError):
@@ -35,7 +35,7 @@ class SessionError(DecodeError):
 
     @property
     def short_of_resources(self) -> bool:
-        """Whether it was for want of GPU memory, or the driver opens no more decoders."""
+        """Whether the reason was a lack of GPU memory, or the driver opens no more decoders."""
         return "MEMORY" in self.message.upper() or "HandleVideoSequence" in self.message
 
 
@@ -50,7 +50,7 @@ class SessionKey(NamedTuple):
 
 
 def session_key(codec: str, picture: PictureFormat) -> SessionKey:
-    """The key of the sessions that can decode a video."""
+    """Return the key of the sessions that can decode a video."""
     width, height = (
         next(size for size in _SIZE_CLASSES if pixels <= size)
         for pixels in (max(picture.width, picture.coded_size[0]), max(picture.height, picture.coded_size[1]))
@@ -59,20 +59,20 @@ def session_key(codec: str, picture: PictureFormat) -> SessionKey:
 
 
 def packets_a_call(picture: PictureFormat) -> int:
-    """The number of packets to give NVDEC at once.
+    """Return the number of packets to give NVDEC at once.
 
-    A call lets go of Python's lock and must queue for it again behind the other decoding threads. Small pictures
-    decode so fast that one call for each would leave NVDEC idle. PyNvVideoCodec keeps a buffer for each picture
-    that a call gave out; four come out of a flush anyway, more cost memory (8 at 1080p: 16 MiB a session).
+    A call releases the GIL and must then queue for it behind the other decoding threads. Small pictures decode so fast
+    that one call for each would leave NVDEC idle. PyNvVideoCodec keeps a buffer for each picture that a call outputs; a
+    flush outputs four anyway, and more cost memory (8 at 1080p: 16 MiB a session).
     """
     return 16 if picture.width * picture.height <= 640 * 480 else 4
 
 
 def session_bytes(key: SessionKey, picture: PictureFormat) -> int:
-    """The GPU memory of a session, about: fitted to 240p to 4K on an H200, 11 % off at most.
+    """Estimate the GPU memory of a session. Fitted to 240p to 4K on an H200; at most 11 % off.
 
-    Surfaces are as large as the key allows, and as many as the stream may make the decoder hold and some. To
-    these come working memory, which grows less and less with the size, and the pictures given out.
+    Surfaces are as large as the key allows. There are as many as the stream may make the decoder hold, and some more.
+    Added to these are working memory, which grows less than proportionally with the size, and the output pictures.
     """
     plain = key.max_width * key.max_height * 1.5
     sample = (3 if key.chroma == "444" else 1.5) * (2 if key.bit_depth > 8 else 1)
@@ -89,13 +89,13 @@ def session_bytes(key: SessionKey, picture: PictureFormat) -> int:
 
 
 class Session:
-    """A PyNvVideoCodec decoder, the CUDA stream that it works on, and the video it was last set up for.
+    """A PyNvVideoCodec decoder, its CUDA stream, and the video it was last set up for.
 
     Attributes:
-        stream: a reader of a surface must run on it: the next call reuses the surface's memory.
-        picture: picture of the last video; None for a new session.
+        stream: the stream that readers of a surface must use, since the next call reuses the surface's memory.
+        picture: picture format of the last video; None for a new session.
         bytes: GPU memory, by ``session_bytes``.
-        last_run: the pool's number of the run that used it last.
+        last_run: the pool's number of the run that used the session last.
     """
 
     last_run = 0
@@ -107,7 +107,7 @@ class Session:
         self.bytes = 0
         self._buffering: tuple[int, ...] = ()
         self._packet = nvc.PacketData
-        # PyNvVideoCodec takes the context that is current in this thread, whatever gpuid says.
+        # PyNvVideoCodec uses the context that is current in this thread, whatever gpuid says.
         with torch.cuda.device(gpu):
             self.stream = own_stream(torch.device("cuda", gpu), self)
             try:
@@ -124,11 +124,10 @@ class Session:
                 raise _refusal(error) from error
 
     def fits(self, picture: PictureFormat) -> bool:
-        """Whether the session gives right pictures of a video.
+        """Whether the session decodes a video correctly as it is.
 
-        It sets itself up anew only for another coded size. A video of the same coded size that is cut
-        differently, or lets the decoder hold more pictures than the session has room for, comes out wrong,
-        without an error.
+        It sets itself up again only for another coded size. A video of the same coded size that is cropped differently,
+        or that lets the decoder hold more pictures than the session has room for, comes out wrong, without an error.
         """
         if self.picture is None or blocks_of(self.picture) != blocks_of(picture):
             return True
@@ -142,18 +141,18 @@ class Session:
         )
 
     def is_set_up_for(self, picture: PictureFormat) -> bool:
-        """Whether it fits without setting itself up anew."""
+        """Whether the session fits without setting itself up again."""
         return self.picture is not None and blocks_of(self.picture) == blocks_of(picture) and self.fits(picture)
 
     def can_show(self, picture: PictureFormat) -> bool:
-        """Whether it fits, or can be made to: by a picture of another size in between."""
+        """Whether the session fits, or can be made to fit by a picture of another size in between."""
         return self.fits(picture) or can_begin_whole(self.key.codec, picture)
 
     def show(self, picture: PictureFormat) -> None:
-        """Make ready for a video that it can show.
+        """Prepare for a video that the session can show.
 
-        PyNvVideoCodec decides with a session's first picture whether fields of interlaced ones are blended. So
-        it is given a whole picture first where the video's own may be none.
+        PyNvVideoCodec decides with a session's first picture whether to blend the fields of interlaced ones. So if the
+        video's own first picture may be interlaced, the session is given a progressive one first.
         """
         if (self.picture is None and may_interlace(self.key.codec, picture)) or not self.fits(picture):
             self._prepare(PRIMER_PICTURE)
@@ -169,21 +168,21 @@ class Session:
                 self._reconfigure(picture)
 
     def _reconfigure(self, picture: PictureFormat) -> None:
-        # Without this the session goes on cutting pictures to the shape of its last video.
+        # Otherwise the session would continue to crop pictures to the shape of its last video.
         try:
             self._decoder.setReconfigParams(picture.width, picture.height)
         except Exception as error:
             raise _refusal(error) from error
 
     def feed(self, payload: bytearray, *, time: int = 0, seen_from: int = 0) -> list[Any]:
-        """Decode one or several packets, flush with none. The surfaces live until the next call.
+        """Decode one or several packets; flush if there are none. The surfaces are valid until the next call.
 
         Args:
             payload: the packets.
-            time: time of the first picture in them, where pictures are to be left out; times rise in the order in which
-                pictures are shown. Each other picture gets the time of the one shown before it and some more.
-            seen_from: time before which, if it is not 0, surfaces of pictures are empty: they are neither converted nor
-                copied, and a picture that no other one refers to is not decoded.
+            time: time of the first picture in the payload, if pictures are to be left out. Times rise in display order.
+                Each further picture gets the time of the one shown before it plus some more.
+            seen_from: if not 0, surfaces of pictures before this time are empty: they are neither converted nor copied,
+                and a picture that no other refers to is not decoded.
         """
         self._decoder.SetSeekPTS(seen_from)
         packet = self._packet()
@@ -197,7 +196,7 @@ class Session:
         return surfaces
 
     def close(self) -> None:
-        """Give its memory back, when all that reads its surfaces is done; takes some 60 ms."""
+        """Free its memory, once nothing reads its surfaces any more. This takes about 60 ms."""
         self.stream.synchronize()
         self._decoder = None
 
@@ -208,24 +207,24 @@ def _refusal(error: Exception) -> SessionError:
 
 
 class SessionPool:
-    """The sessions on one GPU, lent to one run at a time.
+    """The sessions on one GPU, each lent to one run at a time.
 
     Args:
         gpu: CUDA device number.
-        memory: bytes of GPU memory that all sessions together may take, by ``session_bytes``. A session that
-            needs more is made all the same when no other is in use.
+        memory: bytes of GPU memory that all sessions together may take, by ``session_bytes``. A session that needs more
+            is made anyway if no other is in use.
     """
 
     def __init__(self, gpu: int, memory: int) -> None:
         self._gpu = gpu
         self._memory = memory
         self._changed = threading.Condition()
-        self._idle: list[Session] = []  # the one used last is the last
+        self._idle: list[Session] = []  # the one used last is at the end
         self._lent = self._lent_bytes = self._runs = 0
         self._waiting: deque[object] = deque()
 
     def set_memory(self, memory: int) -> None:
-        """Another budget; idle sessions that are over it are closed now."""
+        """Set another budget, and close idle sessions that exceed it."""
         with self._changed:
             self._memory = memory
             closing = self._take_surplus()
@@ -233,7 +232,7 @@ class SessionPool:
         _close(closing)
 
     def used_bytes(self) -> int:
-        """The GPU memory of all sessions, by ``session_bytes``."""
+        """Return the GPU memory of all sessions, by ``session_bytes``."""
         with self._changed:
             return self._used()
 
@@ -245,14 +244,14 @@ class SessionPool:
 
     @contextmanager
     def lend(self, key: SessionKey, picture: PictureFormat, *, new: bool = False) -> Iterator[Session]:
-        """A session set up for the picture, for the length of the block; closed if that ends with an error.
+        """Lend a session set up for the picture during the block. If the block raises an error, the session is closed.
 
-        Waits while all the memory is lent. A thread that has a session must not ask for another.
+        This waits while all the memory is lent. A thread that has a session must not ask for another one.
 
         Args:
             key: result of ``session_key``.
-            picture: picture of the video.
-            new: whether it must be one that has decoded nothing yet.
+            picture: picture format of the video.
+            new: whether it must be a session that has decoded nothing yet.
         """
         size = session_bytes(key, picture)
         session, closing = self._take(key, picture, size, new)
@@ -274,10 +273,10 @@ class SessionPool:
     def _take(
         self, key: SessionKey, picture: PictureFormat, size: int, new: bool
     ) -> tuple[Session | None, list[Session]]:
-        """(an idle session, or None where one is to be made; sessions to close before)."""
+        """Return (an idle session, or None if one is to be made; sessions to close first)."""
         ticket = object()
         with self._changed:
-            # In turn, so that a large session is not put off for ever by small ones.
+            # In turn, so that small sessions do not delay a large one forever.
             self._waiting.append(ticket)
             try:
                 self._changed.wait_for(lambda: self._waiting[0] is ticket)
@@ -295,10 +294,10 @@ class SessionPool:
                 self._changed.notify_all()
 
     def _find(self, key: SessionKey, picture: PictureFormat) -> Session | None:
-        """An idle session: one that is set up already, else one that fits, else one that can be made to.
+        """Return an idle session: one that is set up already, else one that fits, else one that can be made to fit.
 
-        Setting up anew costs a millisecond at most, a new session 45 ms and closing it 65 ms (1080p, H200). The one
-        used last comes first, so that those that are too many become known.
+        Setting up again costs at most a millisecond; a new session costs 45 ms and closing it 65 ms (1080p, H200). The
+        session used last is preferred, so that unneeded ones stay unused and are closed.
         """
         same = [session for session in reversed(self._idle) if session.key == key]
         for suits in (Session.is_set_up_for, Session.fits, Session.can_show):
@@ -311,7 +310,7 @@ class SessionPool:
         return self._lent_bytes + sum(session.bytes for session in self._idle)
 
     def _take_surplus(self) -> list[Session]:
-        """Take idle sessions out that are over the budget or of no use any more, those used longest ago first."""
+        """Remove the idle sessions that exceed the budget or are no longer needed, least recently used first."""
         surplus = []
         while self._idle and (self._used() > self._memory or self._runs - self._idle[0].last_run > _RUNS_UNUSED):
             surplus.append(self._idle.pop(0))
@@ -331,19 +330,19 @@ class SessionPool:
 
 
 def _close(sessions: list[Session]) -> None:
-    """Outside of the pool's lock: it takes long."""
+    """Close sessions. Call this outside of the pool's lock, since it takes long."""
     for session in sessions:
         session.close()
 
 
 _pools: dict[int, SessionPool] = {}
 _pools_lock = threading.Lock()
-# Of a process that this one was forked from. CUDA does not come along: they are neither used here nor closed.
+# Pools of the process that this one was forked from. CUDA does not survive a fork, so they are neither used nor closed.
 _inherited: list[SessionPool] = []
 
 
 def pool_of(gpu: int) -> SessionPool:
-    """The sessions on a GPU; made on the first call, with a budget of 4 GiB or an eighth of the GPU's memory."""
+    """Return the pool of a GPU, made on the first call with a budget of 4 GiB or an eighth of the GPU's memory."""
     with _pools_lock:
         if gpu not in _pools:
             total = torch.cuda.get_device_properties(gpu).total_memory
@@ -353,7 +352,7 @@ def pool_of(gpu: int) -> SessionPool:
 
 @atexit.register
 def _close_all() -> None:
-    # Left to the interpreter they would be closed after the CUDA driver.
+    # If the interpreter closed them, it would be after the CUDA driver has ended.
     for pool in _pools.values():
         pool.close_idle()
 
@@ -370,15 +369,15 @@ after_fork(_leave_to_parent)
 
 @tells_of_arguments
 def set_decoder_memory(limit: int, device: str | torch.device = "cuda") -> None:
-    """Set the GPU memory that NVDEC sessions may take together, over all threads of the process.
+    """Set how much GPU memory all NVDEC sessions of this process may take together.
 
-    Sessions stay open for the next video, since opening one costs about 50 ms. Those used longest ago are closed when a
-    new one would go over the limit, and threads wait for one another where even that does not make room. A session
-    takes about 10 MB for 360p, 66 MB for 1080p H.264, 130 MB for 1080p HEVC of 10 bits.
+    Sessions stay open for the next video, since opening one costs about 50 ms. When a new session would exceed the
+    limit, the least recently used ones are closed; if even that does not make room, threads wait for one another. A
+    session takes about 10 MB for 360p, 66 MB for 1080p H.264, and 130 MB for 10-bit 1080p HEVC.
 
     Args:
-        limit: int. The number of bytes. Without this call they are 4 GiB, or an eighth of the GPU's memory if that is
-            less. A single session may be larger.
+        limit: int. The number of bytes. Without this call it is 4 GiB, or an eighth of the GPU's memory if that is
+            less. A single session may exceed it.
         device: str or torch.device, default ``"cuda"``. ``"cuda"`` or ``"cuda:N"``.
 
     Raises:

@@ -1,10 +1,10 @@
-"""VP8 pictures that libavcodec leaves unfinished without a word, found by a second decoder.
+"""Find VP8 pictures that libavcodec silently leaves unfinished, by comparison with libvpx.
 
-Its own decoder stops where a partition of a packet is used up for a while, and leaves the rest of the picture as it is
-in memory; libvpx reads zeros on, as decoders should (RFC 6386, 7.3). Encoders write more bytes than are needed, so of
-sound packets this was seen in the smallest only. Others were cut short, or lost a part. No size in a header tells that,
-since the last partition has none; but encoders end it with zeros (7.3, flush_bool_encoder), and three in four packets
-that end elsewhere do not have the last two.
+libavcodec's own decoder stops when a partition of a packet has been used up for a while, and leaves the rest of the
+picture as it is in memory. libvpx goes on reading zeros, as decoders should (RFC 6386, 7.3). Encoders write more bytes
+than are needed, so among intact packets only the smallest were seen to be affected. Other affected packets were
+truncated or lost a part. No size in a header shows that, since the last partition has none. But encoders end it with
+zeros (7.3, flush_bool_encoder), and three in four packets that end elsewhere do not have two zeros there.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from videoloader.indexing.decoder import make_packet
 from videoloader.indexing.index import VideoIndex
 
 _SMALL = 32  # bytes
-_LAST_ZEROS = 3  # the bits of a packet's last byte that are zero; more are not in one sound packet of a hundred
-_MOST_KEPT = 64 << 20  # bytes of packets before the first that is compared; where there are more, none is
+_LAST_ZEROS = 3  # mask of zero bits that end a packet; one intact packet in a hundred has no more of them
+_MOST_KEPT = 64 << 20  # bytes of packets before the first one to compare; beyond this, none is compared
 
 
 def may_be_unfinished(codec: str, data: bytes | memoryview) -> bool:
-    """Whether a packet is a VP8 frame that may use up its bytes; it is if it is small, or does not end as it should."""
+    """Whether a packet is a VP8 frame that may use up its bytes: it is small, or does not end as it should."""
     return codec == "vp8" and (len(data) <= _SMALL or data[-1] & _LAST_ZEROS != 0)
 
 
 class Vp8Check:
-    """Compares the pictures of a run with libvpx's, from the first packet on whose picture may be unfinished.
+    """Compares the pictures of a run with libvpx's, from the first one on that may be unfinished.
 
     Args:
         index: index of the video.
@@ -44,7 +44,7 @@ class Vp8Check:
         self._libvpx: av.video.codeccontext.VideoCodecContext | None = None
 
     def finds_unfinished(self, number: int, data: bytes | memoryview, frames: Sequence[av.VideoFrame]) -> bool:
-        """Take in the run's next packet; whether its picture is another than libvpx's.
+        """Process the run's next packet, and return whether its picture differs from libvpx's.
 
         Args:
             number: number of the packet.

@@ -1,1 +1,1 @@
-"""The packets to read for wanted frames, and what the packets themselves say."""
+"""Plan which packets to read for the wanted frames, and read them."""

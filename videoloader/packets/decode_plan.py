@@ -1,4 +1,4 @@
-"""From wanted frames to the fewest packets that decode them."""
+"""Plan the fewest packets that decode the wanted frames."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Run:
     """Packets to decode in one go, without a seek.
 
     Attributes:
-        packets: int64[P], packet numbers in decode order; the first is where decoding starts. Unwanted packets that
-            the index knows to be disposable are left out already, if that is a keyframe.
-        wanted: int64[W], the packets among them whose frames are wanted.
+        packets: int64[P], packet numbers in decode order; the first is where decoding starts. If that is a keyframe,
+            unwanted packets that the index knows to be disposable are already left out.
+        wanted: int64[W], those of the packets whose frames are wanted.
     """
 
     packets: npt.NDArray[np.int64]
@@ -43,10 +43,10 @@ class PacketBytes(NamedTuple):
         number: its number in the index.
         data: its payload.
         wanted: whether its frame is wanted.
-        headers: whether it brings along parameter sets or sequence headers, which stay in force behind it.
-        place: the place of its picture in display order, by the packets' own headers; see ``read_packets``.
-        guessed: whether libavcodec may take motion vectors for it from pictures of H.264 that it invents, because they
-            are missing; see ``FrameNumbers``.
+        headers: whether it contains parameter sets or sequence headers, which stay in force after it.
+        place: place of its picture in display order, by the packets' own headers; see ``read_packets``.
+        guessed: whether libavcodec may decode it with motion vectors of H.264 pictures that were missing and that it
+            invented; see ``FrameNumbers``.
     """
 
     number: int
@@ -57,7 +57,7 @@ class PacketBytes(NamedTuple):
     guessed: bool = False
 
 
-# Makes one of its fields. For each packet, so without a call of Python's.
+# Makes a PacketBytes from a tuple of its fields. It runs for each packet, so it does without a Python-level call.
 packet_bytes: Callable[[tuple[int, bytes | memoryview, bool, bool, int | None, bool]], PacketBytes] = partial(
     tuple.__new__, PacketBytes
 )
@@ -68,8 +68,8 @@ class DecodePlan:
     """The packets to decode for some frames of one video.
 
     Attributes:
-        runs: tuple of ``Run``. The runs in decode order; a decoder is reset between two.
-        frames_wanted: int. The number of different frames that come out.
+        runs: tuple of ``Run``. The runs in decode order. The decoder is reset between them.
+        frames_wanted: int. The number of distinct frames that are wanted.
     """
 
     runs: tuple[Run, ...]
@@ -80,7 +80,7 @@ class DecodePlan:
 
     @property
     def packets(self) -> int:
-        """The number of packets to read, and at most to decode: the cost. More may turn out disposable when read."""
+        """The number of packets to read: the cost. Fewer are decoded if some turn out disposable when they are read."""
         return sum(len(run.packets) for run in self.runs)
 
 
@@ -88,8 +88,8 @@ class DecodePlan:
 def plan_frames(index: VideoIndex, frames: npt.ArrayLike) -> DecodePlan:
     """Plan the runs that decode the given frames.
 
-    A new run begins only where it skips more packets than the decoder holds back for reordering, since a reset throws
-    those away. Otherwise the run goes on.
+    A new run begins only if it skips more packets than the decoder holds back for reordering, since a reset discards
+    those. Otherwise the run continues.
 
     Args:
         index: VideoIndex. The index of the video.
@@ -97,7 +97,7 @@ def plan_frames(index: VideoIndex, frames: npt.ArrayLike) -> DecodePlan:
 
     Raises:
         FrameRangeError: a frame number lies outside the video.
-        ArgumentError: frames are no integers.
+        ArgumentError: frames are not integers.
 
     Examples:
         >>> plan = plan_frames(index, [10, 14, 18, 22])
@@ -110,7 +110,7 @@ def plan_frames(index: VideoIndex, frames: npt.ArrayLike) -> DecodePlan:
     if not frames.size:
         return DecodePlan((), 0)
     if len(index.packet_size) == len(index) == 1:
-        # An image file, which is decoded in less time than it takes to plan what follows.
+        # An image file is decoded in less time than the planning below takes.
         index.check_range(frames)
         return DecodePlan((Run(_FIRST_PACKET, _FIRST_PACKET),), 1)
     unique = np.unique(frames)
@@ -134,16 +134,17 @@ def plan_frames(index: VideoIndex, frames: npt.ArrayLike) -> DecodePlan:
 
 
 def split_at_keyframes(index: VideoIndex, frames: npt.ArrayLike) -> list[npt.NDArray[np.int64]]:
-    """Divide the frames into parts that can be decoded side by side.
+    """Divide the frames into parts that can be decoded in parallel.
 
-    No part decodes what another one does, except for the packets between a keyframe and the leading frames after it.
+    No packet is decoded in two parts, except those between a keyframe and the leading frames after it.
 
     Args:
         index: index of the video.
         frames: frame numbers, any order, repeats allowed.
 
     Returns:
-        Arrays of frame numbers without repeats; one where the packets must be demuxed from the start anyway.
+        Arrays of frame numbers without repeats; only one if the packets must be demuxed from the start of the file
+        anyway.
 
     Raises:
         FrameRangeError: a frame number lies outside the video.
@@ -156,21 +157,21 @@ def split_at_keyframes(index: VideoIndex, frames: npt.ArrayLike) -> list[npt.NDA
     unique, start = unique[order], start[order]
     first = np.append(0, np.flatnonzero(np.diff(start)) + 1)
     cost = np.maximum.reduceat(index.frame_packet[unique], first) - start[first] + 1
-    # A GOP goes to the part that its first packet falls into, counted over the packets of all.
+    # A GOP goes to the part that its first packet falls into, counting the packets of all GOPs.
     before = np.cumsum(cost) - cost
     part = before // LEAST_PACKETS
     return np.split(unique, first[1:][np.diff(part) > 0])
 
 
 def gops_in_common(index: VideoIndex, clips: Sequence[npt.NDArray[np.int64]]) -> list[list[int]]:
-    """Group the clips of one video: those that need a GOP in common are in one group.
+    """Group the clips of one video so that clips that need the same GOP are in one group.
 
     Args:
         index: index of the video.
         clips: int64 frame numbers of each clip.
 
     Returns:
-        Numbers of clips, each in one group.
+        Groups of clip numbers; each clip is in one group.
 
     Raises:
         FrameRangeError: a frame number lies outside the video.
@@ -189,10 +190,10 @@ def gops_in_common(index: VideoIndex, clips: Sequence[npt.NDArray[np.int64]]) ->
 
 
 def _stop_after_rest(index: VideoIndex, stop: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Stops moved past the packets after them that have no frame of their own, and past one more packet.
+    """Move stops past the following packets that have no frame of their own, and past one more packet.
 
-    In streams that only a decode could index a frame may need the packet after its own: the second field of
-    an interlaced picture, or the one that carries the other half of two frames packed together.
+    In streams that could only be indexed by decoding, a frame may need the packet after its own: the second field of an
+    interlaced picture, or the packet that carries the other half of two frames packed together.
     """
     with_frame = np.append(np.unique(index.frame_packet), len(index.packet_size))
     following: npt.NDArray[np.int64] = with_frame[np.searchsorted(with_frame, stop)]
@@ -210,7 +211,7 @@ def _run(index: VideoIndex, start: int, stop: int, wanted: npt.NDArray[np.int64]
 
 
 def with_all_frames(index: VideoIndex, first: int, last: int) -> Run:
-    """The run of all packets from one to another, with all frames wanted that come out of it."""
+    """Return the run of all packets from first to last, which wants all frames that come out of it."""
     packets = np.arange(first, last + 1)
     wanted = (index.packet_start[packets] >= first) & index.packet_has_frame[packets]
     return Run(packets, packets[wanted])

@@ -1,4 +1,4 @@
-"""The places of pictures in display order: by their packets' headers, until an index's ranks prove to agree."""
+"""Place pictures in display order by their packets' headers, until these prove that the index's ranks are right."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import PacketBytes, Run, packet_bytes
 
 UNKNOWN_PLACE = -1
-# Bytes of a run that is read before the first of its packets is given on.
+# Largest run, in bytes, that is read completely before its first packet is yielded.
 _MOST_AT_ONCE = 16 << 20
 
 
 def with_places(index: VideoIndex, run: Run, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
     """Add to each packet the place of its picture in display order, unless the index's ranks are known to be right.
 
-    The order that the headers tell is compared with the ranks. If they agree, the index remembers it: a later run from
-    the same packet on, not longer than this one, need not look at headers again. Where all packets are looked at
-    at once, that takes 0.5 µs for each; one by one some microseconds.
+    The order by headers is compared with the ranks. If they agree, the index remembers it, and a later run that starts
+    at the same packet and is not longer need not examine headers again. Examining all packets at once takes 0.5 µs for
+    each; one by one it takes some microseconds.
 
     Args:
         index: index of the video.
-        run: its packets are these.
+        run: run that the packets belong to.
         packets: the run's packets in decode order.
     """
-    # Of an index that was decoded the ranks are those of the decode.
+    # The ranks of an index made by decoding are those of the decode.
     if index.method == "decoded" or index.ranks_seen_right.get(int(run.packets[0]), -1) >= run.packets[-1]:
         return packets
     if index.packet_size[run.packets].sum(dtype=np.int64) <= _MOST_AT_ONCE:
@@ -44,7 +44,7 @@ def with_places(index: VideoIndex, run: Run, packets: Iterator[PacketBytes]) -> 
 
 
 def _ranks_are_right(index: VideoIndex, run: Run, payloads: list[bytes | memoryview]) -> bool:
-    """Whether headers, looked at all at once, say the same as the index's ranks; False where this cannot be told."""
+    """Whether all headers, examined at once, confirm the index's ranks; False where they cannot tell."""
     codec, configs, numbers = index.stream.codec, index.packet_config[run.packets], run.packets
     record = index.stream.codec_configs[configs[0]]
     size = nal_length_size(codec, record) if codec in WITH_PARAMETER_SETS else 0
@@ -93,7 +93,7 @@ def _by_headers(index: VideoIndex, run: Run, packets: Iterator[PacketBytes]) -> 
                 place = UNKNOWN_PLACE
         places.append(place)
         yield packet_bytes((number, data, wanted, headers, place, guessed))
-    # Of all packets up to the last, since another run may want those that this one has left out.
+    # Only if all packets up to the last were examined, since another run may want those that this one has left out.
     if len(places) == last - first + 1 and places[-1] != UNKNOWN_PLACE:
         in_order = sorted(range(first, last + 1), key=lambda number: places[number - first])
         ranks = index.packet_rank[in_order]

@@ -1,4 +1,4 @@
-"""From a run of packet numbers to the packets' bytes: few reads, and only what a decoder needs."""
+"""Read the bytes of a run's packets in few reads, without those that no wanted frame depends on."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from videoloader.packets.picture_places import with_places
 from videoloader.packets.run_start import WrongIndexError, from_keyframe, without_keyframe
 
 _LARGEST_READ = 16 << 20
-# Bytes of packets held in memory to see which of them are needed.
+# Maximum bytes of packets that are held in memory to find out which of them are needed.
 _LONGEST_LOOK_AHEAD = 64 << 20
 
 
@@ -48,21 +48,22 @@ _LENGTH_AND_HEADER = Struct(">IB").unpack_from
 
 
 def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: bool = False) -> Iterator[PacketBytes]:
-    """The run's packets in decode order, without those that nothing wanted depends on.
+    """Yield the run's packets in decode order, without those that no wanted frame depends on.
 
-    Only what the packets themselves say decides what is left out, and whether decoding can start where the index says.
+    The packets' own headers alone decide what is left out, and whether decoding can start where the index says.
 
     Args:
         source: source of the video.
         index: index of the same video.
         run: run of a plan made with this index.
-        places: whether packets of codecs that reorder pictures must have a ``place``; UNKNOWN_PLACE where their headers
-            do not tell. Packets have none where ``VideoIndex.packet_rank`` was seen to give the same order before.
+        places: whether packets of codecs that reorder pictures must have a ``place``; UNKNOWN_PLACE if their headers do
+            not tell. Packets have no place if an earlier run has shown that ``VideoIndex.packet_rank`` gives the same
+            order.
 
     Raises:
-        WrongIndexError: the index is wrong: decoding for a wanted frame must start earlier, a packet brings along
-            parameter sets that the index does not know, or H.264 pictures that others refer to are missing.
-        SourceError: the source has become shorter than its index says, or a folder holds other files.
+        WrongIndexError: decoding for a wanted frame must start earlier, a packet contains parameter sets that the index
+            does not know, or H.264 pictures that others refer to are missing.
+        SourceError: the source is shorter than its index says, or a folder holds other files.
         DecodeError: an image file is cut off.
     """
     if isinstance(source, FolderSource):
@@ -80,12 +81,12 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: boo
         return packets
     if places:
         packets = with_places(index, run, packets)
-    # A packet of an index that was decoded may carry a part of another's frame. Which frames come out before the first
-    # keyframe, a decoder guesses from all the packets that it is given.
+    # In an index made by decoding, a packet may carry a part of another packet's frame. Before the first keyframe, a
+    # decoder guesses which frames to give out from all the packets it is fed.
     leaves_out = not (all_wanted or index.method == "decoded" or run.packets[0] < index.first_keyframe)
     if codec in WITH_PARAMETER_SETS:
         leaves_some = leaves_out and codec == "h264"
-        # The plan has left packets out, too, where the index knows that they are disposable.
+        # The plan, too, leaves out packets that the index knows to be disposable.
         left_out = codec == "h264" and len(run.packets) <= run.packets[-1] - run.packets[0]
         packets = _with_sets_told(
             source,
@@ -118,23 +119,22 @@ def _with_sets_told(
     sees_gaps: bool,
     needs_all: bool,
 ) -> Iterator[PacketBytes]:
-    """The packets of H.264 or HEVC, with ``headers`` set for those that bring along parameter sets, and ``guessed``.
+    """Check the parameter sets and picture numbers of H.264 or HEVC packets, and set ``headers`` and ``guessed``.
 
-    The index must know all of these sets.
-
-    Where a picture of H.264 is missing that others refer to, libavcodec takes others in its place, and invents
-    pictures, but not the same ones when packets were left out or decoding starts at a recovery point, without what
-    leads up to it.
+    Where an H.264 picture that others refer to is missing, libavcodec uses other pictures in its place and invents
+    pictures. It does not invent the same ones if packets were left out, or if decoding starts at a recovery point
+    without the packets before it.
 
     Args:
         source, index, run: as in ``read_packets``.
         packets: the run's packets in decode order.
-        leaves_out: whether packets of H.264 that nobody wants, and no other refers to, are left out.
-        sees_gaps: whether numbers of pictures are looked at, of H.264.
-        needs_all: whether a picture that is missing is an error, since packets are left out.
+        leaves_out: whether to leave out H.264 packets that are neither wanted nor referred to.
+        sees_gaps: whether to check the numbers of H.264 pictures.
+        needs_all: whether a missing picture is an error, since packets are left out.
 
     Raises:
-        WrongIndexError: other sets come, or a picture is missing, so that all of its GOP is to be decoded.
+        WrongIndexError: parameter sets are not those that the index knows, or a picture is missing, so that its whole
+            GOP must be decoded.
     """
     codec, configs = index.stream.codec, index.stream.codec_configs
     slices, kept = SLICES[codec], _always_kept(index, run) if leaves_out else ()
@@ -151,7 +151,8 @@ def _with_sets_told(
             config = config_here
             length_size = nal_length_size(codec, configs[config])
             numbers = FrameNumbers(configs[config]) if sees_gaps else None
-        # Most packets are a single slice, which is seen at a glance; nal_ref_idc of H.264 is in its first byte.
+        # Most packets are a single slice, which is recognised quickly. The first byte of an H.264 slice has its
+        # nal_ref_idc.
         size = len(data)
         if length_size == 4 and size > 4:
             length, header = _LENGTH_AND_HEADER(data)
@@ -171,13 +172,14 @@ def _with_sets_told(
                 disposable = False
         if units and brings_others(index, number, units):
             correct = partial(with_sets_found, source=source, packet=number, units=units)
-            # What no record can hold, or no number names, is not known then either: it takes effect as it is read.
+            # A set that fits no record, or has no number, would still be unknown afterwards. It takes effect when it is
+            # decoded.
             if not brings_others(correct(index), number, units):
                 raise WrongIndexError(index, correct)
         missing = numbers is not None and numbers.show_missing(data)
         references += numbers is not None and numbers.is_reference
         if missing and (needs_all or recovery_point >= 0):
-            # A decoder that had started earlier would hold others.
+            # A decoder that had started earlier would have other pictures in their place.
             no_start = recovery_point if references <= MOST_REFERENCES else -1
             correct = partial(_with_all_needed, recovery_point=recovery_point, packet=number, no_start=no_start)
             if correct(index) is not index:
@@ -189,7 +191,7 @@ def _with_sets_told(
 
 
 def _starts_behind_leap(index: VideoIndex, source: ByteSource, recovery_point: int) -> bool:
-    """Whether numbers of pictures leap before a start, where indexing has not looked. Of remote files nobody does."""
+    """Whether picture numbers leap before a start that indexing has not checked. Remote files are never checked."""
     unknown = index.keys_from == "container" and index.byte_ranges and source.read_through <= NEAR
     if not unknown or recovery_point in index.starts_seen_right:
         return False
@@ -200,9 +202,9 @@ def _starts_behind_leap(index: VideoIndex, source: ByteSource, recovery_point: i
 
 
 def _with_all_needed(index: VideoIndex, recovery_point: int, packet: int, no_start: int) -> VideoIndex:
-    """The index by which nothing is left out of the GOPs before and behind a packet; itself where that is so.
+    """Return an index by which nothing is left out of the GOPs before and after a packet, or the same one if unchanged.
 
-    A recovery point in whose GOP the packet is, and ``no_start``, are no keyframes by it.
+    In it, ``recovery_point`` is no keyframe if the packet is in its GOP, or if ``no_start`` names it.
     """
     keys = np.flatnonzero(index.packet_key)
     before, after = keys[keys < packet], keys[keys > packet]
@@ -216,14 +218,14 @@ def _with_all_needed(index: VideoIndex, recovery_point: int, packet: int, no_sta
 
 
 def _with_sequences_told(codec: str, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
-    """The packets of MPEG-1, 2 or 4, those marked that bring along sequence headers."""
+    """Mark those packets of MPEG-1, 2 or 4 that contain sequence headers."""
     for packet in packets:
         brings = may_have_sequence_headers(packet.data) and sequence_headers(codec, packet.data) != b""
         yield packet._replace(headers=True) if brings else packet
 
 
 def _read(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[bytes | memoryview]:
-    """The payloads of a run's packets."""
+    """Yield the payloads of a run's packets."""
     if index.byte_ranges:
         return chain.from_iterable(_read_ranges(source, index, run))
     if index.transport:
@@ -232,10 +234,10 @@ def _read(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[bytes | m
 
 
 def _with_x264_version(source: ByteSource, index: VideoIndex, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
-    """The packets of a run; of 4:4:4 with what the stream's first packet says of its encoder before the run's first.
+    """Yield a run's packets; for 4:4:4, start with the version note from the stream's first packet.
 
-    Up to version 151 x264 coded 4:4:4 wrongly. Libavcodec decodes it as it was meant if it knows the version, and
-    else into something else than pictures.
+    Up to version 151, x264 coded 4:4:4 wrongly. If libavcodec knows the version, it decodes such streams as intended,
+    and otherwise into garbage.
     """
     first = next(packets)
     config = index.stream.codec_configs[index.packet_config[first.number]]
@@ -265,13 +267,13 @@ def _without_disposable(index: VideoIndex, run: Run, packets: Iterator[PacketByt
 
 
 def _always_kept(index: VideoIndex, run: Run) -> set[int]:
-    """The packets of a run that stay, whatever they say: its first, the wanted ones, those that the index needs."""
+    """Return the packets of a run that are never left out: the first, the wanted ones, and those the index needs."""
     needed = run.packets[index.packet_disposable[run.packets] == DISPOSABLE_NO]
     return {int(run.packets[0]), *run.wanted.tolist(), *needed.tolist()}
 
 
 def _referenced(index: VideoIndex, run: Run, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
-    """The packets that the wanted ones refer to, directly or not; read ahead, to know which."""
+    """Yield the packets that the wanted ones refer to, directly or not. Packets are read ahead to find out which."""
     closure = ReferenceClosure(index.stream.codec, index.stream.codec_configs[index.packet_config[run.packets[0]]])
     bounds = np.flatnonzero(np.diff(np.cumsum(index.packet_size[run.packets], dtype=np.int64) // _LONGEST_LOOK_AHEAD))
     for size in np.diff(bounds + 1, prepend=0, append=len(run.packets)).tolist():
@@ -284,7 +286,7 @@ def _referenced(index: VideoIndex, run: Run, packets: Iterator[PacketBytes]) -> 
 
 
 def _check_files(source: FolderSource, index: VideoIndex, run: Run) -> None:
-    """Raise SourceError unless the packets still are the files of their numbers."""
+    """Raise SourceError unless the files are still those that the packets were made from."""
     last = int(run.packets[-1])
     same_number = len(source.files) == len(index.packet_size)
     if not same_number or source.offsets[last] != index.packet_offset[last]:
@@ -296,12 +298,12 @@ def _check_files(source: FolderSource, index: VideoIndex, run: Run) -> None:
 
 
 class _Pieces(NamedTuple):
-    """The pieces of a run that are read, with some packets each, and which of them are read at once.
+    """The pieces of the source that are read for a run, each with some packets, and how they are grouped into reads.
 
     Attributes:
-        begin, length: place and size of each piece, bytes.
-        first, last: the packets of each, by their place in the run; the last one exclusive.
-        together: bounds of the pieces that are read at once.
+        begin, length: offset and size of each piece in bytes.
+        first, last: the packets of each piece, as positions in the run; the last one is exclusive.
+        together: bounds of the groups of pieces that are read at once.
     """
 
     begin: npt.NDArray[np.int64]
@@ -312,10 +314,11 @@ class _Pieces(NamedTuple):
 
 
 def ranges_to_read(read_through: int, index: VideoIndex, run: Run) -> list[tuple[int, int]]:
-    """(offset, size) of all that ``read_packets`` asks a source for, where packets are plain ranges.
+    """Return the (offset, size) of everything that ``read_packets`` asks a source for, if packets are plain byte
+    ranges.
 
     Args:
-        read_through: attribute of the source.
+        read_through: the source's attribute of that name.
         index: index of the video.
         run: the packets.
     """
@@ -327,9 +330,9 @@ def _pieces(read_through: int, index: VideoIndex, run: Run) -> _Pieces:
     offset = index.packet_offset[run.packets]
     size = index.packet_size[run.packets].astype(np.int64)
     gap = offset[1:] - offset[:-1] - size[:-1]
-    # Audio between two packets is read along where that costs less than a read.
+    # Audio between two packets is read too, if that costs less than another read.
     breaks = (gap < 0) | (gap > read_through)
-    # A long run is read in parts, so that decoding starts before all of it has come.
+    # A long run is read in parts, so that decoding starts before all of it has arrived.
     part = np.cumsum(size + np.append(0, np.where(breaks, 0, gap))) // _LARGEST_READ
     first = np.append(0, np.flatnonzero(breaks | (part[1:] != part[:-1])) + 1)
     last = np.append(first[1:], len(offset))
@@ -340,7 +343,7 @@ def _pieces(read_through: int, index: VideoIndex, run: Run) -> _Pieces:
 
 
 def _read_ranges(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[Iterable[memoryview]]:
-    """The payloads, those that are read in one piece together."""
+    """Yield the payloads, grouped by the piece they were read in."""
     offset = index.packet_offset[run.packets]
     size = index.packet_size[run.packets].astype(np.int64)
     if len(offset) == 1:
@@ -370,7 +373,7 @@ def _check_length(source: ByteSource, content: bytes, begin: int, length: int) -
 
 
 def _demux(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[bytes]:
-    """The payloads where they are no plain ranges: from libavformat, which must walk there from the file's start."""
+    """Yield payloads that are not plain byte ranges. libavformat must walk to them from the start of the file."""
     needed = run.packets.tolist()
     position = 0
     with open_video(source) as (container, _):

@@ -1,4 +1,4 @@
-"""The start of a run: whether decoding can start there for all that is wanted, and what is left out after it."""
+"""Check that decoding can start at a run's first packet, and leave out the pictures shown before it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from videoloader.indexing.bitstream.random_access import has_idr, is_leading, is
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import PacketBytes
 
-# No picture is shown before one that was decoded so many pictures earlier (ITU-T H.264, A.3.1: MaxDpbFrames).
+# No picture is shown before one that was decoded this many pictures earlier (ITU-T H.264, A.3.1: MaxDpbFrames).
 _DEEPEST_REORDERING = 16
 _NAMED_LEADING, _WITH_LEADING = ("hevc", "vvc"), ("h264", "mpeg1video", "mpeg2video", "mpeg4")
 
@@ -23,15 +23,15 @@ Correction = Callable[[VideoIndex], VideoIndex]
 
 
 class WrongIndexError(Exception):
-    """A read shows that an index is wrong. Everything planned with it is to be planned again.
+    """A read shows that the index is wrong. Everything planned with it must be planned again.
 
     Args:
         index: the index.
-        correct: function that corrects it, or another index of the video, which other threads may have corrected
-            meanwhile. An index that has the correction already is returned unchanged.
+        correct: function that corrects this index, or another index of the video that other threads may have corrected
+            meanwhile. It returns an index that already has the correction unchanged.
 
     Attributes:
-        index: the same, as it is known now.
+        index: the corrected index.
         correct: as given.
     """
 
@@ -40,10 +40,10 @@ class WrongIndexError(Exception):
 
 
 def from_keyframe(index: VideoIndex, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
-    """The packets of a run that starts with a keyframe, without those shown before it, which need what came earlier.
+    """Yield the packets of a run that starts at a keyframe, without those shown before it, which need earlier packets.
 
     Raises:
-        WrongIndexError: it is no keyframe, or a wanted picture needs what came before it.
+        WrongIndexError: the first packet is no keyframe, or a wanted picture needs packets before it.
     """
     codec = index.stream.codec
     first = next(packets)
@@ -61,7 +61,7 @@ def from_keyframe(index: VideoIndex, packets: Iterator[PacketBytes]) -> Iterator
 def _without_named_leading(
     index: VideoIndex, config: bytes, first: PacketBytes, packets: Iterator[PacketBytes]
 ) -> Iterator[PacketBytes]:
-    """HEVC and VVC name pictures that are shown before the keyframe they follow, and come before all others."""
+    """Leave out the leading pictures of HEVC and VVC, whose headers name them and which precede all others."""
     codec = index.stream.codec
     for packet in packets:
         if is_skipped_leading(codec, config, packet.data):
@@ -77,7 +77,7 @@ def _without_named_leading(
 def _without_leading(
     index: VideoIndex, config: bytes, first: PacketBytes, packets: Iterator[PacketBytes]
 ) -> Iterator[PacketBytes]:
-    """In other codecs the order in which pictures are shown tells; where it cannot be read, the container's times."""
+    """Leave out leading pictures of other codecs, by the order in their headers, or else by the container's times."""
     order = display_order(index.stream.codec, config)
     assert order is not None, "of these codecs it can be read"
     try:
@@ -93,14 +93,14 @@ def _without_leading(
             leading = bool(index.packet_pts[packet.number] < index.packet_pts[first.number])
         if leading and packet.wanted:
             _start_earlier(index, first.number, packet.number)
-        # What is shown after an H.264 recovery point refers to nothing before it (D.2.8).
+        # Pictures shown after an H.264 recovery point refer to nothing before it (D.2.8).
         if not leading or packet.wanted or index.stream.codec != "h264":
             yield packet
     yield from packets
 
 
 def _start_earlier(index: VideoIndex, keyframe: int, packet: int) -> None:
-    """Raise WrongIndexError, so that decoding for a packet starts before this keyframe, if there is anything."""
+    """Raise WrongIndexError so that decoding for a packet starts before this keyframe, unless nothing is before it."""
     if keyframe:
         before = np.flatnonzero(index.packet_key[:keyframe])
         start = int(before[-1]) if len(before) else 0
@@ -108,7 +108,7 @@ def _start_earlier(index: VideoIndex, keyframe: int, packet: int) -> None:
 
 
 def without_keyframe(index: VideoIndex, packet: int) -> VideoIndex:
-    """The index without this keyframe; itself where it has none there."""
+    """Return the index without this keyframe, or the same index if there is none."""
     return index.without_keyframe(packet) if index.packet_key[packet] else index
 
 

@@ -1,1 +1,1 @@
-"""From frame numbers to pixels of one video: plan, read packets, decode, convert."""
+"""Read clips of one video: plan, read packets, decode, and convert frames to pixels."""

@@ -1,4 +1,4 @@
-"""Work in other threads is cancelled when nobody waits for it any more, and when the interpreter ends."""
+"""Cancel work in other threads when its result is no longer wanted or when the interpreter exits."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _ANOTHER_LOOP = "another loop over this loader has begun: a loader has one at a 
 
 
 class CancelToken:
-    """A flag that cancels work in other threads. The work checks it wherever it can end without harm."""
+    """A flag that cancels work in other threads. The work checks it wherever it can safely stop."""
 
-    # On the class, so that setting it there cancels all work at once when the interpreter exits. ``cancel`` sets it on
-    # one object.
+    # ``cancel`` sets this on one object. It is a class attribute so that setting it on the class cancels all work at
+    # once when the interpreter exits.
     cancelled = False
     _interpreter_exits = False
     _why = _ANOTHER_LOOP
@@ -31,19 +31,19 @@ class CancelToken:
 
     @property
     def threads_gone(self) -> bool:
-        """Whether the threads of the work are gone, so that nobody may wait for them.
+        """Whether the threads that do the work no longer exist, so that nobody may wait for them.
 
         This is so while the interpreter exits, and in a process forked from the one that began the work.
         """
         return self._interpreter_exits or self._process != os.getpid()
 
     def raise_if_forked(self) -> None:
-        """Raise ConfigurationError in a process that was forked from that of the work."""
+        """Raise ConfigurationError in a process that was forked from the one that began the work."""
         if self._process != os.getpid():
             raise ConfigurationError("this loop was begun before the process was forked: begin another one here")
 
     def raise_if_ended(self) -> None:
-        """Raise ConfigurationError if the work was that of a loop, which was ended from elsewhere."""
+        """Raise ConfigurationError if the work belongs to a loop that was ended from elsewhere."""
         if self.cancelled and not self.threads_gone:
             raise ConfigurationError(self._why)
 
@@ -51,7 +51,7 @@ class CancelToken:
         """Cancel the work.
 
         Args:
-            why: told to a loop that is continued, unless it was cancelled before.
+            why: message for a loop that is continued afterwards, unless the work was cancelled before.
         """
         if not self.cancelled:
             self.cancelled, self._why = True, why
@@ -62,7 +62,7 @@ class CancelToken:
             raise ReadCancelled
 
     def watch(self, items: Iterable[T]) -> Iterator[T]:
-        """The same items, but ReadCancelled in place of the next one once the work was cancelled."""
+        """Yield the items; once the work is cancelled, raise ReadCancelled in place of the next one."""
         for item in items:
             if self.cancelled:
                 raise ReadCancelled
@@ -73,7 +73,7 @@ def _cancel_all() -> None:
     CancelToken.cancelled = CancelToken._interpreter_exits = True
 
 
-# At exit concurrent.futures waits until its threads have done all queued work, which can take long. Functions of
-# ``atexit`` run only after that. Those registered here run before it, the last registered first: hence the import
-# above.
+# At exit, concurrent.futures waits until its threads have done all queued work, which can take long, and ``atexit``
+# functions run only after that. Functions registered here run before it, last registered first. The import above makes
+# sure that concurrent.futures has registered its own first.
 threading._register_atexit(_cancel_all)  # type: ignore[attr-defined]

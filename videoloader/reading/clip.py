@@ -1,4 +1,4 @@
-"""A clip: the frames that a read of one video gives."""
+"""``Clip``: the frames of one read of a video."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class Clip(FramesByRole):
     """Frames of one video.
 
     Attributes:
-        frames: tensor, uint8[T, 3, H, W]. RGB, turned where the file says so, but with the coded pixels: players
-            stretch those that are not square. Other layouts, types and transforms give what was asked for.
+        frames: tensor, uint8[T, 3, H, W]. RGB by default. Rotation from the file is applied; pixels that are not square
+            stay as coded, though players stretch them. The shape and type follow the layout, dtype and transforms asked
+            for.
         frame_numbers: int64[T]. The frame numbers; -1 for a frame of constant padding.
         timestamps: float64[T]. The presentation times in seconds from the file's start (``times`` of ``Video``); NaN
             for a frame of constant padding.
-        mask: bool[T]. False where padding made the frame up.
-        corrupt: bool[T]. True where the decoder found the frame, or one that it refers to, damaged. NVDEC does not tell
-            of all damage: decode with the CPU, or ``verify`` the file, where that matters.
+        mask: bool[T]. False where padding supplied the frame.
+        corrupt: bool[T]. True where the decoder found the frame, or one that it refers to, damaged. NVDEC does not
+            report all damage: decode on the CPU or ``verify`` the file where that matters.
         layout: str. The order of the dimensions of ``frames``.
-        roles: ``Roles`` or None. The frames that are inputs, and those that are targets; None where the frame mode
-            names none.
+        roles: ``Roles`` or None. The inputs and the targets; None if the frame mode does not name them.
     """
 
     frames: torch.Tensor
@@ -47,7 +47,7 @@ class Clip(FramesByRole):
     def __len__(self) -> int:
         return len(self.frame_numbers)
 
-    if not TYPE_CHECKING:  # type checkers tell of it by themselves
+    if not TYPE_CHECKING:  # type checkers report a missing __getitem__ by themselves
 
         def __getitem__(self, frame: object) -> NoReturn:
             raise ArgumentError("a clip is not a list of frames: write clip.frames[0], or for frame in clip.frames")
@@ -63,7 +63,7 @@ class Clip(FramesByRole):
 
 
 def tensor_summary(tensor: torch.Tensor) -> str:
-    """Type, shape and device of a tensor.
+    """Describe the type, shape and device of a tensor.
 
     Examples:
         >>> tensor_summary(torch.zeros(2, 3))

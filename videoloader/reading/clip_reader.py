@@ -1,4 +1,4 @@
-"""From frame numbers to the pixels of clips: plan, read, decode and convert, straight into their slots."""
+"""Make clips from frame numbers: plan, read, decode, and convert straight into their slots."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ from videoloader.reading.read_progress import ReadProgress
 
 @dataclass(frozen=True, eq=False)
 class ClipsReport:
-    """The cost of making some clips of one video.
+    """The cost of making some clips of one video, and what was learned of its index.
 
     Attributes:
-        packets: packets decoded.
-        frames: different frames wanted.
-        corrupt_frames: number of different frames wanted that are corrupt; see ``ClipSlots.corrupt``.
-        index: the video's index, by which all frames were decoded: better known now where the container called a
-            packet a keyframe wrongly, or parameter sets were found.
-        corrections: corrections of the index, in this order.
-        ready: CUDA events; the slots are complete when all have come. None on the CPU.
-        seconds: time that the thread took.
-        by_gpu: whether NVDEC or the JPEG engines decoded it, not the CPU.
-        remote: the reads from servers that it took.
+        packets: number of packets decoded.
+        frames: number of distinct frames wanted.
+        corrupt_frames: number of distinct wanted frames that are corrupt; see ``ClipSlots.corrupt``.
+        index: the index by which all frames were decoded. It is a corrected one if the container wrongly marked a
+            packet as a keyframe, or if parameter sets were found.
+        corrections: corrections of the index, in the order to apply them.
+        ready: CUDA events; the slots are complete when all have occurred. Empty on the CPU.
+        seconds: time that the read took in its thread.
+        by_gpu: whether NVDEC or the JPEG engines decoded the clips, not the CPU.
+        remote: reads from servers that this took.
     """
 
     packets: int
@@ -70,7 +70,7 @@ class ClipsReport:
     remote: RemoteReads = NO_READS
 
     def corrected(self, index: VideoIndex) -> VideoIndex:
-        """An index of the video with what was learned. Other jobs may have learned something else meanwhile."""
+        """Apply the corrections to an index of the video, which other jobs may have corrected meanwhile."""
         for correct in self.corrections:
             index = correct(index)
         return index
@@ -90,7 +90,7 @@ class ClipReader:
     """Makes clips in one thread, with decoders that stay open from clip to clip.
 
     Args:
-        device: device on which the clips are wanted.
+        device: device on which the clips are made.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -116,28 +116,28 @@ class ClipReader:
         state: SourceState | None = None,
         plan: DecodePlan | None = None,
     ) -> ClipsReport:
-        """Decode the frames of some clips of one video, each once, and write them into their slots.
+        """Decode the frames of some clips of one video, each frame once, and write them into their slots.
 
         Args:
-            source: source of the video, or the path that leads to it.
+            source: source of the video, or its path.
             index: index of the video.
-            clips: the frames wanted. On a CUDA device nothing else may be under way in their slots' memory.
+            clips: the frames wanted. On a CUDA device nothing else may use their slots' memory at the same time.
             output: the pixel values wanted.
             decode: engines that may decode; see ``choose_engine``.
-            cache: memory for decoded frames on the GPU, for later clips.
-            token: token that cancels the read. It is checked before each packet on the CPU, and before each run on
-                NVDEC, since a session that is left in the middle of a run cannot be used again. Without it nothing is
-                cancelled.
-            threads: most threads that decode and convert on the CPU. More than one pays only where few clips are read.
-            state: the source's state when it was indexed; without it, its state when it was opened.
-            plan: decode plan of these frames by this index; without it, it is made here.
+            cache: cache of decoded frames on the GPU, for later clips.
+            token: token that cancels the read. It is checked before each packet on the CPU, but only before each run on
+                NVDEC, since a session abandoned in the middle of a run cannot be used again.
+            threads: maximum number of threads that decode and convert on the CPU. More than one pays off only where few
+                clips are read at a time.
+            state: state of the source when it was indexed; None for its state when it was opened.
+            plan: decode plan of these frames by this index; None to make it here.
 
         Raises:
             ReadCancelled: ``token`` was cancelled.
             FrameRangeError: a frame number lies outside the video.
             DecodeError: a frame cannot be decoded.
             SourceError: the source cannot be read.
-            StaleIndexError: it has changed since it was indexed or opened.
+            StaleIndexError: the source has changed since it was indexed or opened.
             UnsupportedError: there is no decoder for the codec, or no conversion of its colours.
         """
         token, begin, read_before = token or CancelToken(), time.perf_counter(), reads_so_far()
@@ -155,7 +155,7 @@ class ClipReader:
                     by_gpu = self._decode(progress, decode)
                     check_unchanged(source, state)
                 except BaseException:
-                    # Nothing may be written any more to memory that the caller will use for something else.
+                    # The caller will use this memory for something else, so no stream may write to it any more.
                     for stream in sink.streams:
                         stream.synchronize()
                     raise
@@ -173,10 +173,10 @@ class ClipReader:
     def read_images(
         self, images: Sequence[ImageRead], output: OutputSpec, token: CancelToken
     ) -> list[ClipsReport | VideoLoaderError]:
-        """The same as ``read`` for several image files, on the CPU: all are decoded before the first is converted.
+        """Read several image files on the CPU as ``read`` does, but decode all before converting the first.
 
         Returns:
-            The report of each image, or the error of one that cannot be made.
+            The report of each image, or its error if it cannot be made.
 
         Raises:
             ReadCancelled: ``token`` was cancelled.
@@ -189,7 +189,7 @@ class ClipReader:
             errors[number] = errors[number] or _error_of(image, partial(_finish_image, image, sink))
         seconds = (time.perf_counter() - begin) / max(len(images), 1)
         counts = [(image.plan.packets, len(sink.packets), len(sink.marked)) for image, sink in both]
-        remote = [reads_so_far() - read_before, *[NO_READS] * (len(images) - 1)]  # of all, told with the first
+        remote = [reads_so_far() - read_before, *[NO_READS] * (len(images) - 1)]  # of all images, given with the first
         return [
             error or ClipsReport(*each, image.index, (), [], seconds, False, read)
             for error, each, image, read in zip(errors, counts, images, remote, strict=False)
@@ -204,7 +204,7 @@ class ClipReader:
             sink.mark(corrupt)
 
     def _decode(self, progress: ReadProgress, decode: Decode) -> bool:
-        """Decode run after run until nothing is left to correct; whether the GPU did."""
+        """Decode run after run until nothing is left to correct; return whether the GPU did it."""
         engine = choose_engine(progress.index, self.device, decode)
         self._engines[engine].begin(progress)
         while True:
@@ -222,7 +222,7 @@ class ClipReader:
             except DecodeError as error:
                 if engine == "cpu" or decode == "nvdec":
                     raise
-                # What the GPU made of this clip is not to be trusted: the CPU does all of it again.
+                # What the GPU made of this clip cannot be trusted, so the CPU decodes all of it again.
                 leave_to_cpu(progress.index, str(error))
                 engine = "cpu"
                 progress.start_again()
@@ -230,20 +230,20 @@ class ClipReader:
 
 @contextmanager
 def _errors_of_files(source: ByteSource, index: VideoIndex, state: SourceState | None) -> Iterator[None]:
-    """Raise errors as those of the file that is to blame, as StaleIndexError where the source has changed."""
+    """Name the file that is to blame in errors, and raise StaleIndexError if the source has changed."""
     try:
         with enough_memory(source=index.source):
             yield
     except (DecodeError, IndexingError, SourceError, UnsupportedError) as error:
-        # A file that is another one than the index tells of may cause any of them.
+        # If the file is no longer the one that was indexed, any of these errors may come from that.
         if not isinstance(error, StaleIndexError):
             try:
                 check_unchanged(source, state)
             except StaleIndexError as stale:
                 raise stale from error
             except SourceError:
-                pass  # it cannot be read, which the error tells
-        if isinstance(error, UnsupportedError) and error.source is None:  # the conversion knows pictures, not files
+                pass  # the source cannot be read, as the error already says
+        if isinstance(error, UnsupportedError) and error.source is None:  # conversion does not know file names
             raise UnsupportedError(error.message, index.source) from None
         if isinstance(error, DecodeError) and error.packet is not None and isinstance(source, FolderSource):
             file = source.file_at(int(index.packet_offset[error.packet]))
@@ -258,7 +258,7 @@ def _finish_image(image: ImageRead, sink: ClipSink) -> None:
 
 
 def _error_of(image: ImageRead, work: Callable[[], None]) -> VideoLoaderError | None:
-    """The error that some work with an image ends with; None where it is done."""
+    """Run some work with an image and return the error it ends with, or None."""
     try:
         with _errors_of_files(image.source, image.index, None):
             work()
@@ -268,7 +268,7 @@ def _error_of(image: ImageRead, work: Callable[[], None]) -> VideoLoaderError | 
 
 
 def warn_of_hdr(index: VideoIndex) -> None:
-    """Say that the colours of an HDR video come out as they are."""
+    """Warn that the colours of an HDR video are not tone-mapped."""
     if transfer := hdr_transfer(index.stream):
         warnings.warn(f"HDR video ({transfer}): colours come out as coded, not tone-mapped", VideoWarning, stacklevel=2)
 
@@ -277,7 +277,7 @@ _thread = threading.local()
 
 
 def reader_of_thread(device: torch.device) -> ClipReader:
-    """The calling thread's own reader for a device, made once."""
+    """Return the calling thread's own reader for a device."""
     readers: dict[torch.device, ClipReader] = _thread.__dict__.setdefault("readers", {})
     if device not in readers:
         readers[device] = ClipReader(device)

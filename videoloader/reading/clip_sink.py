@@ -1,4 +1,4 @@
-"""The way of decoded pictures: each into the slots of the clips that want it, once it is there."""
+"""``ClipSink``: convert decoded pictures into the slots of the clips that want them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from videoloader.indexing import VideoIndex
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.decode_job import ClipSlots
 
-# Pictures that a thread holds until they are converted together, and their pixels: 16 MiB of 8 bits and 4:2:0.
+# Limits on the pictures that a thread holds to convert them together, in number and in pixels (16 MiB at 8 bits and
+# 4:2:0).
 _MOST_FRAMES_HELD, _MOST_PIXELS_HELD = 16, (16 << 20) * 2 // 3
 
 
@@ -40,13 +41,13 @@ class ClipSink:
         index: index of the video.
         clips: clips of that video.
         output: the pixel values wanted.
-        stream: the CUDA stream for borders, padding and pictures that NVDEC does not decode; None on the CPU.
+        stream: CUDA stream for borders, padding and pictures that NVDEC does not decode; None on the CPU.
 
     Attributes:
-        packets: numbers of the packets whose pictures are wanted.
-        done: the wanted packets whose pictures have come.
+        packets: the packets whose pictures are wanted.
+        done: the wanted packets whose pictures have arrived.
         marked: the wanted packets whose frames are corrupt.
-        streams: the CUDA streams on which slots were written.
+        streams: the CUDA streams on which slots are written.
     """
 
     def __init__(
@@ -59,9 +60,9 @@ class ClipSink:
         self.streams: set[torch.cuda.Stream] = set() if stream is None else {stream}
         self._last_stream = stream
         self._frames: list[tuple[int, av.VideoFrame]] = []
-        # For each clip the pictures that wait for ``finish``, with the frames that they are there.
+        # For each clip, the pictures that wait for ``finish``, each with the positions in the clip that show it.
         self._arrived: defaultdict[int, list[tuple[CudaSurface, list[int]]]] = defaultdict(list)
-        # For each clip the part of its slots that conversion writes.
+        # For each clip, the part of its slots that conversion writes.
         self._pictures: list[torch.Tensor] = []
         self._positions = [clip.positions.tolist() for clip in clips]
         for number, clip in enumerate(clips):
@@ -69,13 +70,14 @@ class ClipSink:
             border = clip.geometry.border
             self._pictures.append(clip.slots if border is None else border.picture(clip.slots))
             if border is not None and border.mode == "constant":
-                # Now and not with each picture: the two do not touch each other, so their order means nothing.
+                # Borders are filled now, not with each picture: the two do not overlap, so their order does not matter.
                 self._fill_borders(number, border)
             constant = np.flatnonzero(clip.frame_numbers == CONSTANT_FRAME).tolist()
             if constant:
                 self._fill(number, constant)
-        # Which frame of which clip each picture is, ordered by packets, and where a packet's begin and end in these
-        # lists. A list for each packet would be work for Python's garbage collector: see docs/architecture/nvdec.md.
+        # Flat lists of (clip, frame) ordered by packet, and for each packet where its part of the lists begins and
+        # ends. A list for each packet would be one more object for Python's garbage collector: see
+        # docs/architecture/nvdec.md.
         clip_of = np.repeat(np.arange(len(clips)), [len(clip.frame_numbers) for clip in clips])
         frame_of = np.concatenate([np.arange(len(clip.frame_numbers)) for clip in clips])
         numbers = np.concatenate([clip.frame_numbers for clip in clips])
@@ -92,7 +94,7 @@ class ClipSink:
         return set(self._places)
 
     def _frames_of(self, packet: int) -> Iterator[tuple[int, list[int]]]:
-        """The clips that want a packet's picture, each with the frames that it is there."""
+        """Yield the clips that want a packet's picture, each with the frames of the clip that show it."""
         begin, stop = self._places[packet]
         while begin < stop:
             clip = self._clip_of[begin]
@@ -101,7 +103,7 @@ class ClipSink:
             begin = end
 
     def start_again(self) -> None:
-        """Forget what has come: all of it is written again, after what is under way."""
+        """Forget all pictures that have arrived. They are written again, after the writes under way."""
         self.forget(self.packets)
         self._frames.clear()
         self._arrived.clear()
@@ -110,13 +112,13 @@ class ClipSink:
                 self._cuda_stream.wait_stream(stream)
 
     def forget(self, packets: Collection[int]) -> None:
-        """Have the pictures of some packets come again, since they may have been wrong."""
+        """Expect the pictures of some packets again, since they may have been wrong."""
         self.done.difference_update(packets)
         self.marked.difference_update(packets)
         self._set_corrupt(packets, False)
 
     def mark(self, packets: Collection[int]) -> None:
-        """Call the frames of some wanted packets corrupt."""
+        """Mark the frames of some wanted packets as corrupt."""
         self.marked.update(packets)
         self._set_corrupt(packets, True)
 
@@ -127,9 +129,10 @@ class ClipSink:
                 slots.corrupt[slots.positions[frames]] = corrupt
 
     def take_frame(self, packet: int, frame: av.VideoFrame) -> None:
-        """Take a picture of the CPU engine. It is converted together with others, at the latest by ``finish``.
+        """Take a picture from the CPU engine. It is converted together with others, at the latest in ``finish``.
 
-        One by one, between calls of the decoder, conversions take longer: see ``_many_at_once`` in ``engines.py``.
+        Converting pictures one by one between calls of the decoder takes longer: see ``_many_at_once`` in
+        ``engines.py``.
         """
         self._frames.append((packet, frame))
         count = len(self._frames)
@@ -141,16 +144,16 @@ class ClipSink:
         self._frames.clear()
 
     def put_frame(self, packet: int, frame: av.VideoFrame) -> None:
-        """Convert a picture of the CPU engine now."""
+        """Convert one picture from the CPU engine immediately."""
         self.put_frames([(packet, frame)])
 
     def put_frames(self, frames: Sequence[tuple[int, av.VideoFrame]]) -> None:
-        """Convert pictures of the CPU engine now."""
+        """Convert pictures from the CPU engine immediately."""
         stream = self._stream
         alike: defaultdict[ColorSpec, list[tuple[int, av.VideoFrame]]] = defaultdict(list)
         for packet, frame in frames:
             if (frame.width, frame.height) != (stream.width, stream.height):
-                # A picture that changes its size on the way is shown at the size of the video.
+                # A picture whose size differs from the video's is shown at the size of the video.
                 frame = frame.reformat(width=stream.width, height=stream.height)
             colors = color_spec(stream, frame)
             if self._cuda_stream is not None and (surface := upload_frame(frame, self._cuda_stream)):
@@ -162,7 +165,7 @@ class ClipSink:
             self._convert_in_memory(some, colors)
 
     def _convert_in_memory(self, pictures: list[tuple[int, av.VideoFrame]], colors: ColorSpec) -> None:
-        """Convert pictures on the CPU, all that a clip wants at once."""
+        """Convert pictures on the CPU, all that one clip wants together."""
         rotation, mirrored = self._stream.rotation, self._stream.mirrored
         wanted: defaultdict[int, list[tuple[av.VideoFrame, list[int]]]] = defaultdict(list)
         for packet, frame in pictures:
@@ -186,7 +189,7 @@ class ClipSink:
         self.done.update(packet for packet, _ in pictures)
 
     def put_surface(self, packet: int, surface: CudaSurface, stream: torch.cuda.Stream) -> None:
-        """Take a picture that lies on the GPU, ready on a stream, and valid until ``finish``."""
+        """Take a picture in GPU memory that is ready on a stream and stays valid until ``finish``."""
         if stream is not self._last_stream:
             self._last_stream = stream
             self.streams.add(stream)
@@ -195,7 +198,7 @@ class ClipSink:
         self.done.add(packet)
 
     def finish(self) -> None:
-        """Convert the pictures that ``take_frame`` and ``put_surface`` have taken."""
+        """Convert the pictures that ``take_frame`` and ``put_surface`` have collected."""
         self._convert_frames()
         if self._last_stream is not None:
             self._convert(self._colors, self._last_stream)
@@ -225,7 +228,7 @@ class ClipSink:
         self._arrived.clear()
 
     def _complete(self, clip: int, frames: list[int]) -> None:
-        """Make the rest out of the picture of the first of some frames."""
+        """Complete frames that show the same picture: extend the first one's border and copy it to the others."""
         border, slots = self._clips[clip].geometry.border, self._pictures[clip]
         first, *others = [self._positions[clip][frame] for frame in frames]
         if border is not None and border.mode != "constant":
@@ -235,7 +238,7 @@ class ClipSink:
             slots[other].copy_(slots[first], non_blocking=True)
 
     def _fill(self, clip: int, frames: list[int]) -> None:
-        """Make the frames of constant padding."""
+        """Fill the frames of constant padding."""
         picture = self._pictures[clip][self._positions[clip][frames[0]]]
         with on_stream(self._cuda_stream):
             picture.copy_(self._pixel(picture, self._output.fill_value)[:, None, None].expand_as(picture))
@@ -249,6 +252,6 @@ class ClipSink:
                 fill_border(slots[position], border, pixel)
 
     def _pixel(self, slot: torch.Tensor, color: tuple[float, float, float]) -> torch.Tensor:
-        """[3]: a colour in the numbers of a slot."""
+        """Return a colour, [3], as pixel values of a slot."""
         output = replace(self._output, fill_value=color)
         return slot.new_tensor(fill_pixel(self._stream, self._colors, output))

@@ -1,4 +1,4 @@
-"""Threads that convert the decoded frames of one video side by side."""
+"""Convert the decoded frames of one video in several threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from videoloader.reading.clip_sink import ClipSink
 
 @cache
 def conversion_threads() -> ThreadPoolExecutor:
-    """The threads, one for each core. What is done in them waits for nothing."""
+    """Return the thread pool, with one thread for each core. Its tasks never wait for anything."""
     return ThreadPoolExecutor(available_cores(), "videoloader-convert")
 
 
@@ -24,12 +24,12 @@ after_fork(conversion_threads.cache_clear)
 
 
 def convert_in_threads(frames: Iterable[tuple[int, av.VideoFrame]], sink: ClipSink, ahead: int) -> None:
-    """Put frames into a sink for the CPU. When this returns or raises, nothing is written any more.
+    """Put frames into a CPU sink. Once this returns or raises, nothing more is written.
 
     Args:
         frames: frames with the numbers of their packets.
-        sink: sink for the CPU.
-        ahead: most frames that may wait.
+        sink: sink on the CPU.
+        ahead: maximum number of frames that may wait for conversion.
     """
     waiting: deque[Future[None]] = deque()
     try:

@@ -1,4 +1,4 @@
-"""The treatment of damaged frames besides marking them: a warning a file, or an error."""
+"""Warn of damaged frames once per file, or raise an error."""
 
 from __future__ import annotations
 
@@ -12,39 +12,40 @@ import numpy.typing as npt
 
 from videoloader.errors import ConfigurationError, CorruptFramesError, VideoLoaderWarning, check_choice
 
-# Kept, or treated as what cannot be read; which of these there are depends on what may be done about that.
+# What to do with damaged frames: keep them, or treat them as frames that cannot be read. Which choices there are
+# depends on what the caller can do about such frames.
 OnCorrupt = Literal["keep", "raise", "skip", "replace"]
 KeepRaiseOrSkip = Literal["keep", "raise", "skip"]
 KeepOrRaise = Literal["keep", "raise"]
 
-# Values of version 0.1, and what to write now.
+# Values that version 0.1 took, and what to write now.
 _BEFORE = {
     "warn": 'write "keep", which warns as well',
     "ignore": 'write "keep", and warnings.simplefilter("ignore", videoloader.CorruptFramesWarning)',
 }
-# Names of videos that this process has warned of; of more, some are warned of again.
+# Videos that this process has warned about. Beyond this many the oldest are forgotten, and may be warned about again.
 _MOST_REMEMBERED = 65536
 _warned: OrderedDict[str, None] = OrderedDict()
 
 
 class CorruptFramesWarning(VideoLoaderWarning):
-    """Some of the frames that were read are damaged; once for each file in a process."""
+    """Some of the frames that were read are damaged. Given once for each file in a process."""
 
 
 def check_on_corrupt(value: object, allowed: Iterable[str]) -> None:
-    """Raise ConfigurationError unless ``on_corrupt`` has one of its values."""
+    """Raise ConfigurationError unless ``on_corrupt`` has one of its allowed values."""
     if isinstance(value, str) and value in _BEFORE:
         raise ConfigurationError(f"on_corrupt is no longer {value!r}: {_BEFORE[value]}")
     check_choice("on_corrupt", value, allowed)
 
 
 def tell_of_corrupt(source: str, frames: npt.NDArray[np.int64], on_corrupt: OnCorrupt) -> None:
-    """Do what ``on_corrupt`` says where frames are damaged.
+    """Warn or raise, as ``on_corrupt`` says, if frames are damaged.
 
     Args:
         source: name of the video.
-        frames: numbers of its damaged frames, in any order, repeats allowed; mostly none.
-        on_corrupt: ``"keep"`` for a warning; all else is an error, for the caller to deal with.
+        frames: numbers of its damaged frames, in any order, repeats allowed; usually empty.
+        on_corrupt: ``"keep"`` for a warning; any other value raises an error for the caller to handle.
 
     Raises:
         CorruptFramesError: there are damaged frames, and they are not to be kept.

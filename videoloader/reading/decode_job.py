@@ -1,4 +1,4 @@
-"""The work of one decoder in one go: which packets, and where the pictures of each clip go."""
+"""Divide clips of one video into jobs, each decoded by one decoder in one go."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from videoloader.padding import CONSTANT_FRAME
 
 @dataclass(frozen=True, eq=False)
 class ClipSlots:
-    """A clip, or a part of one, that is to be made.
+    """A clip to make, or a part of one, with the memory for it.
 
     Attributes:
-        frame_numbers: int64[T], in any order, repeats allowed; CONSTANT_FRAME gives one of the fill value.
-        geometry: part of the frames, and its size.
-        slots: [N, 3, H, W], what the whole clip is written to, with its border, of any strides.
-        corrupt: bool[N], which frames of the whole clip are damaged or refer to damage: told when they are made.
-            Always False where NVDEC decoded it: PyNvVideoCodec does not tell which pictures the driver concealed. What
-            NVDEC's parser refuses, a picture too many or too few, and other sizes make the CPU decode all of it.
-        positions: int64[T], which of the N each frame is.
+        frame_numbers: int64[T], in any order, repeats allowed; CONSTANT_FRAME stands for a frame of the fill value.
+        geometry: the part of each frame that is wanted, and its output size.
+        slots: [N, 3, H, W], any strides: memory of the whole clip, including its border.
+        corrupt: bool[N], which frames of the whole clip are damaged or refer to damage; written when they are made.
+            Always False where NVDEC decodes, since PyNvVideoCodec does not report which pictures the driver concealed.
+            If NVDEC's parser refuses data, or gives too many or too few pictures or other sizes, the CPU decodes the
+            whole clip.
+        positions: int64[T], which of the N slots each frame goes to.
     """
 
     frame_numbers: npt.NDArray[np.int64]
@@ -37,22 +38,22 @@ class ClipSlots:
 
     @property
     def damaged(self) -> npt.NDArray[np.int64]:
-        """The numbers of the frames that are corrupt."""
+        """Numbers of the frames that are corrupt."""
         return self.frame_numbers[self.corrupt[self.positions]]
 
     def only(self, chosen: npt.NDArray[np.bool_]) -> ClipSlots:
-        """The part of the clip with the chosen frames, bool[T]."""
+        """Return the part of the clip with the chosen frames, bool[T]."""
         return replace(self, frame_numbers=self.frame_numbers[chosen], positions=self.positions[chosen])
 
 
 def whole_clip(frame_numbers: npt.NDArray[np.int64], geometry: Geometry, slots: torch.Tensor) -> ClipSlots:
-    """A clip that is made in one go, frame after frame into its slots, [T, 3, H, W]."""
+    """Return a clip made in one go, frame after frame into its slots, [T, 3, H, W]."""
     length = len(frame_numbers)
     return ClipSlots(frame_numbers, geometry, slots, np.zeros(length, np.bool_), np.arange(length))
 
 
 def frame_times(index: VideoIndex, frame_numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """float64[T]: presentation times of a clip's frames in seconds; NaN for a frame of constant padding."""
+    """Return the presentation times of a clip's frames in seconds, float64[T]; NaN for constant padding."""
     constant = frame_numbers == CONSTANT_FRAME
     return np.where(constant, np.nan, index.timestamps[np.where(constant, 0, frame_numbers)])
 
@@ -62,10 +63,10 @@ class DecodeJob:
     """Frames of one video that one decoder makes in one go.
 
     Attributes:
-        index: the video's index, by which the job was planned.
-        frames: int64[N], the numbers of these frames, without constant padding.
-        plan: the packets to decode for them.
-        parts: the parts of clips that want them.
+        index: index of the video by which the job was planned.
+        frames: int64[N], numbers of these frames, without constant padding.
+        plan: packets to decode for them.
+        parts: parts of the clips that want them.
         clips: number of the clip of each part.
     """
 
@@ -77,7 +78,7 @@ class DecodeJob:
 
 
 def whole_job(index: VideoIndex, clip: ClipSlots) -> DecodeJob:
-    """A clip as one job.
+    """Make one job of a clip.
 
     Raises:
         FrameRangeError: a frame number lies outside the video.
@@ -87,7 +88,7 @@ def whole_job(index: VideoIndex, clip: ClipSlots) -> DecodeJob:
 
 
 def split_clips(index: VideoIndex, clips: Sequence[ClipSlots]) -> Iterator[DecodeJob]:
-    """Jobs for several decoders that make clips of one video. Each GOP is decoded once.
+    """Split clips of one video into jobs for several decoders, so that each GOP is decoded once.
 
     Args:
         index: the video's index.
@@ -97,7 +98,7 @@ def split_clips(index: VideoIndex, clips: Sequence[ClipSlots]) -> Iterator[Decod
         FrameRangeError: a frame number lies outside the video.
     """
     numbers = np.concatenate([clip.frame_numbers for clip in clips])
-    # Frames of padding need no packets: they go with the first job, which may be all there is.
+    # Frames of padding need no packets. They go with the first job, which may be the only one.
     jobs = split_at_keyframes(index, numbers[numbers != CONSTANT_FRAME]) or [numbers[:0]]
     for job, frames in enumerate(jobs):
         parts, owners = [], []

@@ -1,8 +1,8 @@
-"""JPEG files that a GPU's engines decode many at once: what is settled before, where no GPU is needed, and the rest.
+"""Decode many JPEG files at once on a GPU's JPEG engines, from plans made in other processes.
 
-A file's plan holds all that Python has to say about it. Other processes make it, and the process that has the GPU
-hands a whole list of files to the engines, and all of their pictures to one kernel. Lists travel as arrays: objects for
-each picture would cost that process more than their decoding.
+The plan of a file holds everything about it that needs Python. Other processes make the plans; the process that owns
+the GPU hands a whole list of files to the engines, and all of their pictures to one kernel. Lists travel as arrays: an
+object for each picture would cost that process more time than the decoding.
 """
 
 from __future__ import annotations
@@ -29,21 +29,22 @@ from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.decode_job import ClipSlots
 from videoloader.shared_memory import MemoryBlock, can_share, new_block, own_block
 
-# Bytes of pictures that are decoded before the first is converted, but for the last.
+# Pictures are decoded up to this many bytes at a time, then converted. A single larger picture is allowed.
 _MOST_BYTES = 192 << 20
-# Decoders of a GPU.
+# Decoders on one GPU.
 _DECODERS = 2
-# Bytes of files that one piece of shared memory holds: of 64 files on average 64 KiB each. More go through the pipe.
+# Bytes of files that one block of shared memory holds: 64 files of 64 KiB on average. What does not fit goes through
+# the pipe.
 _CONTENTS = 4 << 20
 
 
 class EngineFile(NamedTuple):
-    """A JPEG file for the engines.
+    """A JPEG file to decode on the engines.
 
     Attributes:
         content: the bytes of the file.
         file: ``CODED`` of the file.
-        plans: ``PICTURE_PLAN`` of its picture for each of the views that are wanted.
+        plans: ``PICTURE_PLAN`` of its picture for each view wanted.
     """
 
     content: bytes
@@ -52,11 +53,12 @@ class EngineFile(NamedTuple):
 
 
 class EngineList(NamedTuple):
-    """JPEG files for the engines, by columns. It can be sent to another process.
+    """JPEG files to decode on the engines, as columns. It can be sent to another process.
 
     Attributes:
-        places: int64[N], the place of each file's bytes in memory that both processes share; -1 for those that follow.
-        contents: the bytes of the other files.
+        places: int64[N], offset of each file's bytes in memory that both processes share; -1 for a file whose bytes are
+            in ``contents``.
+        contents: bytes of the files that are not in shared memory.
         files: ``CODED`` of each.
         plans: ``PICTURE_PLAN`` of each file's views, one after the other.
     """
@@ -68,11 +70,11 @@ class EngineList(NamedTuple):
 
 
 class Made(NamedTuple):
-    """The outcome of some files.
+    """The result of decoding some files.
 
     Attributes:
-        errors: the error of each file that the engines refuse, else None.
-        ready: the CUDA event after which the others are in their slots.
+        errors: error of each file that the engines refuse, None for the others.
+        ready: CUDA event after which all others are in their slots.
     """
 
     errors: list[DecodeError | None]
@@ -87,12 +89,12 @@ def engine_file(
     Args:
         source: the file.
         index: the index of the file.
-        views: the clips that are wanted. Of their slots, the strides count.
+        views: the clips wanted. Only the strides of their slots are used.
         output: the pixel values wanted.
 
     Returns:
-        None where the file has to be read in another way: it is cut off or of a kind that is not for the engines, or
-        its picture is wanted with a border or several times, or is padding.
+        The plan, or None if the file must be read in another way: it is cut off, the engines do not take its kind, or a
+        view has a border, several frames, or constant padding.
     """
     stream = index.stream
     if index.container != "images" or stream.codec != "mjpeg" or any(not _is_plain(view) for view in views):
@@ -115,7 +117,7 @@ def _is_plain(view: ClipSlots) -> bool:
 
 
 def list_files(files: Sequence[EngineFile], memory: torch.Tensor) -> EngineList:
-    """The files by columns, with their contents in some memory, uint8[N], as far as they fit."""
+    """Arrange files as columns, and put their contents into memory, uint8[N], as far as they fit."""
     there, used = memory.numpy(), 0
     places, contents = np.full(len(files), -1, np.int64), []
     for number, (content, _, _) in enumerate(files):
@@ -131,12 +133,12 @@ def list_files(files: Sequence[EngineFile], memory: torch.Tensor) -> EngineList:
 
 
 class Slots(NamedTuple):
-    """The memory that views of files are written to.
+    """Memory that views of files are written to.
 
     Attributes:
-        addresses: int64[N], the device address of each view's first element.
+        addresses: int64[N], device address of each view's first element.
         dtype: type of the elements.
-        memory: tensors that this memory belongs to.
+        memory: tensors that own this memory.
     """
 
     addresses: npt.NDArray[np.int64]
@@ -147,7 +149,7 @@ class Slots(NamedTuple):
 class EngineFiles:
     """Decodes and converts files on one GPU, for all threads.
 
-    One decoder keeps a core busy before it does the engines. Many get into each other's way.
+    One decoder would keep a core busy before it keeps the engines busy; many slow each other down.
 
     Args:
         device: CUDA device.
@@ -155,16 +157,16 @@ class EngineFiles:
 
     def __init__(self, device: torch.device) -> None:
         self._device, self._stream = device, own_stream(device, self)
-        # Those that no thread uses; None is one that is not made yet.
+        # Decoders that no thread is using; None stands for one that has not been made yet.
         self._decoders: SimpleQueue[JpegDecoder | None] = SimpleQueue()
         for _ in range(_DECODERS):
             self._decoders.put(None)
-        # Memory that other processes put contents of files into, each with the event after which the GPU has read them.
+        # Memory that other processes put file contents into, each block with the event after which the GPU has read it.
         self._memory: deque[tuple[MemoryBlock, torch.cuda.Event | None]] = deque()
 
     @contextmanager
     def memory(self) -> Iterator[torch.Tensor]:
-        """Memory for the contents of files that are made in this block, uint8[N], which processes can share."""
+        """Lend memory, uint8[N], for the contents of the files made in this block; shareable between processes."""
         try:
             block, read = self._memory.popleft()
         except IndexError:
@@ -172,7 +174,7 @@ class EngineFiles:
         if read is not None:
             read.synchronize()
         yield torch.from_numpy(block.memory)
-        # After an error nobody knows what still reads it, and it is dropped.
+        # After an error it is unknown what still reads this memory, so it is dropped.
         with torch.cuda.device(self._device):
             self._memory.append((block, event_to_sleep_for(self._stream)))
 
@@ -181,9 +183,9 @@ class EngineFiles:
 
         Args:
             files: the files.
-            slots: memory for the views of each file, of the size and strides that they were planned with. Nothing else
-                may be under way there.
-            memory: the memory that ``EngineList.places`` is about.
+            slots: memory for the views of each file, with the size and strides of their plans. Nothing else may use it
+                at the same time.
+            memory: the memory that ``EngineList.places`` refers to.
 
         Raises:
             DecodeError: a kernel cannot be launched.
@@ -209,17 +211,17 @@ class EngineFiles:
                     plans, starts, there = plans[fine], starts[fine], there[fine]
                 convert_each(plans, starts, there, slots.dtype, self._stream)
                 errors += refused
-                del planes  # the next ones may have its memory
+                del planes  # so that the next pictures may have its memory
             for tensor in {each.untyped_storage().data_ptr(): each for each in slots.memory}.values():
                 tensor.record_stream(self._stream)
             return Made(errors, self._stream.record_event())
 
 
 def _bounded(sizes: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """The first and the stop of parts of some files whose pictures take a bounded amount of the GPU's memory.
+    """Split files into parts (start, stop) whose pictures take a bounded amount of GPU memory.
 
     Args:
-        sizes: bytes of each picture. One alone may take more.
+        sizes: bytes of each picture. A single picture may exceed the bound.
     """
     parts = (np.cumsum(sizes) - sizes) // _MOST_BYTES
     bounds = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(sizes)]
@@ -228,5 +230,5 @@ def _bounded(sizes: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 
 @cache
 def engine_files_of(device: torch.device) -> EngineFiles:
-    """The one for a CUDA device."""
+    """Return the object that all threads share for a CUDA device."""
     return EngineFiles(device)

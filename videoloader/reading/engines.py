@@ -1,4 +1,4 @@
-"""The engines that decode: the CPU, NVDEC, the GPU's JPEG engines."""
+"""The decoding engines behind one protocol: the CPU, NVDEC and the GPU's JPEG engines."""
 
 from __future__ import annotations
 
@@ -27,37 +27,37 @@ from videoloader.reading.clip_sink import ClipSink
 from videoloader.reading.conversion_threads import convert_in_threads
 from videoloader.reading.read_progress import ReadProgress
 
-# Packets and bytes of a run that are looked at in one go, before the first of them is decoded on the CPU.
+# Packets and bytes of a run that are examined together before the first of them is decoded on the CPU.
 _MOST_PACKETS_READY, _MOST_BYTES_READY = 32, 4 << 20
 
 
 class DecodingEngine(Protocol):
     """Turns planned runs of packets into pictures in their slots.
 
-    An engine is of one thread, and its decoders stay open from run to run, until the engine is dropped or the process
+    An engine belongs to one thread. Its decoders stay open from run to run, until the engine is dropped or the process
     ends. ``choose_engine`` says which engine takes a video.
     """
 
     def begin(self, progress: ReadProgress) -> None:
-        """Take what is there without decoding, before the first run of a read. Most engines have nothing."""
+        """Deliver what is available without decoding, before the first run of a read. Most engines do nothing here."""
         return
 
     def decode(self, progress: ReadProgress, run: Run) -> int:
         """Read and decode one run, and put its wanted pictures into the sink.
 
         Returns:
-            Packets decoded.
+            The number of packets decoded.
 
         Raises:
-            WrongIndexError: packets contradict the index; what the run decodes is to be planned again.
-            UnsureError: one thread might decode the frames of the read otherwise.
-            DecodeError: a wanted frame does not come out. What a GPU gave out of the read is not to be trusted.
+            WrongIndexError: packets contradict the index; the run must be planned again.
+            UnsureError: frames may differ from what one thread decodes.
+            DecodeError: a wanted frame does not come out. Nothing that a GPU gave for this read can be trusted.
             ReadCancelled: the read was cancelled.
         """
 
 
 class CpuEngine(DecodingEngine):
-    """Decodes by libavcodec, in the calling thread, or in several where the read may use them."""
+    """Decodes with libavcodec, in the calling thread, or in several threads if the read may use them."""
 
     def __init__(self, device: torch.device) -> None:
         self._device, self._decoder = device, CpuDecoder()
@@ -71,7 +71,7 @@ class CpuEngine(DecodingEngine):
     def decode_packets(
         self, index: VideoIndex, run: Run, read: Callable[[Run], Iterable[PacketBytes]], sink: ClipSink
     ) -> int:
-        """Decode a run in this thread, of packets that ``read`` gives."""
+        """Decode a run in this thread, with packets that ``read`` returns."""
         fed, corrupt = self.take_packets(index, run, read, sink)
         sink.finish()
         sink.mark(corrupt)
@@ -80,7 +80,7 @@ class CpuEngine(DecodingEngine):
     def take_packets(
         self, index: VideoIndex, run: Run, read: Callable[[Run], Iterable[PacketBytes]], sink: ClipSink
     ) -> tuple[int, set[int]]:
-        """The same as ``decode_packets``, but the sink still holds what it has not converted; see ``decode_run``."""
+        """Decode as ``decode_packets`` does, but the sink may still hold unconverted pictures."""
         return decode_run(self._decoder, index, run, read, sink.take_frame)
 
     def _decode_in_threads(self, progress: ReadProgress, packets: Iterator[PacketBytes]) -> int:
@@ -96,17 +96,17 @@ class CpuEngine(DecodingEngine):
 
 
 class NvdecEngine(DecodingEngine):
-    """Decodes by sessions of NVDEC, which all threads share.
+    """Decodes in NVDEC sessions that all threads share.
 
     Args:
-        stream: the stream of the thread's reader, for pictures that a cache has.
+        stream: CUDA stream of the thread's reader, for pictures from a cache.
     """
 
     def __init__(self, stream: torch.cuda.Stream) -> None:
         self._stream, self._decoder = stream, NvdecDecoder(gpu=stream.device.index)
 
     def begin(self, progress: ReadProgress) -> None:
-        """Take the pictures that the cache has."""
+        """Deliver the pictures that the cache has."""
         if progress.cache is None:
             return
         sink = progress.sink
@@ -123,7 +123,7 @@ class NvdecEngine(DecodingEngine):
         read = partial(read_packets, progress.source, index, places=True)
         if cache is None:
             return self._decoder.decode(index, partial(read, run), sink.put_surface, sink.finish)
-        # All pictures of the run are wanted, by clips or by the cache.
+        # Every picture of the run goes to clips or to the cache.
         run = with_all_frames(index, int(run.packets[0]), int(run.packets[-1]))
         kept: dict[int, CudaSurface] = {}
         wanted, used = sink.packets, []
@@ -135,23 +135,23 @@ class NvdecEngine(DecodingEngine):
                 sink.put_surface(packet, surface, stream)
 
         decoded = self._decoder.decode(index, partial(read, run), put, sink.finish)
-        # Not before all has come: in a run that fails, the wrong picture may have come for a packet.
+        # Only now, at the end: in a run that fails, a packet may have got the wrong picture.
         if used:
             cache.add(index, kept, used[-1])
         return decoded
 
 
 class JpegEngine(DecodingEngine):
-    """Decodes files by the GPU's JPEG engines, those that they do not take by the CPU.
+    """Decodes files with the GPU's JPEG engines, and with the CPU those that they do not support.
 
     Args:
-        stream: the stream on which pictures are decoded.
+        stream: CUDA stream on which pictures are decoded.
         cpu: decodes the other files.
     """
 
     def __init__(self, stream: torch.cuda.Stream, cpu: CpuEngine) -> None:
         self._stream, self._cpu = stream, cpu
-        self._decoder: JpegDecoder | None = None  # it takes memory that most reads have no use for
+        self._decoder: JpegDecoder | None = None  # made on demand: it takes memory that most reads do not need
 
     def decode(self, progress: ReadProgress, run: Run) -> int:
         index, sink = progress.index, progress.sink
@@ -174,10 +174,10 @@ class JpegEngine(DecodingEngine):
 
 
 def _many_at_once(packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
-    """The same packets, of which many are made before the first is given on.
+    """Yield the same packets, but prepare many of them before yielding the first.
 
-    Python that runs between two calls of a decoder finds the processor's caches full of pictures, and takes up to ten
-    times as long as in one go. With 16 threads, of which one at a time has the GIL, fewer clips are made for that.
+    Python code that runs between two calls of a decoder finds the processor's caches full of pictures and takes up to
+    ten times as long. Since it holds the GIL meanwhile, many threads then make fewer clips.
     """
     ready: list[PacketBytes] = []
     size = 0
@@ -196,5 +196,5 @@ def _many_at_once(packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
 
 
 def _again(packet: PacketBytes, run: Run) -> list[PacketBytes]:
-    """A file that has been read, where it is a run."""
+    """Return the packet of a file that has been read already, as a run."""
     return [packet]

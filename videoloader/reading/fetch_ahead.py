@@ -1,7 +1,7 @@
-"""Bytes of remote clips, fetched while they wait for a decoder.
+"""Fetch the bytes of remote clips while these wait for a decoder.
 
-A clip's packets are known when its job is handed out, and jobs wait for a decoding thread. So their bytes travel
-meanwhile, and no core waits for a server.
+A clip's packets are known when its job is queued, and jobs wait for a decoding thread. Their bytes are fetched
+meanwhile, so no core waits for a server.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from videoloader.reading.cancellation import CancelToken
 from videoloader.threads import executor_of
 
 _THREADS = 16
-# Of all clips that are fetched, or wait with their bytes, and of one job. What is beyond is read by its decoding
-# thread, in parts, so that decoding starts before all of it has come.
+# Limits for all clips that are being fetched or wait with their bytes, and for one job. Anything beyond is read by the
+# decoding thread, in parts, so that decoding starts before all of it has arrived.
 _MOST_BYTES, _LARGEST_JOB = 256 << 20, 16 << 20
 
 Ranges = dict[tuple[int, int], bytes]
 
 
 class FetchedSource(SourceBase):
-    """A source of which some ranges are there already. Each is given out once.
+    """A source some of whose ranges have been fetched already. Each range is returned once.
 
     Args:
-        source: source of all other bytes.
-        ranges: bytes by offset and size.
-        error: error that came in their place, raised where they are asked for; None where they came.
+        source: source of the other bytes.
+        ranges: fetched bytes by (offset, size).
+        error: error of the fetch, raised when ranges are asked for; None if it succeeded.
     """
 
     def __init__(self, source: ByteSource, ranges: Ranges, error: VideoLoaderError | None = None) -> None:
@@ -74,22 +74,22 @@ class FetchedSource(SourceBase):
 
 
 class Fetching:
-    """The bytes of a job that are on their way.
+    """The bytes of a job that are being fetched.
 
     Args:
         path: path of the video.
-        source: future of the source with its bytes, and of the reads that it took.
+        source: future of the source with its bytes, and of the reads that this took.
     """
 
     def __init__(self, path: str, source: Future[tuple[ByteSource, RemoteReads]]) -> None:
         self._path, self._source = path, source
 
     def source(self, token: CancelToken | None) -> ByteSource | str:
-        """The source with its bytes; its path where they were not asked for yet: the decoding thread is first.
+        """Return the source with its bytes, or just its path if the fetch had not begun and is now cancelled.
 
         Raises:
             ReadCancelled: ``token`` was cancelled.
-            SourceError, IndexingError, UnsupportedError, ConfigurationError: it cannot be opened.
+            SourceError, IndexingError, UnsupportedError, ConfigurationError: the source cannot be opened.
         """
         if self._source.cancel():
             return self._path
@@ -111,17 +111,17 @@ class FetchAhead:
     def begin(
         self, path: str, state: SourceState | None, index: VideoIndex, plan: DecodePlan, token: CancelToken
     ) -> tuple[Fetching, int] | None:
-        """Have a plan's packets fetched; None where they are not remote, no plain ranges, too many by now, or all
-        threads have ended.
+        """Start to fetch a plan's packets, if possible.
 
         Args:
             path: path of the video.
             state: its state when it was indexed.
-            index, plan: its index, and the packets that are to be read.
-            token: ends the fetching.
+            index, plan: its index, and the packets to read.
+            token: cancels the fetch.
 
         Returns:
-            What comes, and its bytes, which count as held until ``release`` is called.
+            The fetch, and its size in bytes, which counts as held until ``release`` is called. None if the packets are
+            not remote or no plain byte ranges, if too many bytes are held, or if no thread can take the fetch.
         """
         if not index.byte_ranges or not is_remote(path):
             return None
@@ -132,17 +132,17 @@ class FetchAhead:
             self._held += size
         try:
             coming = self._pool.submit(_fetch, path, state, index, plan, token)
-        except (RuntimeError, VideoLoaderError):  # closed, at the interpreter's end; no more threads can be started
+        except (RuntimeError, VideoLoaderError):  # the interpreter exits; or no more threads can be started
             self.release(size)
             return None
         return Fetching(path, coming), size
 
     def close(self) -> None:
-        """End the threads, once what they fetch has come."""
+        """End the threads once they have fetched what they began."""
         self._pool.shutdown()
 
     def release(self, size: int) -> None:
-        """So many bytes are no longer needed."""
+        """Stop counting this many bytes as held."""
         with self._lock:
             self._held -= size
 

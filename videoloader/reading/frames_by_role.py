@@ -1,4 +1,4 @@
-"""The frames of clips and batches by what they are for."""
+"""Select the frames of clips and batches by their role: inputs or targets."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from videoloader.sampling.roles import Roles
 
 
 class FramesByRole(ShownInNotebooks):
-    """A clip or a batch, whose frame mode may name inputs and targets.
+    """Base of clips and batches, whose frame mode may name inputs and targets.
 
     Attributes:
-        frames: 4 dimensions of a clip in the order of the layout, maybe B before them.
+        frames: 4 dimensions in the order of the layout, with B before them for a batch.
         layout: ``"TCHW"``, ``"CTHW"`` or ``"THWC"``.
-        roles: None where the frame mode names none.
+        roles: the inputs and the targets; None if the frame mode does not name them.
     """
 
     frames: torch.Tensor
@@ -28,9 +28,9 @@ class FramesByRole(ShownInNotebooks):
 
     @property
     def inputs(self) -> torch.Tensor:
-        """The frames that a network looks at: ``frames`` at the places of inputs, in the same layout.
+        """The input frames of a network, in the layout of ``frames``.
 
-        They lie in the memory of ``frames`` where the places follow at equal distances.
+        A view of ``frames`` if they are evenly spaced, otherwise a copy.
 
         Raises:
             ConfigurationError: the frame mode names no inputs and targets.
@@ -39,16 +39,16 @@ class FramesByRole(ShownInNotebooks):
 
     @property
     def targets(self) -> torch.Tensor:
-        """The frames that a network is to make; see ``inputs``."""
+        """The frames that a network should produce; see ``inputs``."""
         return frames_at(self.frames, self.layout, self._known_roles().targets)
 
     @property
     def target_times(self) -> torch.Tensor:
-        """float32[B, targets] on the frames' device, without B of a clip: when targets come between the inputs.
+        """Times of the targets between the inputs: float32[B, targets] on the frames' device, without B for a clip.
 
-        It is ``(t - first) / (last - first)`` by presentation times, where first and last are those of the first and
-        the last input: 0.5 in the middle between two, also of a clip that runs backwards. NaN where the inputs
-        have one time, as at ends that were padded, and for frames of constant padding.
+        It is ``(t - first) / (last - first)``, where t, first and last are the presentation times of the target, the
+        first input and the last input. Halfway between two inputs it is 0.5, also in a clip that runs backwards. It is
+        NaN if the inputs all have the same time, as at a padded end, and for frames of constant padding.
 
         Raises:
             ConfigurationError: the frame mode names no inputs and targets.
@@ -71,12 +71,12 @@ class FramesByRole(ShownInNotebooks):
 
 
 def frames_at(frames: torch.Tensor, layout: Layout, places: tuple[int, ...]) -> torch.Tensor:
-    """Some frames of a clip or a batch, in the same layout; a view where they follow at equal distances.
+    """Select frames of a clip or a batch, in the same layout; a view if they are evenly spaced.
 
     Args:
-        frames: 4 dimensions in the order of the layout, maybe more before them.
+        frames: 4 dimensions in the order of the layout, possibly with more before them.
         layout: ``"TCHW"``, ``"CTHW"`` or ``"THWC"``.
-        places: 0 … T − 1.
+        places: indices along T, each 0 … T − 1.
     """
     axis = frames.ndim - len(layout) + layout.index("T")
     step = places[1] - places[0] if len(places) > 1 else 1

@@ -1,4 +1,4 @@
-"""Objects that another process of this library can be told: of its own classes alone, not of a program's."""
+"""Check whether objects can be sent to a library process, which does not import the user's own code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MODULES = ("builtins", "collections", "copyreg", "fractions", "functools", "ope
 
 
 def is_own(given: object) -> bool:
-    """Whether a process that runs nothing of a program can be told this.
+    """Whether an object can be unpickled in a process that has none of the user's own code.
 
     Examples:
         >>> is_own({"boxes": [(0, 0, 8, 8)]}), is_own(lambda clip: clip.label)
@@ -20,13 +20,13 @@ def is_own(given: object) -> bool:
     """
     try:
         _OwnPickler(io.BytesIO()).dump(given)
-    except Exception:  # a program's own way of pickling may raise anything
+    except Exception:  # pickling code of the user's own classes may raise anything
         return False
     return True
 
 
 class _OwnPickler(pickle.Pickler):
-    """Raises PicklingError for a class or function of a program."""
+    """Raises PicklingError for a class or function of the user's own code."""
 
     def reducer_override(self, given: Any) -> Any:
         if isinstance(given, type | FunctionType):
@@ -37,10 +37,10 @@ class _OwnPickler(pickle.Pickler):
 
 
 def contents(given: object) -> bytes:
-    """Something that is equal for objects of equal contents; all functions and modules are alike.
+    """Return bytes that are equal for objects with equal contents. All functions and modules count as equal.
 
     Raises:
-        Exception: a program's own object cannot be pickled.
+        Exception: an object of the user's own classes cannot be pickled.
     """
     written = io.BytesIO()
     _Contents(written).dump(given)

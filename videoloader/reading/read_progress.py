@@ -1,4 +1,4 @@
-"""The progress of a read, and what it has learned of the video's index on the way."""
+"""Keep track of one read: what is left to decode, and corrections of the index found on the way."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from videoloader.reading.clip_sink import ClipSink
 
 @dataclass(eq=False)
 class ReadProgress:
-    """The progress of the frames of one read.
+    """State of one read.
 
     Attributes:
         source: the video's source.
-        index: the video's index, as it is known now.
+        index: the video's index, with all corrections so far.
         frames: int64[N], the frame numbers wanted.
-        plan: the decode plan of what is left, by this index; None where it is not made yet.
+        plan: decode plan of what is left, by this index; None if it is not made yet.
         sink: takes the pictures.
         token: cancels the read.
-        threads: most threads that decode and convert on the CPU.
-        cache: memory for decoded frames on the GPU; None for nowhere.
+        threads: maximum number of threads that decode and convert on the CPU.
+        cache: cache of decoded frames on the GPU; None to keep none.
         packets: number of packets decoded.
-        corrections: corrections of the index, in this order.
-        settled: the packets wanted from runs that have ended.
+        corrections: corrections of the index, in the order they were found.
+        settled: wanted packets of runs that have been decoded.
     """
 
     source: ByteSource
@@ -47,25 +47,25 @@ class ReadProgress:
     settled: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def runs(self) -> tuple[Run, ...]:
-        """The runs that are left to decode."""
+        """Return the runs that are left to decode."""
         if self.plan is None:
             has_come = np.isin(self.index.frame_packet[self.frames], self.settled)
             self.plan = plan_frames(self.index, self.frames[~has_come])
         return self.plan.runs
 
     def settle(self, packets: npt.NDArray[np.int64]) -> None:
-        """Take the pictures of some packets as they have come."""
+        """Record that the pictures of some packets have arrived."""
         self.settled = np.concatenate([self.settled, packets])
 
     def correct(self, found: WrongIndexError) -> None:
-        """Go on by a better index; what it would decode otherwise comes again."""
+        """Continue with a better index. Pictures that it decodes differently are expected again."""
         again = decoded_otherwise(self.index, found.index)[self.settled]
         self.sink.forget(self.settled[again].tolist())
         self.index, self.plan, self.settled = found.index, None, self.settled[~again]
         self.corrections.append(found.correct)
 
     def start_again(self) -> None:
-        """Have everything come again."""
+        """Expect all pictures again."""
         if len(self.settled):
             self.plan = None
         self.settled = self.settled[:0]

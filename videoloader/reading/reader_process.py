@@ -1,4 +1,4 @@
-"""The life of a process that makes clips for another one, whose memory it writes them to."""
+"""Run in a child process that makes clips and writes them into the parent's shared memory."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from videoloader.shared_memory import Place, map_block
 
 
 class WantedClip(NamedTuple):
-    """A ``ClipSlots`` in memory that two processes share, without the slots.
+    """A ``ClipSlots`` to fill in shared memory, without the slots themselves.
 
     Attributes:
         frame_numbers, geometry, positions: as in ``ClipSlots``.
-        length: the length of ``corrupt``.
+        length: length of ``corrupt``.
     """
 
     frame_numbers: npt.NDArray[np.int64]
@@ -40,8 +40,8 @@ class WantedClip(NamedTuple):
     length: int
 
 
-# What a process does with its reader, what it knows, tensors in shared memory, and a token that cancels it. It travels,
-# so it is a function of a module, with arguments.
+# Work for a process: a function of its reader, an object it knows, tensors in shared memory, and a cancel token. It is
+# pickled, so it must be a module-level function or a partial of one.
 Work: TypeAlias = Callable[[ClipReader, Any, Sequence[torch.Tensor], CancelToken], Any]
 
 
@@ -49,12 +49,12 @@ class Order(NamedTuple):
     """An order to a process.
 
     Attributes:
-        forget, forget_blocks: numbers of what it need not know any more, and of memory.
-        folder: the working directory, from which relative paths lead.
-        number: the number of what it is to know.
-        told: the object itself; None where it was told before.
-        new_blocks: numbers of the memory whose descriptors follow.
-        places: places of the tensors, each with the number of its memory.
+        forget, forget_blocks: numbers of the objects, and of the memory blocks, that it can drop.
+        folder: working directory, against which relative paths are resolved.
+        number: number of the object that the work needs.
+        told: the object itself; None if it was sent before.
+        new_blocks: numbers of the memory blocks whose descriptors follow.
+        places: number of the memory block of each tensor, and its place there.
         work: the work.
     """
 
@@ -82,8 +82,8 @@ class Answer(NamedTuple):
 
     Attributes:
         result: result of the work.
-        error: the error that ended it.
-        warnings: warnings that were given.
+        error: error that ended the work.
+        warnings: warnings given during the work.
     """
 
     result: Any
@@ -102,11 +102,11 @@ def make_clips(
     slots: Sequence[torch.Tensor],
     token: CancelToken,
 ) -> tuple[ClipsReport, list[npt.NDArray[np.bool_]]] | None:
-    """The work of ``ClipReader.read`` for some clips of one video.
+    """Do the work of ``ClipReader.read`` for some clips of one video.
 
     Returns:
-        The report without the index, and for each clip what ``ClipSlots.corrupt`` says. None where the index turned out
-        to be wrong: what was learned of it cannot be told to another process, which has to read the clips itself.
+        The report without the index, and ``ClipSlots.corrupt`` of each clip. None if the index turned out to be wrong:
+        corrections cannot be sent to another process, which has to read the clips itself.
     """
     clips = [
         ClipSlots(each.frame_numbers, each.geometry, there, np.zeros(each.length, np.bool_), each.positions)
@@ -119,7 +119,7 @@ def make_clips(
 
 
 class _SharedToken(CancelToken):
-    """A token that another process cancels by writing to memory."""
+    """A cancel token that another process sets by writing to shared memory."""
 
     def __init__(self, flag: npt.NDArray[np.uint8]) -> None:
         super().__init__()
@@ -131,17 +131,17 @@ class _SharedToken(CancelToken):
 
 
 def serve(descriptor: int) -> None:
-    """Make the clips that are ordered through a pipe until it is closed."""
+    """Carry out orders received through a pipe until it is closed."""
     torch.set_num_threads(1)  # there is a process for each core
     connection: Connection[Any, Any] = Connection(descriptor)
     told: list[Told] = []
-    warnings.simplefilter("always")  # the other process knows which of them are wanted
+    warnings.simplefilter("always")  # the parent process decides which of them to show
     warnings.showwarning = lambda message, category, filename, lineno, *_: told.append(
         Told(message, category, filename, lineno)
     )
     try:
         maker = _Maker(connection)
-        connection.send(None)  # it has begun
+        connection.send(None)  # tells the parent that this process is ready
         while True:
             answer = maker.answer(connection.recv())
             answer.warnings.extend(told)
@@ -152,7 +152,7 @@ def serve(descriptor: int) -> None:
 
 
 class _Maker:
-    """Carries out orders."""
+    """Carries out orders, with one reader for all of them."""
 
     def __init__(self, connection: Connection[Any, Any]) -> None:
         self._connection = connection

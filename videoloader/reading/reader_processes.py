@@ -1,8 +1,8 @@
-"""Clips made in other processes, each with a Python's lock of its own.
+"""Make clips in other processes, each with a GIL of its own.
 
-Threads of one process keep some eight cores busy with small videos: more wait for Python's lock. The processes are
-started afresh, without a fork, and know nothing of the program that started them. They write frames into the memory
-of the batch, which both share, and are told a few hundred bytes for a clip.
+With small videos, threads of one process keep about eight cores busy; more of them wait for the GIL. The processes are
+started afresh, without a fork, and do not import the program that started them. They write frames into the batch's
+memory, which both processes share, and are sent a few hundred bytes for each clip.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from videoloader.reading.decode_job import ClipSlots
 from videoloader.reading.reader_process import Answer, Order, Told, WantedClip, Work, make_clips, serve
 from videoloader.shared_memory import Place, SharedBlock, block_of, new_shared_block, numbers_in_use
 
-# Milliseconds between two looks at whether an order has been cancelled.
+# Milliseconds between checks whether an order has been cancelled.
 _LOOK_UP = 50
-# Orders that threads have carried out themselves before processes are started, one with each order from then on: to
-# start one takes two seconds of a core, which a few clips do not pay.
+# Orders that threads carry out themselves before processes are started, one for each further order. Starting a process
+# takes two seconds of a core, which a few clips do not repay.
 _ORDERS_BEFORE = 32
-# Processes that may die over a clip before it is given up.
+# Number of processes that may die over one clip before it is given up.
 _MOST_DEATHS = 2
-# Indexes and the like that a process knows.
+# Indexes and other objects that a process keeps.
 _MOST_KNOWN = 16
 _numbers = count()
 _number_of_known: weakref.WeakKeyDictionary[object, int] = weakref.WeakKeyDictionary()
@@ -57,31 +57,31 @@ Shared: TypeAlias = Sequence[tuple[SharedBlock, Place]]
 
 
 def _number_of(known: object) -> int:
-    """A number that no other index has, or has had, nor anything else that a process is told once."""
+    """Return a number that no other index, or other object that processes keep, has or has had."""
     number = _number_of_known.get(known)
     return _number_of_known.setdefault(known, next(_numbers)) if number is None else number
 
 
 class _Process:
-    """One of the processes, and what it knows."""
+    """One of the processes, and what has been sent to it."""
 
     def __init__(self) -> None:
         self._process, self._connection = start_process(serve)
-        # ``Connection.poll`` and ``send`` make objects for each call, which take longer than the call.
+        # ``Connection.poll`` and ``send`` create objects on each call, which takes longer than the system call itself.
         self._answered = select.poll()
         self._answered.register(self._connection.fileno(), select.POLLIN)
         self.has_begun = False
-        # The numbers of what it knows, in the order of use, and of its memory.
+        # Numbers of the objects it keeps, least recently used first, and of its memory blocks.
         self._known: OrderedDict[int, None] = OrderedDict()
         self._blocks: set[int] = set()
         self._cancelled = new_shared_block(1)
         self._send_block(self._cancelled)
 
     def is_ready(self) -> bool:
-        """Whether it has started, which takes a second or two.
+        """Whether the process has started up, which takes a second or two.
 
         Raises:
-            EOFError, ConnectionError: it has died.
+            EOFError, ConnectionError: the process has died.
         """
         if self._connection.poll():
             self._connection.recv()
@@ -89,10 +89,10 @@ class _Process:
         return self.has_begun
 
     def do(self, work: Work, known: object, tensors: Shared, token: CancelToken) -> Answer:
-        """Have some work done, and wait for it.
+        """Have some work done, and wait for the answer.
 
         Raises:
-            EOFError, ConnectionError: it has died.
+            EOFError, ConnectionError: the process has died.
         """
         in_use = numbers_in_use()
         gone = [block for block in self._blocks if block not in in_use]
@@ -119,11 +119,11 @@ class _Process:
         send_handle(self._connection, block.descriptor, self._process.pid)
 
     def let_go(self) -> None:
-        """Called in a forked process, which this one is not there for."""
+        """Close the connection in a forked process, without ending the process, which belongs to the parent."""
         self._connection.close()
 
     def end(self) -> int:
-        """End it, and give its exit status."""
+        """Kill the process and return its exit status."""
         self._connection.close()
         self._process.kill()
         return self._process.wait()
@@ -133,7 +133,7 @@ class ReaderProcesses:
     """Processes that make clips on the CPU, each for one thread at a time.
 
     Args:
-        most: the largest number of them. They are started as there is work for them, and end with this object.
+        most: maximum number of processes. They are started when there is work for them, and end with this object.
     """
 
     def __init__(self, most: int) -> None:
@@ -145,11 +145,11 @@ class ReaderProcesses:
         self._finalize = weakref.finalize(self, _end, self._all, os.getpid())
 
     def close(self) -> None:
-        """End them, when no thread waits for any of them."""
+        """End the processes, when no thread waits for any of them."""
         self._finalize()
 
     def take(self) -> _Process | None:
-        """A process that waits for an order; None where the thread has to carry it out itself.
+        """Return an idle process, or None if the calling thread has to do the work itself.
 
         Raises:
             VideoLoaderError: no process can be started.
@@ -171,19 +171,19 @@ class ReaderProcesses:
                     status = self._remove(process)
                     if not process.has_begun:
                         raise _not_started(f"exit status {status}") from None
-                    continue  # it was killed while it had nothing to do
+                    continue  # it was killed while idle
                 if ready:
                     self._idle.remove(process)
                     return process
             return None
 
     def give_back(self, process: _Process) -> None:
-        """Have a process carry out other orders."""
+        """Return a process to the idle ones."""
         with self._lock:
             self._idle.append(process)
 
     def bury(self, process: _Process) -> int:
-        """Have one that died replaced, and give its exit status."""
+        """Remove a process that died, and return its exit status."""
         with self._lock:
             return self._remove(process)
 
@@ -207,19 +207,19 @@ def _end(processes: list[_Process], owner: int) -> None:
 
 
 class ProcessDied(DecodeError):
-    """Processes have died over some work."""
+    """Several processes have died over the same work."""
 
 
 class ProcessReader:
-    """Makes clips as a ``ClipReader`` does, in another process where there is one.
+    """Makes clips as a ``ClipReader`` does, in another process if possible.
 
-    Sources that only this process can open are read here: URLs, for which a program may have registered file systems
-    of its own, and sources that were made in this process. So are all where frames are wanted on a GPU: other processes
-    do nothing with that.
+    Sources that only this process can open are read here: URLs, for which the program may have registered file systems
+    of its own, and sources that were made in this process. So is everything that is wanted on a GPU, which the other
+    processes do not use.
 
     Args:
         local: the calling thread's own reader.
-        processes: shared by threads.
+        processes: processes that threads share.
 
     Attributes:
         local: as given.
@@ -243,10 +243,10 @@ class ProcessReader:
         state: SourceState | None = None,
         plan: DecodePlan | None = None,
     ) -> ClipsReport:
-        """The same as ``ClipReader.read``; processes decode in one thread each.
+        """Read as ``ClipReader.read`` does; a process decodes in one thread.
 
         Raises:
-            DecodeError: also where processes died over it.
+            DecodeError: also if processes died over the clips.
             VideoLoaderError: no process can be started.
         """
         token = token or CancelToken()
@@ -274,17 +274,17 @@ class ProcessReader:
 
         Args:
             work: the work. It and its result are pickled.
-            known: objects that the work needs beside its arguments, told a process once. Anything that can be referred
-                to weakly, and is equal to itself alone.
-            tensors: tensors that it writes to.
-            token: cancels it.
+            known: object that the work needs beside its arguments; a process is sent it once. It must be weakly
+                referenceable, and equal only to itself.
+            tensors: tensors that the work writes to.
+            token: cancels the work.
 
         Returns:
-            The work's result; None where no process can do it: the thread has to, by ``local``.
+            The work's result; None if no process can do it, and the thread has to, with ``local``.
 
         Raises:
-            ProcessDied: several have died over it.
-            VideoLoaderError: no process can be started; or an error of the work.
+            ProcessDied: several processes have died over it.
+            VideoLoaderError: no process can be started, or an error of the work.
         """
         found = [block_of(each) for each in tensors]
         shared = [each for each in found if each is not None]
@@ -299,9 +299,9 @@ class ProcessReader:
                 answer = process.do(work, known, shared, token)
             except (EOFError, ConnectionError):
                 status = self._processes.bury(process)
-                continue  # it may have been killed for want of memory
+                continue  # it may have been killed for lack of memory
             except BaseException:
-                self._processes.bury(process)  # nobody knows what it is at
+                self._processes.bury(process)  # its state is unknown
                 raise
             self._processes.give_back(process)
             _tell(answer.warnings)
@@ -311,11 +311,11 @@ class ProcessReader:
         raise ProcessDied(f"{_MOST_DEATHS} processes died over it, the last with exit status {status}")
 
 
-# What Python keeps for each module, so that it shows a warning once.
+# Where Python remembers which warnings it has shown.
 _registry: dict[Any, Any] = {}
 
 
 def _tell(told: Sequence[Told]) -> None:
-    """Give the warnings that were given in another process."""
+    """Give the warnings of another process again in this one."""
     for each in told:
         warnings.warn_explicit(each.message, each.category, each.filename, each.line, registry=_registry)

@@ -1,4 +1,4 @@
-"""The frames of a video one after the other, by all cores together."""
+"""Stream the frames of a video in order, decoded by all cores together."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ def stream_in_threads(
     ahead: int,
     token: CancelToken,
 ) -> Iterator[torch.Tensor]:
-    """Frames in order, each [3, H, W] on the CPU. No packet is decoded twice.
+    """Yield frames in order, each [3, H, W] on the CPU. No packet is decoded twice.
 
     Args:
         source: source of the video.
         index: index of the video.
-        frames: frame numbers, rising.
-        runs: runs of their plan.
+        frames: frame numbers in rising order.
+        runs: runs of their decode plan.
         output: the pixel values wanted.
         threads: number of decoding threads.
-        ahead: most frames that may be there or in the making.
+        ahead: maximum number of frames that may be ready or in the making.
         token: cancels the reading of packets.
 
     Raises:
-        UnsureError: see ``decode_in_threads``; or frames are shown in another order than they lie in the video. Those
-            up to there are right.
-        WrongIndexError: see ``read_packets``; likewise.
+        UnsureError: see ``decode_in_threads``; or an edit list shows frames in another order than the decoder gives
+            them. Frames yielded before are right.
+        WrongIndexError: see ``read_packets``. Frames yielded before are right.
         StaleIndexError: the source has changed since it was opened.
     """
     warn_of_hdr(index)
@@ -85,10 +85,10 @@ def stream_in_threads(
 
 
 def _read_unchanged(source: ByteSource, index: VideoIndex, run: Run, token: CancelToken) -> Iterator[PacketBytes]:
-    """The packets of a run; see ``read_packets``. The last frames come only if the source has not changed."""
+    """Yield the packets of a run; see ``read_packets``. The last frames come only if the source has not changed."""
     packets: Iterator[PacketBytes] | None = None
     while True:
-        # Not while the packet is used: the thread may do other work meanwhile.
+        # Only while reading: between two packets the thread may do other work.
         with cancellable(token.raise_if_cancelled):
             packets = packets or read_packets(source, index, run)
             packet = next(packets, None)
@@ -99,7 +99,7 @@ def _read_unchanged(source: ByteSource, index: VideoIndex, run: Run, token: Canc
 
 
 def _made(making: deque[tuple[torch.Tensor, Future[None], int]]) -> Iterator[torch.Tensor]:
-    """The oldest frame, as often as it is shown, each time in memory of its own."""
+    """Yield the oldest frame as often as it is shown, each time in memory of its own."""
     pixels, conversion, shown = making.popleft()
     conversion.result()
     yield from (pixels.clone() for _ in repeat(None, shown - 1))

@@ -1,4 +1,4 @@
-"""Clips and frames of one video, by as many decoders as pays."""
+"""Read clips and frames of one video, with as many decoders as pays off."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from videoloader.reading.workers import Reader, share_of_cores, workers_of_devic
 
 
 class VideoReader:
-    """Reads one video, and corrects its index by what decoding shows.
+    """Reads one video, and corrects its index by what decoding finds.
 
     Args:
         source, index: source and index of the video.
         device, decode, on_corrupt: as in ``Video``.
-        output: format of the frames that are given out as they are.
+        output: pixel format of untransformed frames.
 
     Attributes:
-        index: the index, as far as it is known.
+        index: index of the video, with all corrections so far.
     """
 
     def __init__(
@@ -61,32 +61,32 @@ class VideoReader:
         return self._opened
 
     def close(self) -> None:
-        """Let go of the source; reading is a ConfigurationError from now on, also where it is under way."""
+        """Release the source. Any read from now on, or under way, raises ConfigurationError."""
         self._opened = None
         for token in list(self._under_way):
             token.cancel()
 
     @contextmanager
     def _reading(self) -> Iterator[CancelToken]:
-        """The token of one read, which ``close`` cancels."""
+        """Provide the cancel token of one read, which ``close`` cancels."""
         token = CancelToken()
         self._under_way.append(token)
         try:
             yield token
         except ReadCancelled:
-            self._source()  # an error of ours where it was closed
+            self._source()  # raises ConfigurationError if the reader was closed
             raise
         finally:
             self._under_way.remove(token)
 
     def frames(self, numbers: npt.NDArray[np.int64]) -> torch.Tensor:
-        """Frames as they are, [T, 3, H, W]; errors as of ``read``."""
+        """Return untransformed frames, [T, 3, H, W]; raises the errors of ``read``."""
         clip = self._new_clip(numbers)
         self.read([clip], self._output)
         return clip.slots
 
     def read(self, clips: Sequence[ClipSlots], output: OutputSpec) -> None:
-        """Make clips; several decoders take part where that pays.
+        """Make clips, with several decoders where that pays off.
 
         Args:
             clips: clips of this video. The caller's CUDA stream waits for their slots.
@@ -100,7 +100,8 @@ class VideoReader:
             with share_of_cores() as cores, self._reading() as token:
                 outcomes = self._do_jobs(jobs, output, cores, token)
             self._accept([each for each in outcomes if isinstance(each, ClipsReport)], clips)
-            # Frames that some jobs made without what others have found at the same time are made again.
+            # Some jobs may have made frames without knowing what others found at the same time. Make those frames
+            # again.
             made = zip(jobs, outcomes, strict=True)
             again = np.concatenate([job.frames[self._to_be_made_again(job, outcome)] for job, outcome in made])
             rest = [clip.only(np.isin(clip.frame_numbers, again)) for clip in clips] if len(again) else []
@@ -110,7 +111,7 @@ class VideoReader:
     def _do_jobs(
         self, jobs: Sequence[DecodeJob], output: OutputSpec, cores: int, token: CancelToken
     ) -> list[ClipsReport | DecodeError]:
-        # Twice as many as cores, since jobs are not of one length.
+        # Twice as many threads as cores, since jobs differ in length.
         decode = partial(self._decode_job, output, threads=min(-(-2 * cores // len(jobs)), cores))
         if len(jobs) == 1:
             # Handing it to another thread would only take time.
@@ -124,10 +125,10 @@ class VideoReader:
             wait([future for future in futures if not future.cancel()])
 
     def _to_be_made_again(self, job: DecodeJob, outcome: ClipsReport | DecodeError) -> npt.NDArray[np.bool_]:
-        """The frames of a job that would come otherwise, now that more is known of the index; all if it has failed.
+        """Select the frames of a job that would be decoded differently by the current index; all if the job has failed.
 
         Raises:
-            DecodeError: it has failed by what is known now.
+            DecodeError: the job failed by the current index.
         """
         index = outcome.index if isinstance(outcome, ClipsReport) else job.index
         outdated = np.zeros(len(job.frames), np.bool_)
@@ -153,24 +154,24 @@ class VideoReader:
         )
 
     def _accept(self, reports: Sequence[ClipsReport], clips: Sequence[ClipSlots]) -> None:
-        """Let the caller's CUDA stream wait for clips, and remember what was learned of the index."""
+        """Make the caller's CUDA stream wait for clips, and take over the corrections of the index."""
         ready = [event for report in reports for event in report.ready]
         hand_over(self._device, ready, [clip.slots for clip in clips])
         for report in reports:
             self.index = report.corrected(self.index)
 
     def stream(self, numbers: npt.NDArray[np.int64], most: int) -> Iterator[torch.Tensor]:
-        """Frames in order, each uint8[3, H, W]; see ``Video.stream``.
+        """Yield frames in order, each uint8[3, H, W]; see ``Video.stream``.
 
         Args:
             numbers: numbers of the frames, rising or falling.
-            most: most frames that may be ready or in the making.
+            most: maximum number of frames that may be ready or in the making.
         """
         with enough_memory(source=self.index.source):
             yield from self._stream(numbers, most)
 
     def _stream(self, numbers: npt.NDArray[np.int64], most: int) -> Iterator[torch.Tensor]:
-        # So that a frame is not given out before those that it may refer to have come undamaged.
+        # So that no frame is yielded before those that it may refer to have come out undamaged.
         least = self.index.stream.reorder_depth + 2
         in_order = self._device.type == "cpu" and least <= most and len(numbers) > 1 and numbers[0] < numbers[-1]
         if in_order and suits_threads(self.index, *(runs := plan_frames(self.index, numbers).runs)):
@@ -193,11 +194,11 @@ class VideoReader:
             yield from self._stream_in_parts(numbers, most, token)
 
     def _stream_in_parts(self, numbers: npt.NDArray[np.int64], most: int, token: CancelToken) -> Iterator[torch.Tensor]:
-        """Frames in order, each part of them by a decoder of its own, from its keyframe on."""
+        """Yield frames in order, each part of them decoded separately, from its keyframe on."""
         parts = _consecutive(split_at_keyframes(self.index, numbers), most // 2)
         if len(numbers) and numbers[0] > numbers[-1]:
             parts.reverse()
-        # Parts, and when they are there; frames that are there, but not yet given out.
+        # Parts being decoded, with their futures; then frames that are decoded but not yet yielded.
         making: deque[tuple[DecodeJob, Future[ClipsReport]]] = deque()
         made: dict[int, torch.Tensor] = {}
         damaged: set[int] = set()
@@ -234,7 +235,7 @@ class VideoReader:
                 wait([decoding for _, decoding in making if not decoding.cancel()])
 
     def _new_clip(self, numbers: npt.NDArray[np.int64]) -> ClipSlots:
-        """A clip of frames as they are, and memory for it."""
+        """Make a clip of untransformed frames, and memory for it."""
         geometry = full_geometry(self.index.stream)
         with enough_memory(source=self.index.source):
             slots = allocate((len(numbers), 3, *geometry.size), torch.uint8, self._device)
@@ -242,7 +243,7 @@ class VideoReader:
 
 
 def _outcome(decoding: Future[ClipsReport]) -> ClipsReport | DecodeError:
-    """The outcome of a job. Frames may fail to decode because of what the index does not know yet."""
+    """Return the outcome of a job. A DecodeError may come from an index that is not corrected yet."""
     try:
         return decoding.result()
     except DecodeError as error:
@@ -250,5 +251,5 @@ def _outcome(decoding: Future[ClipsReport]) -> ClipsReport | DecodeError:
 
 
 def _consecutive(parts: list[npt.NDArray[np.int64]], most: int) -> deque[npt.NDArray[np.int64]]:
-    """The parts, each in order and none with more frames than ``most``."""
+    """Sort each part, and split those with more frames than ``most``."""
     return deque(some for part in parts for some in np.array_split(np.sort(part), -(-len(part) // most)))

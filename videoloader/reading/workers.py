@@ -1,4 +1,4 @@
-"""Threads that decode: those of NVDEC, and CPU cores that would idle beside them."""
+"""Threads that decode clips: they feed NVDEC, or use CPU cores that would idle beside it."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from videoloader.threads import executor_of
 T = TypeVar("T")
 Reader: TypeAlias = ClipReader | ProcessReader
 
-# How much the last job counts in the running mean of what jobs take.
+# Weight of the newest job in the running mean of job times.
 _NEWEST = 0.1
-# Pixels that a JPEG engine decodes in about the time of Python's part of an image (H200).
+# Pixels that a JPEG engine decodes in about the time that Python needs for one image (H200).
 _JPEG_PIXELS = 1 << 19
-# Threads that decode small videos, or images, in one process without waiting much for Python's lock.
+# Threads of one process that decode small videos, or images, without waiting much for the GIL.
 _MOST_THREADS_ALONE, _MOST_THREADS_FOR_IMAGES = 4, 1
-# Cores of a GPU loader that no process of its own keeps busy.
+# Cores of a GPU loader that are left to its own process.
 _CORES_FOR_OWNER = 2
-# Seconds. Long enough that another thread wakes up and takes Python's lock.
+# Seconds: long enough for another thread to wake up and take the GIL.
 _FOR_OTHERS = 20e-6
 
 
@@ -48,44 +48,45 @@ class _Job(Generic[T]):
     make: Callable[[Reader, Decode], T]
     kind: tuple[str, int]  # jobs of one kind take time in proportion to their packets
     packets: int
-    threads: int  # that may work at once while this is the oldest job
+    threads: int  # threads that may work while this is the oldest job
     future: Future[T] = field(default_factory=Future)
 
     def run(self, reader: Callable[[], AbstractContextManager[Reader]], decode: Decode) -> None:
         if self.future.set_running_or_notify_cancel():
             try:
-                # A reader that cannot be made is the job's error: the thread lives on, and nobody waits in vain.
+                # If the reader cannot be made, that is the job's error: the thread survives and nobody waits in vain.
                 with reader() as each:
                     result = self.make(each, decode)
                 self.future.set_result(result)
             except BaseException as error:
                 self.future.set_exception(error)
-                # The error's traceback holds this frame and its caller's: while one of them knows the future, which
-                # holds the error, only the garbage collector frees the job's memory.
+                # The error's traceback holds this frame and its caller's. As long as one of them refers to the future,
+                # which holds the error, only the garbage collector can free the job's memory.
                 del self
 
 
 class DecodeWorkers:
     """Runs decoding jobs in threads, each with decoders of its own.
 
-    NVDEC's threads take the oldest job. A CPU thread takes what NVDEC cannot decode; if there is none of that, the
-    youngest job of NVDEC's, provided that by the times measured so far the CPU ends it before NVDEC would. So
-    the CPU only takes work off a queue that is long enough, and no batch waits longer for it.
+    NVDEC's threads take the oldest job. A CPU thread takes a job that NVDEC cannot decode. If there is none, it takes
+    NVDEC's youngest job, provided that the CPU would finish it before NVDEC does, by the times measured so far. So the
+    CPU takes work only from a queue that is long enough, and no batch waits longer for it.
 
-    All threads share Python's lock with the consumer, who needs it to launch a network's kernels. So a consumer with
-    batches in store says so, and then fewer threads decode, and no CPU thread for NVDEC.
+    All threads share the GIL with the consumer, who needs it to launch a network's kernels. So a consumer with batches
+    in store reports that (``set_pace``), and then fewer threads decode, and CPU threads leave NVDEC's jobs alone.
 
     Args:
         device: device on which frames are wanted.
         decode: engines that may decode; see ``choose_engine``.
-        num_workers: threads that feed NVDEC, or decode where there is no NVDEC; without a number five for two NVDEC
-            engines, or one for each core, divided by the processes of this machine (``LOCAL_WORLD_SIZE``). With 0 a job
-            is done when it is submitted, by the thread that does.
-        cpu_workers: threads that decode beside NVDEC, with ``decode="auto"``; without a number half of the cores that
-            this process may use, divided likewise. None beside 0 others.
-        num_processes: processes that decode on the CPU for these threads, or, where the device is a GPU, read image
-            files for its engines; see ``ReaderProcesses``. Without a number one for each of more than four threads, of
-            several threads on the CPU that decode ``images``, and on a GPU two fewer than there are cores at most.
+        num_workers: number of threads that feed NVDEC, or decode where there is no NVDEC. None for five for every two
+            NVDEC engines, or one for each core divided by the processes of this machine (``LOCAL_WORLD_SIZE``). With 0,
+            ``submit`` does each job in the calling thread.
+        cpu_workers: number of threads that decode beside NVDEC, with ``decode="auto"``. None for half of the cores that
+            this process may use, divided likewise. There are none if ``num_workers`` is 0.
+        num_processes: number of processes that decode on the CPU for these threads, or, if the device is a GPU, that
+            read image files for its engines; see ``ReaderProcesses``. None for one for each thread if there are more
+            than four, or more than one that decode ``images`` on the CPU, and on a GPU for at most two fewer than there
+            are cores.
         images: whether all jobs are about image files.
 
     Attributes:
@@ -123,7 +124,7 @@ class DecodeWorkers:
         if num_processes is None:
             wanted, alone = num_workers, _MOST_THREADS_ALONE
             if device.type == "cuda":
-                # Its own threads hold Python's lock: where the system takes their core away, all others wait.
+                # The GPU loader's own threads hold the GIL: if the system takes their core away, all others wait.
                 wanted = min(wanted, cores // _local_processes() - _CORES_FOR_OWNER)
             elif images:
                 alone = _MOST_THREADS_FOR_IMAGES
@@ -132,14 +133,17 @@ class DecodeWorkers:
         if num_processes and not possible:
             raise ConfigurationError(f"num_processes is {num_processes}, but processes decode on Linux only: write 0")
         self.num_processes = min(num_processes, num_workers)
-        # What a thread keeps on a GPU goes with it.
+        # A GPU thread's resources end with the thread, so only CPU threads are lent.
         self._lent = num_workers > 0 and device.type == "cpu"
         self._start()
         after_fork(self._start)
 
     @contextmanager
     def _reader(self) -> Iterator[Reader]:
-        """One for a job of the calling thread. A lent thread takes one of ours, whose decoders end with this object."""
+        """Provide a reader for a job of the calling thread.
+
+        A lent thread takes one of this object's readers, whose decoders end with this object.
+        """
         if not self._lent:
             yield self._with_processes(reader_of_thread(self._device))
             return
@@ -163,34 +167,35 @@ class DecodeWorkers:
         self._main = executor_of(self.num_workers, "videoloader-decode", lent=self._lent)
         self._beside = ThreadPoolExecutor(self.cpu_workers, "videoloader-cpu") if self.cpu_workers else None
         self._lock = threading.Lock()
-        # Threads that may work on ``_waiting``, and do; threads that help. Each ends when it finds nothing to do.
+        # Threads that may work on ``_waiting`` and those that do; threads that help. Each ends when it finds no job.
         self._allowed, self._working, self._helping = self.num_workers, 0, 0
         self._in_hurry = True
-        self._waiting: deque[_Job[Any]] = deque()  # for NVDEC, or all there are where there is none
+        self._waiting: deque[_Job[Any]] = deque()  # for NVDEC, or all jobs if there is no NVDEC
         self._waiting_for_cpu: deque[_Job[Any]] = deque()
         self._nvdec_seconds, self._cpu_seconds = _Times(), _Times()
 
     def submit(
         self, make: Callable[[Reader, Decode], T], index: VideoIndex, packets: int, *, in_process: bool = False
     ) -> Future[T]:
-        """Have a job done.
+        """Queue a job.
 
         Args:
             make: function of a thread's reader and the engine to use.
             index: index of the video to decode.
-            packets: number of packets that will be decoded, about.
-            in_process: whether a process does most of it, where there are processes.
+            packets: approximate number of packets that will be decoded.
+            in_process: whether a process does most of the job, if there are processes.
         """
         if not self.num_workers:
             return self._main.submit(self._make_now, make)
         pixels = index.stream.width * index.stream.height
-        # Only "auto" leaves a choice. That NVDEC cannot decode a video is the error of the job, not of its caller.
+        # Only "auto" leaves a choice. If NVDEC cannot decode a video, that is an error of the job, not of the caller.
         engine = choose_engine(index, self._device, self._decode) if self._decode == "auto" else self._decode
         for_cpu = self._beside is not None and engine == "cpu"
-        # Small images are mostly Python's work, and two threads hand its lock to and fro with each call that lets go.
+        # Small images are mostly Python's work, and two threads would pass the GIL to and fro on every call that
+        # releases it.
         threads = self.num_workers
         if in_process and self.num_processes:
-            threads = self.num_processes  # another thread would find none that is idle, and do it all by itself
+            threads = self.num_processes  # another thread would find no idle process, and do the job by itself
         elif engine == "jpeg":
             threads = 1 + pixels // _JPEG_PIXELS
         job = _Job(make, (index.stream.codec, pixels.bit_length()), packets, threads)
@@ -205,7 +210,7 @@ class DecodeWorkers:
             return make(reader, self._decode)
 
     def _start_work(self) -> None:
-        """Let as many threads work as may and have something to do. To wake one that has not costs as much as a job."""
+        """Wake as many threads as may work and have a job. Waking one that has no job costs as much as a job."""
         missing = 0
         try:
             with self._lock:
@@ -216,26 +221,26 @@ class DecodeWorkers:
                 self._main.submit(self._work)
                 missing -= 1
         finally:
-            if missing:  # at the interpreter's end, or by a Ctrl-C
+            if missing:  # at interpreter shutdown, or after Ctrl-C
                 with self._lock:
                     self._working -= missing
 
     def _call_help(self) -> None:
-        """Let one more CPU thread help, if there is something that it should do."""
+        """Let one more CPU thread help, if there is work for it."""
         with self._lock:
             if self._beside is None or self._helping >= self.cpu_workers or not self._helps():
                 return
             self._helping += 1
-        # At the interpreter's end no more calls are taken. Jobs that wait are called off, but must come to an end.
+        # At interpreter shutdown no more calls are accepted. Waiting jobs are cancelled, but must still finish.
         with suppress(RuntimeError):
             self._beside.submit(self._help)
 
     def set_pace(self, ready: int, asked_for: int) -> None:
-        """Set how many threads decode: all while at most half of the batches are ready, fewer the more are ready.
+        """Set how many threads decode: all of them until half of the batches are ready, then fewer and fewer.
 
         Args:
-            ready: batches that the consumer can take at once.
-            asked_for: batches ready or in the making, not none.
+            ready: number of batches that the consumer can take immediately.
+            asked_for: number of batches ready or in the making, at least 1.
         """
         if not self.num_workers:
             return
@@ -246,16 +251,16 @@ class DecodeWorkers:
         self._start_work()
 
     def let_others_run(self) -> None:
-        """Called between parts of Python's work that nobody is in a hurry for.
+        """Release the GIL between parts of Python work that nobody urgently waits for.
 
-        Python takes its lock from a thread only after 5 ms (``sys.setswitchinterval``), in which a GPU may run out of
+        Python takes the GIL from a thread only after 5 ms (``sys.setswitchinterval``), in which a GPU may run out of
         work.
         """
         if not self._in_hurry:
             time.sleep(_FOR_OTHERS)
 
     def close(self) -> None:
-        """End the threads' work, once what was begun is done, their decoders, and the processes."""
+        """End the threads once they have finished their current jobs, then their decoders and the processes."""
         for each in (self._main, self._beside):
             if each is not None:
                 each.shutdown()
@@ -266,9 +271,9 @@ class DecodeWorkers:
 
     def _work(self) -> None:
         while (job := self._take()) is not None:
-            # At the interpreter's end, or where no more threads can be started, this one does what is left.
+            # At interpreter shutdown, or if no more threads can be started, this thread does the rest.
             with suppress(RuntimeError, VideoLoaderError):
-                self._start_work()  # more may take the next one
+                self._start_work()  # more threads may take the next job
             start = time.perf_counter()
             job.run(self._reader, self._decode)
             self._nvdec_seconds.add(job, time.perf_counter() - start)
@@ -276,7 +281,7 @@ class DecodeWorkers:
             self._call_help()
 
     def _take(self) -> _Job[Any] | None:
-        """The oldest job; None ends the thread: there is none, or the others are enough."""
+        """Return the oldest job; None ends the thread, because there is none or enough others work."""
         with self._lock:
             if self._working <= self._may_work():
                 return (self._waiting or self._waiting_for_cpu).popleft()
@@ -284,7 +289,7 @@ class DecodeWorkers:
             return None
 
     def _may_work(self) -> int:
-        """The number of threads that may work on the oldest job and those after it."""
+        """Return the number of threads that may work on the oldest job and those after it."""
         queue = self._waiting or self._waiting_for_cpu
         return min(self._allowed, queue[0].threads) if queue else 0
 
@@ -305,33 +310,33 @@ class DecodeWorkers:
             return job
 
     def _helps(self) -> bool:
-        """Whether a CPU thread has something to do."""
+        """Whether there is work for a CPU thread."""
         waits_for_nvdec = bool(self._waiting) and self._in_hurry
         return bool(self._waiting_for_cpu) or (waits_for_nvdec and self._pays(self._waiting[-1]))
 
     def _pays(self, job: _Job[Any]) -> bool:
-        """Whether the CPU would end the youngest job before NVDEC does, and with the same pixels."""
+        """Whether the CPU would finish the youngest job before NVDEC does, and with the same pixels."""
         if job.kind[0] in INEXACT_CODECS:
             return False
         on_cpu, on_nvdec = self._cpu_seconds.of(job), self._nvdec_seconds.of(job)
         if on_nvdec is None:
             return False
-        if on_cpu is None:  # one is tried, to see how long it takes
+        if on_cpu is None:  # try one, to see how long it takes
             return job.kind not in self._cpu_seconds.tried
         before = sum(self._nvdec_seconds.of(other) or on_nvdec for other in self._waiting) - on_nvdec
         return on_cpu < before / self.num_workers + on_nvdec
 
 
 def _local_processes() -> int:
-    """The number of a training run's processes that share this machine, as torchrun and others tell."""
+    """Return the number of a training run's processes on this machine, as torchrun and others set it."""
     return max(int(os.environ.get("LOCAL_WORLD_SIZE", "1")), 1)
 
 
 class _Times:
-    """Seconds a packet that each kind of job takes, as a running mean.
+    """Running mean of the seconds per packet for each kind of job.
 
     Attributes:
-        tried: kinds of which a job was begun.
+        tried: kinds of which a job has been started.
     """
 
     def __init__(self) -> None:
@@ -351,23 +356,23 @@ class _Times:
 # One entry for each read under way.
 _reads: list[object] = []
 after_fork(_reads.clear)
-# PyTorch waits for ever for threads that a process had before it was forked, unless there is to be one only.
+# In a forked process PyTorch would wait forever for the threads of the parent, unless only one is to be used.
 after_fork(partial(torch.set_num_threads, 1))
 
 
 @contextmanager
 def share_of_cores() -> Iterator[int]:
-    """The threads that one read may use: those that PyTorch's operations may, shared by all reads under way."""
+    """Lend the threads that one read may use: those that PyTorch may use, divided by the reads under way."""
     read = object()
     _reads.append(read)
     try:
         yield max(min(torch.get_num_threads(), available_cores()) // len(_reads), 1)
     finally:
-        with suppress(ValueError):  # in a forked process, of a read that was under way
+        with suppress(ValueError):  # in a forked process, for a read that was under way
             _reads.remove(read)
 
 
 @cache
 def workers_of_device(device: torch.device, decode: Decode) -> DecodeWorkers:
-    """The threads that all videos share which are read on a device without a loader."""
+    """Return the threads shared by all videos that are read on a device without a loader."""
     return DecodeWorkers(device, decode=decode, cpu_workers=0)

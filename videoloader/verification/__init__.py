@@ -1,4 +1,4 @@
-"""Verification: all of a video decoded in order, and read in every other way."""
+"""Verify videos: decode everything in order, and compare every other way of reading with that."""
 
 from videoloader.verification.report import FileReport, VerifyReport
 from videoloader.verification.verify_source import verify

@@ -1,4 +1,4 @@
-"""One file, decoded in order by libavcodec and then read in every other way."""
+"""Decode one file in order with libavcodec, then read it in every other way and compare."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from videoloader.reading.clip_sink import ClipSink
 from videoloader.reading.decode_job import whole_clip
 from videoloader.verification.report import Fault, FileReport, ranges_of
 
-# Of the frames that one read asks for, and of the bytes for a checksum.
+# Limits in bytes for the frames of one read, and for one piece of a checksum.
 _MOST_BYTES, _PIECE = 1 << 28, 1 << 20
-# Frames of a clip, and how far apart: what a read may leave out differs from clip to clip.
+# Length and stride of the clips. With a stride, a read may leave packets out, and other ones for each clip.
 _LENGTH, _STRIDE = 16, 4
-# Codecs whose inverse DCT GPUs round otherwise than libavcodec. Means over such tiles of the picture may then differ
-# by so much, since differences add up from frame to frame.
+# Codecs whose inverse DCT GPUs round differently from libavcodec. The means over such tiles of a picture may then
+# differ by this much, since differences add up from frame to frame.
 _IDCT_CODECS = ("mpeg1video", "mpeg2video", "mpeg4", "mjpeg")
 _TILES, _TILE_TOLERANCE = (9, 16), 6
 
@@ -51,14 +51,14 @@ Numbers = npt.NDArray[np.int64]
 
 
 class _Sequential(NamedTuple):
-    """A decode from start to end. Only prints of pictures are kept, so that memory does not grow with their size.
+    """A decode from start to end. Only fingerprints of pictures are kept, so that memory does not grow with their size.
 
     Attributes:
-        prints: [N, …] for each device, prints of the frames that the index has, too.
-        pts: int64, timestamps of all frames; 0 where libavformat tells none.
-        known: whether libavformat tells a timestamp.
-        corrupt: the numbers of frames that libavcodec calls damaged.
-        error: the error that ended it early.
+        prints: [N, …] for each device, fingerprints of the frames that are also in the index.
+        pts: int64, timestamps of all frames; 0 where libavformat gives none.
+        known: whether libavformat gives a timestamp, for each frame.
+        corrupt: numbers of the frames that libavcodec marks as damaged.
+        error: the error that ended the decode early; empty if none.
     """
 
     prints: dict[torch.device, npt.NDArray[np.generic]]
@@ -72,7 +72,7 @@ class _Way(NamedTuple):
     """A way of reading.
 
     Attributes:
-        name: name for people.
+        name: name to show to users.
         device: device of the frames.
         threads: number of decoding threads.
     """
@@ -83,17 +83,17 @@ class _Way(NamedTuple):
 
 
 def verify_file(source: Openable, device: torch.device, threads: int, seed: int) -> FileReport:
-    """Decode all of a file, and compare every way of reading it with that.
+    """Decode a whole file in order, and compare every way of reading it with that.
 
     Args:
         source: the video.
-        device: the CPU, or a CUDA device where frames are read by NVDEC, too.
+        device: the CPU, or a CUDA device, on which frames are also read by NVDEC.
         threads: number of threads that may decode one clip; 0 for as many as there are cores, at least two.
         seed: seed of the order in which clips are read.
     """
     begin, name = time.perf_counter(), ""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what they tell is in the report
+        warnings.simplefilter("ignore")  # the report has what warnings would say
         try:
             opened = open_source(source)
             name = opened.name
@@ -131,7 +131,7 @@ def _verified(source: ByteSource, index: VideoIndex, device: torch.device, threa
 
 
 def _decode_in_order(source: ByteSource, index: VideoIndex, devices: Sequence[torch.device]) -> _Sequential:
-    """Every frame by libavcodec in one thread, shown as a read would show it."""
+    """Decode every frame with libavcodec in one thread, and convert it as a read would."""
     geometry = full_geometry(index.stream)
     shown = {device: torch.empty((1, 3, *geometry.size), dtype=torch.uint8, device=device) for device in devices}
     prints: dict[torch.device, npt.NDArray[np.generic]] = {}
@@ -150,7 +150,7 @@ def _decode_in_order(source: ByteSource, index: VideoIndex, devices: Sequence[to
                 clip = whole_clip(np.array([number]), geometry, picture)
                 ClipSink(index, [clip], OutputSpec(), stream).put_frame(int(index.frame_packet[number]), frame)
                 given = _print_of(picture[0], index)
-                # One array, not an object a frame, for videos of hours.
+                # One array instead of an object for each frame, for videos of several hours.
                 prints.setdefault(device, np.zeros((len(index), *given.shape), given.dtype))[number] = given
     except (av.error.FFmpegError, VideoLoaderError) as raised:
         error = str(raised)
@@ -165,7 +165,8 @@ def _pictures(source: ByteSource) -> Iterator[av.VideoFrame]:
             last: av.VideoFrame | None = None
             for packet in container.demux(stream):
                 if not packet.size and packet.pts is not None:
-                    # To libavcodec it is the end of the stream; to Theora the same picture once more (section 7.11).
+                    # libavcodec would take it for the end of the stream. Theora repeats the last picture (section
+                    # 7.11).
                     if stream.codec_context.name == "theora" and last is not None:
                         last.pts = packet.pts
                         yield last
@@ -177,7 +178,7 @@ def _pictures(source: ByteSource) -> Iterator[av.VideoFrame]:
 
 
 def _print_of(picture: torch.Tensor, index: VideoIndex) -> npt.NDArray[np.generic]:
-    """A hash of a picture; means of its tiles where two decoders round differently."""
+    """Return a hash of a picture, or the means of its tiles if decoders may round differently."""
     if picture.is_cuda and index.stream.codec in _IDCT_CODECS:
         tiles = torch.nn.functional.adaptive_avg_pool2d(picture.float(), _TILES)
         return tiles.round().byte().cpu().numpy()
@@ -191,7 +192,7 @@ def _alike(one: npt.NDArray[np.generic], other: npt.NDArray[np.generic]) -> bool
 
 
 def _checksum_faults(source: ByteSource) -> Iterator[Fault]:
-    """The fault of a stored member of a zip archive whose bytes have changed, which clips cannot know."""
+    """Report a stored member of a zip archive whose checksum is wrong, which reading clips cannot notice."""
     file = source.file if isinstance(source, StreamSource) else source
     if isinstance(file, PartSource) and file.crc is not None:
         crc = 0
@@ -202,43 +203,43 @@ def _checksum_faults(source: ByteSource) -> Iterator[Fault]:
 
 
 def _index_faults(index: VideoIndex, sequential: _Sequential) -> Iterator[Fault]:
-    """The differences of the index from the decode: the number of frames, and their times."""
+    """Report where the index and the decode differ in the number of frames or in their times."""
     if sequential.error:
         yield Fault("decode", f"the decode ends after {len(sequential.pts)} frames: {sequential.error}")
     elif len(sequential.pts) != len(index):
         yield Fault("count", f"the index has {len(index)} frames, a decode gives {len(sequential.pts)}")
     count = min(len(index), len(sequential.pts))
     known = np.flatnonzero(np.frombuffer(sequential.known, np.uint8)[:count])
-    # Frames of a folder of images all have the time zero in their files.
+    # Image files in a folder all have the timestamp zero.
     if index.container == "images" or not len(known):
         return
     theirs, ours = np.array(sequential.pts, np.int64)[known], index.frame_pts[known]
     if index.container == "avi":
-        # It holds no times of frames: libavformat gives reordered frames the numbers of their packets.
+        # AVI stores no presentation times: libavformat gives reordered frames the numbers of their packets.
         theirs, ours = np.sort(theirs), np.sort(ours)
     if (wrong := known[theirs != ours]).size:
         yield Fault("times", "the index has other times than libavformat", ranges_of(wrong.tolist()))
 
 
 class _PictureCheck:
-    """Reads frames in many ways, and remembers those that are not as in the sequential decode.
+    """Reads frames in many ways, and remembers those that differ from the sequential decode.
 
     Attributes:
-        index: the index as known now: reading strikes keyframes that are none.
-        marked: frames that a read called corrupt.
+        index: the index with all corrections so far: reading removes false keyframes.
+        marked: frames that a read marked as corrupt.
     """
 
     def __init__(self, source: ByteSource, index: VideoIndex, sequential: _Sequential) -> None:
         self._source, self.index, self._sequential = source, index, sequential
         self.marked: set[int] = set()
         self._other: dict[str, list[int]] = {}
-        # Of each way the first error, and all frames that it could not give.
+        # For each way of reading, the first error and all frames of reads that failed.
         self._failed: dict[str, tuple[str, list[int]]] = {}
         size = 3 * int(np.prod(index.stream.display_size))
         self._most = max(_MOST_BYTES // size, 1)
 
     def read_from_keyframes(self) -> None:
-        """All frames, each keyframe's by a decoder that has decoded nothing before."""
+        """Read all frames, those of each keyframe with a new decoder."""
         way = _Way("from a keyframe by a new decoder", torch.device("cpu"), 1)
         start = self.index.start_packet(np.arange(len(self.index)))
         order = np.argsort(start, kind="stable")
@@ -248,7 +249,7 @@ class _PictureCheck:
                 self._read(way, reader, some)
 
     def read_in_clips(self, way: _Way, rng: np.random.Generator) -> None:
-        """All frames, in clips that leave some out, shuffled, half of them backwards."""
+        """Read all frames in strided clips, in shuffled order, half of the clips backwards."""
         reader = ClipReader(way.device)
         length = min(_LENGTH, self._most)
         clips = [

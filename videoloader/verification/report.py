@@ -1,4 +1,4 @@
-"""The findings of ``verify``: for each file, and for all."""
+"""Reports of ``verify``: for each file, and for all files together."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from videoloader.errors import printable
 
-# Ranges of frames that are printed one by one.
+# Maximum number of frame ranges that are printed.
 _LISTED = 8
 
 Ranges = tuple[tuple[int, int], ...]
@@ -19,15 +19,15 @@ Ranges = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault of a file, or of what is known of it.
+    """A fault of a file, or of its index.
 
     Attributes:
-        kind: str. ``"unreadable"``: no video that can be opened; ``"decode"``: the sequential decode ends with an
-            error; ``"count"``: the index has another number of frames; ``"times"``: frames have other times;
-            ``"checksum"``: the bytes of a stored member have another checksum than the zip archive tells;
-            ``"pictures"``: a read gives other pictures than the sequential decode, and does not call them corrupt;
-            ``"read"``: a read ends with an error.
-        message: str. The fault in one sentence.
+        kind: str. ``"unreadable"``: the file cannot be opened as a video; ``"decode"``: the sequential decode ends with
+            an error; ``"count"``: the number of frames differs from the index; ``"times"``: frame times differ from the
+            index; ``"checksum"``: a stored member of a zip archive does not have the checksum that the archive gives;
+            ``"pictures"``: a read gives pictures that differ from the sequential decode, and does not mark them as
+            corrupt; ``"read"``: a read ends with an error.
+        message: str. A description of the fault.
         frames: ranges. (first, last) of each affected range of frames.
     """
 
@@ -41,19 +41,19 @@ class Fault:
 
 @dataclass(frozen=True)
 class FileReport:
-    """The facts about one file once all of it was decoded. It counts as True only where the file is ``ok``.
+    """The result of verifying one file. It is true only if the file is ``ok``.
 
     Attributes:
         source: str. The name of the video.
-        codec, container: str. The names that the index has; ``""`` where there is none.
+        codec, container: str. The names in the index; ``""`` if the file could not be indexed.
         frames: int. The number of frames in the index.
         decoded: int. The number of frames that a sequential decode by libavcodec gives.
         keyframes: int. The number of packets at which decoding can start.
-        false_keyframes: tuple of int. The packets that the container wrongly calls keyframes. Reading starts earlier
-            there.
-        damaged: ranges. (first, last) of each range of frames that the decoder calls damaged.
-        faults: tuple of ``Fault``. The faults that were found.
-        seconds: float. The time that the verification took.
+        false_keyframes: tuple of int. The packets that the container wrongly marks as keyframes. Reads there start at
+            an earlier packet.
+        damaged: ranges. (first, last) of each range of frames that the decoder marks as damaged.
+        faults: tuple of ``Fault``. The faults found.
+        seconds: float. The time that verification took.
     """
 
     source: str
@@ -69,14 +69,14 @@ class FileReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every frame is there, at its time, undamaged, and the same however it is read."""
+        """Whether every frame is present and undamaged, has the right time, and is the same however it is read."""
         return not self.faults and not self.damaged
 
     def __bool__(self) -> bool:
         return self.ok
 
     def to_dict(self) -> dict[str, Any]:
-        """All facts, as JSON holds them."""
+        """Return all fields as values that JSON can hold."""
         return {"ok": self.ok, **asdict(self)}
 
     def to_json(self, indent: int | None = None) -> str:
@@ -84,10 +84,10 @@ class FileReport:
 
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> FileReport:
-        """The report that ``to_dict`` gave, maybe by way of JSON; what else is in it does not count.
+        """Make a report from the result of ``to_dict``, also after JSON. Other keys are ignored.
 
         Raises:
-            KeyError, TypeError, ValueError: it is none.
+            KeyError, TypeError, ValueError: the mapping is no such result.
         """
         plain = {field.name: told[field.name] for field in fields(cls)}
         faults = [Fault(each["kind"], each["message"], _as_ranges(each["frames"])) for each in told["faults"]]
@@ -107,9 +107,9 @@ class FileReport:
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """The facts about all files; ``str`` of it lists those that are not ok.
+    """The results of verifying several files; ``str`` lists those that are not ok.
 
-    It counts as True only where all files are ``ok``: ``if not verify(paths): …``.
+    It is true only if all files are ``ok``: ``if not verify(paths): …``.
 
     Attributes:
         files: tuple of ``FileReport``. The report of each file, in the order given.
@@ -126,7 +126,7 @@ class VerifyReport:
         return self.ok
 
     def to_dict(self) -> dict[str, Any]:
-        """All facts, as JSON holds them."""
+        """Return all fields as values that JSON can hold."""
         return {"ok": self.ok, "files": [file.to_dict() for file in self.files]}
 
     def to_json(self, indent: int | None = None) -> str:
@@ -141,7 +141,7 @@ class VerifyReport:
 
 
 def ranges_of(numbers: Iterable[int]) -> Ranges:
-    """(first, last) of each run of consecutive numbers."""
+    """Return the (first, last) of each run of consecutive numbers."""
     unique = np.unique(np.fromiter(numbers, np.int64))
     runs = np.split(unique, np.flatnonzero(np.diff(unique) > 1) + 1)
     return tuple((int(run[0]), int(run[-1])) for run in runs if len(run))
@@ -152,7 +152,7 @@ def _as_ranges(pairs: Iterable[Iterable[int]]) -> Ranges:
 
 
 def told_ranges(ranges: Ranges) -> str:
-    """Ranges as people write them: "3, 5-9"."""
+    """Format ranges for users: "3, 5-9"."""
     told = [str(first) if first == last else f"{first}-{last}" for first, last in ranges[:_LISTED]]
     count = sum(last - first + 1 for first, last in ranges)
     return ", ".join(told) + (f", … ({count} in all)" if len(ranges) > _LISTED else "")

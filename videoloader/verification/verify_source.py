@@ -1,4 +1,4 @@
-"""Files that must be trusted: all of them decoded, and read in every way, before anything depends on them."""
+"""Verify videos: decode each completely, and compare every way of reading it with that."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from videoloader.verification.report import Fault, FileReport, VerifyReport
 
 
 class _Task(NamedTuple):
-    """One file for a process; ``number`` is its place among the files."""
+    """One file for a worker process; ``number`` is its place among the files."""
 
     number: int
     path: str
@@ -40,30 +40,30 @@ def verify(
     seed: int = 0,
     progress: Callable[[int, int], object] | None = None,
 ) -> VerifyReport:
-    """Decode all of a video, or of all videos of a data set, and compare every way of reading them with that.
+    """Decode a video, or all videos of a data set, completely, and compare every way of reading them with that.
 
-    Each video is decoded from start to end by libavformat and libavcodec, in one thread. Three things are compared with
-    that: the number of frames and their times, as the index has them; each keyframe, by a new decoder that starts
-    there; and every frame by random access, in shuffled clips that leave frames out, with one thread and with several.
-    On a CUDA device NVDEC reads them, too. So a video is decoded some ten times: this is for files that must be
-    trusted, not for each start of a training. It finds what no reader of clips can know without decoding everything,
-    such as parameter sets inside a GOP that is never read.
+    libavformat and libavcodec decode each video from start to end in one thread. That decode is compared with the index
+    (the number of frames, and their times); with each keyframe, read by a new decoder that starts there; and with every
+    frame read by random access, in shuffled clips that leave frames out, with one thread and with several, and with
+    NVDEC on a CUDA device. A video is decoded about ten times, so use this once for files that you must be able to
+    trust, not at each start of a training. It finds what reading clips cannot show, such as parameter sets inside a GOP
+    that is never read.
 
     Args:
-        source: source, data set, or several sources. A video, as ``Video`` takes it; a folder of videos (one with
-            images in it is a video itself); a data set; or several videos.
-        device: str or torch.device, default ``"auto"``. ``"cpu"``, ``"cuda"`` or ``"auto"``; on a CUDA device NVDEC
-            reads, too. It may round MPEG-1, 2 and 4 otherwise.
+        source: source, data set, or several sources. A video, as ``Video`` takes it; a folder of videos (a folder with
+            images in it is itself one video); a data set; or several videos.
+        device: str or torch.device, default ``"auto"``. ``"cpu"``, ``"cuda"`` or ``"auto"``. On a CUDA device, videos
+            are also read with NVDEC, which may round MPEG-1, 2 and 4 differently.
         workers: int, default one for each core, on a GPU at most four. The number of processes that verify several
-            videos side by side.
-        threads: int, default as many as there are cores, at least two. The number of threads that decode one clip where
-            several do.
+            videos in parallel.
+        threads: int, default as many as there are cores, at least two. The number of threads for reads in which several
+            threads decode one clip.
         seed: int, default 0. The seed of the order in which clips are read.
-        progress: function, default a line in the terminal or notebook that looks on. It is called with (videos done,
-            videos given).
+        progress: function, default a live line in the terminal or notebook. It is called with (videos done, videos
+            given).
 
     Returns:
-        A report for each video, unreadable ones included; ``ok`` if nothing is wrong with any.
+        A report for each video, also for unreadable ones. Its ``ok`` is True if no video has a fault.
 
     Raises:
         ConfigurationError: there are no videos, a number is not positive, or there is no such device.
@@ -93,7 +93,7 @@ def verify_each(
     threads: int | None = None,
     seed: int = 0,
 ) -> Iterator[tuple[int, FileReport]]:
-    """The number and the report of each video, as soon as it is there; arguments as of ``verify``."""
+    """Yield the number and the report of each video as soon as it is verified; arguments as of ``verify``."""
     count = min(workers or (min(available_cores(), 4) if device.type == "cuda" else available_cores()), len(sources))
     paths = [os.fspath(each) if isinstance(each, (str, os.PathLike)) else None for each in sources]
     if count > 1 and all(path is not None for path in paths):
@@ -117,11 +117,11 @@ def _holds_images(folder: str | os.PathLike[str]) -> bool:
     try:
         return any(map(is_image_name, os.listdir(folder)))
     except OSError:
-        return False  # reading it as a data set says why
+        return False  # reading it as a data set raises the error
 
 
 def _answer(task: _Task) -> tuple[int, FileReport]:
-    # Side by side, each with the threads it was told: PyTorch's own would be too many.
+    # Processes run in parallel, each with the threads it was given: PyTorch's own would be too many.
     torch.set_num_threads(1)
     return task.number, verify_file(task.path, torch.device(task.device), task.threads, task.seed)
 
