@@ -185,8 +185,9 @@ class BatchMaker:
             more = self._memory.layout, token, self._on_corrupt, self._is_raised
             if batch.listed is not None:
                 assert batch.stacked is not None
-                given = batch.listed, batch.stacked, self.for_engines
-                batch.jobs, batch.parts = submit_listed(self._workers, *given, *more)
+                batch.jobs, batch.parts = submit_listed(
+                    self._workers, batch.listed, batch.stacked, self.for_engines, *more
+                )
             else:
                 batch.jobs += submit_images(self._workers, theirs, *more)
             jobs += [job.report for job in batch.jobs]
