@@ -1,7 +1,7 @@
 """Write small videos of textures and shapes that move by fractions of a pixel, at regular and irregular times.
 
 Half of them are H.264 with a variable frame rate, and half are folders of images in which some numbers are missing.
-Each video has two scenes. ``train.csv`` and ``test.csv`` list the videos and the frame at which the second scene begins.
+Each video has two scenes. ``train.csv`` and ``test.csv`` list the videos and the first frame of the second scene.
 
     python samples/make_motion.py moving --videos 40
 """

@@ -3,8 +3,8 @@
     python samples/multi_view_test/evaluate.py
     python samples/multi_view_test/evaluate.py /data/my_videos      # class sub-folders
 
-The classifier here is a ridge regression on how far things move from frame to frame, which trains in seconds. Replace it
-by your own network: ``evaluate`` takes any function from float32[B, 3, T, H, W] to scores [B, classes].
+The classifier here is a ridge regression on how far things move from frame to frame, which trains in seconds. Replace
+it by your own network: ``evaluate`` takes any function from float32[B, 3, T, H, W] to scores [B, classes].
 """
 
 from __future__ import annotations

@@ -66,8 +66,8 @@ SECTIONS = (
     ),
     Section(
         "Frame modes",
-        "A frame mode chooses the frames of each clip. The video has 80 frames at 25 per second, and a keyframe every 16 "
-        "frames.",
+        "A frame mode chooses the frames of each clip. The video has 80 frames at 25 per second, and a keyframe "
+        "every 16 frames.",
         {
             name.partition("(")[0]: f"clips(vl.{name})"
             for name in (
