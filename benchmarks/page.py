@@ -18,14 +18,14 @@ INTRODUCTION = """\
 
 `benchmarks/page.py` makes this page from the JSON files in `benchmarks/results/`, one for each machine. The programs in
 `benchmarks/` measure all libraries in turns in the same run, and give each library its best settings.
-"videoloader, processes" is a `ClipDataset` in PyTorch's `DataLoader`. `benchmarks/README.md` in the repository has the results on
-GPUs.
+"videoloader, processes" is a `ClipDataset` in PyTorch's `DataLoader`. `benchmarks/README.md` in the repository has the
+results on GPUs.
 """
 
 BUSY = """\
 !!! warning "Measured on a busy machine"
-    Other programs used the same cores during this run. An idle machine is many times as fast, and the rounds vary widely.
-    Use these figures only to compare the libraries with each other.
+    Other programs used the same cores during this run. An idle machine is many times as fast, and the rounds vary
+    widely. Use these figures only to compare the libraries with each other.
 """
 
 
