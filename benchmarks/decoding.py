@@ -12,12 +12,14 @@ What cannot be measured is listed with its reason. ``decoding_works.py`` says wh
 from __future__ import annotations
 
 import argparse
+import datetime
 import gc
-import importlib
+import importlib.metadata
 import json
 import os
 import platform
 import select
+import shlex
 import statistics
 import subprocess
 import sys
@@ -31,8 +33,14 @@ from typing import Any
 from decoding_works import CORES, LESS_IS_BETTER, WORKS, AtMost, Entrant, Times, Work
 from footage import write_files
 
+import videoloader as vl
+
 # A way that is this much worse than the best one in the first round is not tried again.
 _NEAR = 0.9
+# Packages whose versions are written beside the results, where they are installed.
+_PACKAGES = ("torch", "av", "torchcodec", "decord2", "pynvvideocodec", "nvidia-dali-cuda120", "nvidia-dali-cuda130")
+# Processes that wait for a core, before anything is measured.
+_LOAD = os.getloadavg()[0]
 
 
 class Process:
@@ -233,13 +241,30 @@ def judge(bar: Times | AtMost, results: Mapping[str, Result]) -> dict[str, Any]:
 
 def machine() -> dict[str, Any]:
     """Where it was measured."""
-    facts: dict[str, Any] = {"cores": CORES, "python": platform.python_version()}
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if os.path.exists("/proc/cpuinfo") else []
+    cpu = next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.processor())
+    facts: dict[str, Any] = {"cpu": cpu, "cores": CORES, "python": platform.python_version()}
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
         facts["gpu"] = subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         facts["gpu"] = None
     return facts
+
+
+def run_facts() -> dict[str, Any]:
+    """When and how this program was run, and with which versions."""
+    versions = {"videoloader": vl.__version__}
+    for package in _PACKAGES:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            versions[package] = importlib.metadata.version(package)
+    command = shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]])
+    return {
+        "date": datetime.date.today().isoformat(),
+        "command": command,
+        "load": round(_LOAD, 1),
+        "versions": versions,
+    }
 
 
 def write_json(
@@ -249,6 +274,7 @@ def write_json(
     told = json.loads(path.read_text()) if path.exists() else {"machine": machine(), "works": {}}
     told["works"][name] = {
         "title": title,
+        "run": run_facts(),
         "unit": next(iter(results.values())).unit,
         "settings": {key: getattr(arguments, key) for key in ("rounds", "seconds", "warmup")},
         "entrants": {

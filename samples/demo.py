@@ -1,6 +1,6 @@
-"""Index a folder of videos, load clips from it for two epochs, and paint what came out.
+"""Index a folder of videos, load clips from it for two epochs, and draw the result.
 
-make demo                       a small data set made on the spot, every frame number checked
+make demo                       a small data set that is made on the spot; every frame number is checked
 make demo VIDEOS=/my/folder     your own videos, in class sub-folders or flat
 """
 
@@ -31,7 +31,7 @@ INK, MUTED, PAPER, AMBER, RED = "#eceff4", "#8b94a7", "#14171d", "#f5b45b", "#ff
 
 @dataclass(frozen=True)
 class Row:
-    """A clip as the loader gave it, on the CPU."""
+    """A clip from the loader, on the CPU."""
 
     path: str
     frames: npt.NDArray[np.uint8]  # T, H, W, 3
@@ -42,7 +42,7 @@ class Row:
 
 
 def progress(console: Console, unit: str) -> Progress:
-    """A progress bar: what, how far, how many."""
+    """A progress bar with a title, the share done and a count."""
     return Progress(
         TextColumn("{task.description:<10}"), BarColumn(36), MofNCompleteColumn(), TextColumn(unit),
         TimeElapsedColumn(), console=console,
@@ -50,7 +50,7 @@ def progress(console: Console, unit: str) -> Progress:
 
 
 def open_loader(data: vl.VideoDataset, own: bool, device: str, console: Console) -> vl.VideoLoader:
-    """A loader of random clips; indexes all videos, and names in one line each that cannot be read."""
+    """A loader of random clips. It indexes all videos, and prints one line for each unreadable one."""
     make = vl.VideoLoader  # the import that this costs is not indexing time
     began = time.perf_counter()
     with progress(console, "videos") as bar:
@@ -77,7 +77,7 @@ def open_loader(data: vl.VideoDataset, own: bool, device: str, console: Console)
 
 
 def load_epoch(loader: vl.VideoLoader, name: str, console: Console) -> tuple[list[Row], int, float]:
-    """The first clips, the number of clips, and the seconds that an epoch took."""
+    """The first clips, the number of clips, and the duration of an epoch in seconds."""
     rows: list[Row] = []
     clips, began = 0, time.perf_counter()
     with progress(console, "batches") as bar:
@@ -94,7 +94,7 @@ def load_epoch(loader: vl.VideoLoader, name: str, console: Console) -> tuple[lis
 
 
 def count_right(rows: list[Row]) -> int:
-    """In how many frames the painted number is the one the loader says it is."""
+    """The number of frames whose painted number agrees with the loader."""
     right = 0
     for row in rows:
         for frame, number in zip(row.frames, row.frame_numbers, strict=True):
@@ -106,7 +106,7 @@ def count_right(rows: list[Row]) -> int:
 
 
 def choose(rows: list[Row], many: int) -> list[Row]:
-    """Clips for the sheet: two with padding, the others from as many folders as there are, damaged ones last."""
+    """Choose clips for the sheet: two with padding, the others from as many folders as possible, damaged ones last."""
     rows = sorted(rows, key=lambda row: bool(row.corrupt.any()))
     short = [row for row in rows if not row.mask.all()]
     folders: dict[Path, list[Row]] = {}
@@ -118,7 +118,7 @@ def choose(rows: list[Row], many: int) -> list[Row]:
 
 
 def contact_sheet(rows: list[Row], summary: str) -> Image.Image:
-    """One row a clip: its frames, under each number and timestamp; padding is dimmed, damage framed."""
+    """One row per clip, with number and timestamp below each frame; padding is dimmed, and damage has a border."""
     gap, margin, header, footer, head = 8, 24, 30, 24, 72
     height, width = rows[0].frames.shape[1:3]
     step_x, step_y = width + gap, header + height + footer

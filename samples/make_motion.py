@@ -1,7 +1,7 @@
-"""Write small videos of textures and shapes that move by parts of pixels, with times of all kinds.
+"""Write small videos of textures and shapes that move by fractions of a pixel, at regular and irregular times.
 
-Half of them are H.264 at a variable frame rate, half are folders of images in which some numbers are missing. Each has
-two scenes; ``train.csv`` and ``test.csv`` list the videos and the frames at which the second begins.
+Half of them are H.264 with a variable frame rate, and half are folders of images in which some numbers are missing.
+Each video has two scenes. ``train.csv`` and ``test.csv`` list the videos and the first frame of the second scene.
 
     python samples/make_motion.py moving --videos 40
 """
@@ -26,7 +26,7 @@ SCENE = 20  # frames in a scene
 
 
 def texture(rng: np.random.Generator) -> torch.Tensor:
-    """float32[1, 3, 192, 192]: coarse and fine noise in random colours, 0 … 255."""
+    """float32[1, 3, 192, 192]: coarse and fine noise in random colours, values 0 … 255."""
     picture = torch.zeros(1, 3, 192, 192)
     for cells, weight in ((6, 90), (16, 60), (32, 40)):
         noise = torch.from_numpy(rng.uniform(-weight, weight, (1, 3, cells, cells)).astype(np.float32))
@@ -82,7 +82,7 @@ def write_images(folder: Path, frames: npt.NDArray[np.uint8], numbers: npt.NDArr
 
 
 def write_motion(folder: Path, videos: int, seed: int = 0) -> None:
-    """Write videos, in turns as H.264 and as image files, and their lists; every fifth is for the test."""
+    """Write videos, alternately as H.264 and as image files, and their lists. Every fifth video is for the test."""
     folder.mkdir(parents=True)
     lists: dict[str, list[tuple[str, int]]] = {"train": [], "test": []}
     for number in range(videos):

@@ -1,4 +1,4 @@
-"""Write a small data set of real, encoded videos: one folder for each class of motion.
+"""Write a small data set of real, encoded videos, with one folder for each class of motion.
 
 Every frame carries its own number twice: as digits for people, and as a strip of black and white blocks
 that survives lossy coding, so that ``read_frame_number`` can tell which frame a loader really delivered.
@@ -64,7 +64,7 @@ def _strip_bits(number: int) -> list[int]:
 
 
 def paint_frame_number(image: Image, number: int) -> None:
-    """Write ``number`` into an RGB image [H, W, 3]: digits at the top left, the strip along the bottom.
+    """Paint ``number`` into an RGB image [H, W, 3]: digits at the top left, a strip along the bottom.
 
     Raises:
         ValueError: the number needs more than 12 bits.
@@ -85,7 +85,7 @@ def paint_frame_number(image: Image, number: int) -> None:
 
 
 def read_frame_number(frame: npt.ArrayLike) -> int:
-    """The number ``paint_frame_number`` wrote into a frame; scaling and lossy coding do no harm.
+    """Read the number that ``paint_frame_number`` painted into a frame, even after scaling and lossy coding.
 
     Args:
         frame: the whole RGB picture [H, W, 3], not cropped, any number type and range.

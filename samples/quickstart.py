@@ -1,4 +1,4 @@
-"""The smallest useful program: a folder of videos in, batches of clips out.
+"""The smallest useful program: it turns a folder of videos into batches of clips.
 
 python samples/quickstart.py [folder with class sub-folders]
 """
@@ -19,17 +19,17 @@ else:
         (folder / motion).mkdir()
         write_video(folder / motion / "video.mp4", motion)
 
-# A data set: one row for each video, labels from the names of the sub-folders.
+# A data set: one row per video, with labels from the names of the sub-folders.
 data = vl.VideoDataset.from_folder(folder)
 print(f"{len(data)} videos, classes {data.class_names}")
 
-# One video: every frame by its number, exactly.
+# One video: read any frame by its exact number.
 video = vl.Video(data[0].path)
 print(f"{len(video)} frames, {video.timestamps[-1]:.3f} s, frame 10: {tuple(video[10].shape)} {video[10].dtype}")
 clip = video.read(vl.RandomWindow(16, stride=4))
 print("a clip:", clip.frame_numbers.tolist())
 
-# Batches to train on: random 16×4 clips, augmented, float32 [B, C, T, H, W].
+# Batches for training: random 16×4 clips, augmented, float32 [B, C, T, H, W].
 loader = vl.VideoLoader(
     data,
     vl.RandomWindow(16, stride=4),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 from pathlib import Path
+
+import pytest
 
 import videoloader as vl
 
@@ -25,3 +28,10 @@ def test_every_public_name_stands_on_one_page_of_the_reference() -> None:
 def test_every_page_stands_in_the_navigation() -> None:
     named = re.findall(r'"([\w./-]+\.md)"', (DOCS / "zensical.toml").read_text())
     assert sorted(named) == sorted(PAGES)
+
+
+def test_the_page_of_results_is_made_from_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(DOCS.parent / "benchmarks")
+    made = importlib.import_module("page").page()
+    assert made == PAGES["benchmarks.md"]
+    assert "| videoloader | **" in made

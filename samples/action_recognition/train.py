@@ -1,7 +1,7 @@
-"""Train a small 3-D convolutional network to tell motions apart, from videos on disk to accuracy.
+"""Train a small 3-D convolutional network to tell motions apart, and test it.
 
 Without a folder it writes its own data set first: a blob that moves left, right, up, down, in circles, or
-grows. No single frame gives the answer away, so a loader that mixes up frames cannot pass.
+grows. No single frame reveals the class, so a loader that mixes up frames cannot pass.
 
     python samples/action_recognition/train.py
     python samples/action_recognition/train.py /data/my_videos      # class sub-folders
@@ -27,14 +27,14 @@ LENGTH, STRIDE, SIZE = 8, 3, 56  # frames in a clip, distance between them, pixe
 
 
 def block(channels: int, out: int) -> nn.Sequential:
-    """Convolution over space and time, and half the resolution in space."""
+    """A convolution over space and time that halves the resolution in space."""
     return nn.Sequential(
         nn.Conv3d(channels, out, 3, stride=(1, 2, 2), padding=1, bias=False), nn.BatchNorm3d(out), nn.ReLU()
     )
 
 
 def network(classes: int) -> nn.Sequential:
-    """About 0.2 M parameters; takes [B, 3, T, H, W]."""
+    """A network of about 0.2 M parameters for input [B, 3, T, H, W]."""
     return nn.Sequential(
         block(3, 16),
         block(16, 32),
@@ -49,7 +49,7 @@ def network(classes: int) -> nn.Sequential:
 
 @torch.no_grad()
 def accuracy(model: nn.Module, loader: vl.VideoLoader, device: torch.device) -> float:
-    """Part of the videos that the mean over all their clips classifies right."""
+    """The share of videos that are classified correctly, with scores averaged over all their clips."""
     model.eval()
     votes: dict[str, torch.Tensor] = defaultdict(lambda: torch.zeros(()))
     labels: dict[str, int] = {}
@@ -80,7 +80,7 @@ def main() -> int:
             print(f"wrote {len(written)} videos to {folder}/")
     train, validation = vl.VideoDataset.from_folder(folder).split(0.75, seed=args.seed, stratified=True)
 
-    # No flip: it would turn "left to right" into "right to left" and leave the label as it was.
+    # No flip, because it would turn "left to right" into "right to left" without changing the label.
     crop = vl.RandomResizedCrop(SIZE, scale=(0.7, 1.0), ratio=(0.9, 1.33))
     train_loader = vl.VideoLoader(
         train,

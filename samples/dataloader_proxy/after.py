@@ -1,4 +1,4 @@
-"""``before.py`` with three lines changed: workers send requests, and the main process decodes, maybe on a GPU.
+"""``before.py`` with three lines changed: workers send requests, and the main process decodes, on a GPU if it has one.
 
 python samples/dataloader_proxy/after.py
 """

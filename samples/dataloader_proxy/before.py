@@ -1,4 +1,4 @@
-"""A project as many are: a PyTorch Dataset with logic of its own, in a DataLoader with workers that decode.
+"""A typical project: a PyTorch Dataset with its own logic, in a DataLoader whose workers decode.
 
     python samples/dataloader_proxy/before.py
 

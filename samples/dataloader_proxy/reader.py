@@ -1,4 +1,4 @@
-"""What ``before.py`` reads videos with: the usual loop over PyAV."""
+"""The reader of ``before.py``: the usual loop over PyAV."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 
 def read_clip(path: str, numbers: list[int]) -> torch.Tensor:
-    """uint8[T, 3, H, W]: the frames of these numbers, ascending, by decoding from the start."""
+    """uint8[T, 3, H, W]: the frames with these ascending numbers, decoded from the start of the video."""
     wanted, frames = set(numbers), []
     with av.open(path) as container:
         for number, frame in enumerate(container.decode(video=0)):

@@ -1,7 +1,7 @@
-"""Embed the videos of a folder on a Ray cluster: one vector a clip, in Parquet files.
+"""Embed the videos of a folder on a Ray cluster, and write one vector per clip to Parquet files.
 
-Decoding and the network run in actors of their own and at the same time; Ray Data streams clips from one to the
-other, starts workers that die anew, and makes again what they had in hand. Without a folder it writes a few videos.
+Decoding and the network run at the same time, in separate actors. Ray Data streams clips from one to the other,
+restarts workers that die, and repeats their unfinished work. Without a folder, the program writes a few videos first.
 
     python samples/embeddings/embed.py embeddings
     python samples/embeddings/embed.py embeddings /data/my_videos --frames 16 --gpus 1
@@ -28,7 +28,7 @@ SIZE, FEATURES = 64, 32
 
 
 def network() -> nn.Sequential:
-    """Untrained, but the same everywhere: [B, 3, T, H, W] to [B, FEATURES]. Put a trained one in its place."""
+    """An untrained network, the same everywhere: [B, 3, T, H, W] to [B, FEATURES]. Replace it by a trained one."""
     torch.manual_seed(0)
     return nn.Sequential(
         nn.Conv3d(3, 16, 3, stride=2),
@@ -61,8 +61,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Embed the videos of a folder, one vector a clip.")
     parser.add_argument("output", type=Path, help="folder for the Parquet files")
     parser.add_argument("folder", type=Path, nargs="?", help="videos, in any sub-folders")
-    parser.add_argument("--frames", type=int, default=8, help="in a clip")
-    parser.add_argument("--stride", type=int, default=4, help="from one frame of a clip to the next")
+    parser.add_argument("--frames", type=int, default=8, help="frames in a clip")
+    parser.add_argument("--stride", type=int, default=4, help="distance between the frames of a clip")
     parser.add_argument("--batch-size", type=int, default=8)
     parser.add_argument("--gpus", type=float, default=0, help="for decoding and for the network, each")
     args = parser.parse_args()

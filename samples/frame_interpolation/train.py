@@ -1,7 +1,7 @@
 """Train a small network to make the frame at any time between two others, and compare it with blending them.
 
-Without a folder it writes its own data set first: textures and shapes that move by parts of pixels, as videos of
-variable frame rate and as folders of images with missing numbers. The network is told when its target is shown.
+Without a folder it writes its own data set first: textures and shapes that move by fractions of a pixel, as videos with
+a variable frame rate and as folders of images with missing numbers. The network receives the time of its target.
 
     python samples/frame_interpolation/train.py
     python samples/frame_interpolation/train.py --test-folder /data/my_videos    # trained on its own, tested on these
@@ -25,12 +25,12 @@ import videoloader as vl
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from make_motion import write_motion
 
-SIZE = 96  # of the pictures' shorter side, pixels
-REACH = 3  # how far motion is looked for, in units of four pixels
+SIZE = 96  # shorter side of the pictures, in pixels
+REACH = 3  # the largest motion that is searched for, in units of four pixels
 
 
 def warp(frames: torch.Tensor, motion: torch.Tensor) -> torch.Tensor:
-    """Each pixel of [B, 3, H, W] from where ``motion`` [B, 2, H, W] (x and y, in pixels) leads."""
+    """Take each pixel of [B, 3, H, W] from where ``motion`` [B, 2, H, W] (x and y, in pixels) points."""
     height, width = frames.shape[-2:]
     y, x = torch.meshgrid(*(torch.arange(n, device=frames.device) for n in (height, width)), indexing="ij")
     place = torch.stack([(x + motion[:, 0] + 0.5) * 2 / width - 1, (y + motion[:, 1] + 0.5) * 2 / height - 1], 3)
@@ -79,7 +79,7 @@ class Interpolator(nn.Module):
 
 
 def blend(inputs: torch.Tensor, times: torch.Tensor) -> torch.Tensor:
-    """What there is without a network: both inputs, weighted by how near they are in time."""
+    """The result without a network: both inputs, weighted by how close they are in time."""
     return torch.lerp(inputs[:, 0], inputs[:, 1], times[:, None, None, None])
 
 
@@ -90,7 +90,7 @@ def psnr(made: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
 
 @torch.no_grad()
 def test(model: nn.Module, loader: vl.VideoLoader) -> tuple[float, float]:
-    """PSNR of the network and of blending, on average over all targets."""
+    """PSNR of the network and of blending, averaged over all targets."""
     found = []
     for batch in loader:
         times, wanted = batch.target_times[:, 0], batch.targets[:, 0]
@@ -101,15 +101,19 @@ def test(model: nn.Module, loader: vl.VideoLoader) -> tuple[float, float]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Train a small network to interpolate frames.")
-    parser.add_argument("folder", type=Path, nargs="?", help="videos; a fifth of them is held out for the test")
-    parser.add_argument("--test-folder", type=Path, help="videos that take the place of those held out")
+    parser.add_argument(
+        "folder", type=Path, nargs="?", help="folder of videos; a fifth of them is held out for the test"
+    )
+    parser.add_argument("--test-folder", type=Path, help="folder of videos to test on, in place of those held out")
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--write-videos", type=int, default=40, help="how many, where no folder is given")
-    parser.add_argument("--require-gain", type=float, default=-100.0, help="exit with 1 below this, decibels")
+    parser.add_argument("--write-videos", type=int, default=40, help="number of videos to write if no folder is given")
+    parser.add_argument(
+        "--require-gain", type=float, default=-100.0, help="exit with 1 if the gain is smaller, in decibels"
+    )
     args = parser.parse_args()
 
     torch.manual_seed(args.seed)
@@ -139,7 +143,7 @@ def main() -> int:
             on_error="skip",
         )
 
-    # A crop, a flip and a direction are one for all frames of a clip.
+    # All frames of a clip get the same crop, flip and direction.
     train_loader = loader(train, 32, [vl.RandomCrop(64), vl.RandomHorizontalFlip(), vl.Reverse()], shuffle=True)
     test_loader = loader(held_out, 8, [vl.CenterCrop(SIZE)], shuffle=False)
     print(f"{len(train)} videos to train on, {len(held_out)} to test")

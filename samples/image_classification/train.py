@@ -1,6 +1,6 @@
-"""Train an image classifier by ImageNet's usual recipe: folders of images, random resized crops, flips.
+"""Train an image classifier with ImageNet's usual recipe: folders of images, random resized crops, flips.
 
-To the loader an image is a video of one frame, so that all of its options apply. Without a folder it writes its own
+To the loader, an image is a video of one frame, so all of its options apply. Without a folder it writes its own
 small data set: four patterns in any colours, sizes and blur.
 
     python samples/image_classification/train.py
@@ -25,7 +25,7 @@ PATTERNS = ("checks", "dots", "lines_across", "lines_down")
 
 
 def draw(pattern: str, rng: np.random.Generator) -> Image.Image:
-    """A pattern in two random colours, on a picture of random size."""
+    """Draw a pattern in two random colours, on a picture of random size."""
     height, width = rng.integers(60, 140, 2)
     period = rng.integers(10, 18)
     y, x = np.mgrid[:height, :width] + rng.integers(0, period, 2)[:, None, None]
@@ -45,7 +45,7 @@ def draw(pattern: str, rng: np.random.Generator) -> Image.Image:
 
 
 def write_images(folder: Path, training: int, validation: int, seed: int) -> None:
-    """``folder/train/<pattern>/<number>.jpg`` and the same for ``val``: so many images of each pattern."""
+    """``folder/train/<pattern>/<number>.jpg`` and the same for ``val``, with this many images of each pattern."""
     rng = np.random.default_rng(seed)
     for part, images in (("train", training), ("val", validation)):
         for pattern in PATTERNS:
@@ -55,7 +55,7 @@ def write_images(folder: Path, training: int, validation: int, seed: int) -> Non
 
 
 def network(classes: int) -> nn.Sequential:
-    """About 0.1 M parameters; takes [B, 3, H, W]. For ImageNet take a ResNet in its place."""
+    """A network of about 0.1 M parameters for input [B, 3, H, W]. For ImageNet, use a ResNet instead."""
 
     def block(channels: int, out: int) -> nn.Sequential:
         return nn.Sequential(
@@ -68,7 +68,7 @@ def network(classes: int) -> nn.Sequential:
 
 @torch.no_grad()
 def accuracy(model: nn.Module, loader: vl.VideoLoader, device: torch.device) -> float:
-    """Part of the images that are classified right."""
+    """The share of images that are classified correctly."""
     model.eval()
     right = [int((model(batch.frames[:, 0].to(device)).argmax(1) == batch.labels.to(device)).sum()) for batch in loader]
     return sum(right) / loader.num_clips
@@ -76,14 +76,16 @@ def accuracy(model: nn.Module, loader: vl.VideoLoader, device: torch.device) -> 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Train an image classifier.")
-    parser.add_argument("folder", type=Path, nargs="?", help="with train/ and val/, each of class folders of images")
+    parser.add_argument(
+        "folder", type=Path, nargs="?", help="folder with train/ and val/, which hold class folders of images"
+    )
     parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--size", type=int, default=48, help="of the network's pictures, pixels")
+    parser.add_argument("--size", type=int, default=48, help="size of the network's input, in pixels")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--learning-rate", type=float, default=0.1)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--workers", type=int, help="decoding threads")
-    parser.add_argument("--images", type=int, default=120, help="of each class, where they are written")
+    parser.add_argument("--images", type=int, default=120, help="images of each class to write if no folder is given")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--require-accuracy", type=float, default=0.0, help="exit with 1 below this (0 to 1)")
     args = parser.parse_args()

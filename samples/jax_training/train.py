@@ -1,4 +1,4 @@
-"""Train a small network in JAX: it takes the loader's frames where they are, without a copy.
+"""Train a small network in JAX, which uses the loader's frames where they are, without a copy.
 
 pip install jax
 python samples/jax_training/train.py
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# JAX takes most of a GPU's memory when it starts, and NVDEC needs some.
+# JAX reserves most of a GPU's memory when it starts, and NVDEC needs some.
 os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.6")
 import jax
 import jax.numpy as jnp
@@ -30,16 +30,16 @@ Weights = list[tuple[jax.Array, jax.Array]]
 
 
 def new_weights(key: jax.Array, sizes: list[int]) -> Weights:
-    """Of layers with so many values each."""
+    """Random weights for layers of these sizes."""
     keys = jax.random.split(key, len(sizes))
     layers = zip(keys, sizes, sizes[1:], strict=False)
     return [(jax.random.normal(each, (size, after)) * size**-0.5, jnp.zeros(after)) for each, size, after in layers]
 
 
 def scores(weights: Weights, frames: jax.Array) -> jax.Array:
-    """float32[B, classes] of uint8[B, T, H, W, 3], the order of dimensions that JAX's convolutions take as well."""
+    """float32[B, classes] of uint8[B, T, H, W, 3], which is also the layout of JAX's convolutions."""
     gray = frames.astype(jnp.float32).mean(-1)
-    # How well a frame fits the next one when it is shifted, for each shift; what stands still is in the mean over time.
+    # For each shift, how well a shifted frame fits the next one. The mean over time holds whatever does not move.
     spectrum = jnp.fft.fft2(gray - gray.mean(1, keepdims=True))
     fits = jnp.fft.ifft2(spectrum[:, :-1].conj() * spectrum[:, 1:]).real.mean(1).reshape(len(gray), SIZE * SIZE)
     values = 10 * fits / (jnp.linalg.norm(fits, axis=1, keepdims=True) + 1e-6)
@@ -68,7 +68,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Train a small network in JAX.")
     parser.add_argument("folder", type=Path, nargs="?", help="class sub-folders of videos")
     parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--videos", type=int, default=32, help="of each class, where they are written here")
+    parser.add_argument("--videos", type=int, default=32, help="videos of each class to write if no folder is given")
     parser.add_argument("--require-accuracy", type=float, default=0.0, help="exit with 1 below this (0 to 1)")
     args = parser.parse_args()
 
@@ -78,7 +78,7 @@ def main() -> int:
         if not folder.exists():
             write_dataset(folder, args.videos, ("down", "growing", "up"), [(160, 120)])
     train, test = vl.VideoDataset.from_folder(folder).split(0.75, stratified=True)
-    # The frames are made where JAX works, so that they need not travel.
+    # The frames are made on the device that JAX uses, so they are not copied.
     device = "cuda" if jax.default_backend() == "gpu" and torch.cuda.is_available() else "cpu"
     settings: dict[str, Any] = dict(batch_size=8, device=device, transforms=[vl.Resize((SIZE, SIZE))], layout="THWC")
     train_loader = vl.VideoLoader(
@@ -92,7 +92,7 @@ def main() -> int:
     for epoch in range(args.epochs):
         losses = []
         for batch in train_loader:
-            # Both see the same memory: keep the batch until JAX has used it, which loss.item() waits for.
+            # Both use the same memory, so keep the batch until JAX has used it; loss.item() waits for that.
             frames, labels = jnp.from_dlpack(batch.frames), jnp.from_dlpack(batch.labels)
             weights, momentum, loss = step(weights, momentum, frames, labels)
             losses.append(loss.item())

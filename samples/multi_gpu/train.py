@@ -1,9 +1,9 @@
-"""Train on all GPUs of one or many machines, stop at any moment, and go on with any number of them.
+"""Train on all GPUs of one or more machines, stop at any moment, and resume with any number of GPUs.
 
-Without a folder a small data set is written first. On a machine without GPUs the processes train on the CPU.
+Without a folder it writes a small data set first. On a machine without GPUs, the processes train on the CPU.
 
     torchrun --nproc-per-node 4 samples/multi_gpu/train.py /data/my_videos      # class sub-folders
-    torchrun --nproc-per-node 2 samples/multi_gpu/train.py /data/my_videos      # goes on where that was stopped
+    torchrun --nproc-per-node 2 samples/multi_gpu/train.py /data/my_videos      # resumes where that run stopped
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LENGTH, STRIDE, SIZE = 8, 3, 56  # frames in a clip, distance between them, pixe
 
 
 def network(classes: int) -> nn.Sequential:
-    """A few thousand parameters; takes [B, 3, T, H, W]."""
+    """A network of a few thousand parameters for input [B, 3, T, H, W]."""
     return nn.Sequential(
         nn.Conv3d(3, 16, 3, stride=(1, 4, 4), padding=1),
         nn.ReLU(),
@@ -41,7 +41,7 @@ def network(classes: int) -> nn.Sequential:
 
 
 def save(path: Path, checkpoint: dict[str, Any]) -> None:
-    """Write a file that is there as a whole or not at all, whenever the process is killed."""
+    """Write a file completely or not at all, even if the process is killed."""
     unfinished = path.with_suffix(".unfinished")
     torch.save(checkpoint, unfinished)
     os.replace(unfinished, path)
@@ -53,14 +53,14 @@ def main() -> None:
         "folder", type=Path, nargs="?", default=Path("motion_videos"), help="class sub-folders of videos"
     )
     parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--batch-size", type=int, default=8, help="clips of each process")
+    parser.add_argument("--batch-size", type=int, default=8, help="clips per step and process")
     parser.add_argument("--checkpoint", type=Path, default=Path("multi_gpu.pt"))
-    parser.add_argument("--save-every", type=int, default=10, help="steps from one checkpoint to the next")
-    parser.add_argument("--stop-after", type=int, help="steps after which to save and stop, as if time were up")
+    parser.add_argument("--save-every", type=int, default=10, help="steps between checkpoints")
+    parser.add_argument("--stop-after", type=int, help="save and stop after this many steps, as if time were up")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     args = parser.parse_args()
 
-    # torchrun tells each process its number. One that was started without it is alone.
+    # torchrun gives each process its rank. A process that was started without it is alone.
     local_rank = int(os.environ.setdefault("LOCAL_RANK", "0"))
     for name, alone in {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}.items():
         os.environ.setdefault(name, alone)
@@ -69,7 +69,7 @@ def main() -> None:
     dist.init_process_group("nccl" if args.device == "cuda" else "gloo")
     rank = dist.get_rank()
 
-    # One process prepares what all read.
+    # One process prepares the files that all processes read.
     index = args.folder.with_suffix(".db")
     if rank == 0:
         if not args.folder.exists():
@@ -78,7 +78,7 @@ def main() -> None:
     dist.barrier()
     data = vl.VideoDataset.from_folder(args.folder)
 
-    # Each process gets its part of every epoch, and as many batches as the others: nothing more is to be said.
+    # Each process gets its part of every epoch, and as many batches as the others, without further arguments.
     loader = vl.VideoLoader(
         data,
         vl.RandomWindow(LENGTH, stride=STRIDE, clips=2),
@@ -99,7 +99,7 @@ def main() -> None:
         checkpoint = torch.load(args.checkpoint, map_location=device, weights_only=True)
         model.module.load_state_dict(checkpoint["model"])
         optimizer.load_state_dict(checkpoint["optimizer"])
-        # That of any process, saved by any number of them.
+        # The state may come from any process, and from a run with any number of them.
         loader.load_state_dict(checkpoint["loader"])
         step, first_epoch = checkpoint["step"], checkpoint["loader"]["epoch"]
         if rank == 0:

@@ -1,10 +1,10 @@
-"""Test a classifier as papers do: several clips of each video, three crops of each clip, one mean for each video.
+"""Test a classifier as papers do: several clips of each video, three crops of each clip, one average per video.
 
     python samples/multi_view_test/evaluate.py
     python samples/multi_view_test/evaluate.py /data/my_videos      # class sub-folders
 
-The classifier here is a ridge regression on how far things move from frame to frame, which is made in seconds. Put a
-network of your own in its place: ``evaluate`` takes any function from float32[B, 3, T, H, W] to scores [B, classes].
+The classifier here is a ridge regression on how far things move from frame to frame, which trains in seconds. Replace
+it by your own network: ``evaluate`` takes any function from float32[B, 3, T, H, W] to scores [B, classes].
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ import videoloader as vl
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from make_videos import write_dataset
 
-# Frames of a clip, distance between them, pixels; the farthest shift from frame to frame that is looked at.
+# Frames in a clip, distance between them, pixels; the largest shift from frame to frame that is tried.
 LENGTH, STRIDE, SIZE, FARTHEST = 8, 3, 48, 8
 
 Model = Callable[[torch.Tensor], torch.Tensor]
 
 
 def features(frames: torch.Tensor) -> torch.Tensor:
-    """float32[B, F] of float32[B, 3, T, H, W]: how well a frame fits the next one, for each shift of it."""
+    """float32[B, F] of float32[B, 3, T, H, W]: how well a frame fits the next one, for each shift."""
     gray = frames.mean(1)
-    # What stands still is in the mean over time.
+    # The mean over time holds whatever does not move.
     spectrum = torch.fft.fft2(gray - gray.mean(1, keepdim=True))
     fits = torch.fft.ifft2(spectrum[:, :-1].conj() * spectrum[:, 1:]).real.mean(1)
     near = fits.roll((FARTHEST, FARTHEST), (1, 2))[:, : 2 * FARTHEST + 1, : 2 * FARTHEST + 1].flatten(1)
@@ -40,7 +40,7 @@ def features(frames: torch.Tensor) -> torch.Tensor:
 
 
 def fitted(loader: vl.VideoLoader, classes: int) -> Model:
-    """A ridge regression from features to classes, by one pass over the loader."""
+    """A ridge regression from features to classes, fitted in one pass over the loader."""
     given, wanted = [], []
     for batch in loader:
         given.append(features(batch.frames).cpu())
@@ -55,11 +55,11 @@ def fitted(loader: vl.VideoLoader, classes: int) -> Model:
 
 @torch.no_grad()
 def evaluate(model: Model, loader: vl.VideoLoader, data: vl.VideoDataset) -> tuple[float, int]:
-    """(top-1 accuracy of the mean over all views of each video, views of a video)."""
+    """The top-1 accuracy with scores averaged over all views of each video, and the number of views per video."""
     sums = torch.zeros(len(data), data.num_classes)
     views = torch.zeros(len(data), dtype=torch.int64)
     for batch in loader:
-        # Rows of a batch are views. batch.rows says which video each is of, batch.views which crop.
+        # Each row of a batch is a view. batch.rows says which video it belongs to, batch.views which crop it is.
         rows = torch.from_numpy(batch.rows)
         sums.index_add_(0, rows, model(batch.frames).float().cpu())
         views.index_add_(0, rows, torch.ones_like(rows))
@@ -71,8 +71,8 @@ def evaluate(model: Model, loader: vl.VideoLoader, data: vl.VideoDataset) -> tup
 def main() -> int:
     parser = argparse.ArgumentParser(description="Test a classifier on several views of each video.")
     parser.add_argument("folder", type=Path, nargs="?", help="class sub-folders of videos")
-    parser.add_argument("--videos", type=int, default=32, help="of each class, where they are written here")
-    parser.add_argument("--clips", type=int, default=5, help="of each video, for the test on several views")
+    parser.add_argument("--videos", type=int, default=32, help="videos of each class to write if no folder is given")
+    parser.add_argument("--clips", type=int, default=5, help="clips of each video in the test on several views")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--require-accuracy", type=float, default=0.0, help="exit with 1 below this (0 to 1)")
     args = parser.parse_args()

@@ -1,7 +1,7 @@
-"""Train on videos that lie in tar archives on a web server: nothing is unpacked or downloaded whole.
+"""Train on videos in tar archives on a web server, without unpacking or downloading them whole.
 
-python samples/remote_shards/train.py                                   # a server on this machine
-python samples/remote_shards/train.py http://host/train-0000.tar …      # shards of your own, with .cls labels
+python samples/remote_shards/train.py                                   # starts a server on this machine
+python samples/remote_shards/train.py http://host/train-0000.tar …      # your own shards, with .cls labels
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from make_videos import write_dataset
 
 
 def write_shards(folder: Path, videos_per_class: int, shards: int = 2) -> list[str]:
-    """Tar archives in the layout of WebDataset: ``00.mp4`` beside ``00.cls``, the number of its class."""
+    """Write tar archives in the layout of WebDataset: ``00.mp4`` beside ``00.cls``, the number of its class."""
     paths = write_dataset(folder / "videos", videos_per_class, ("down", "up", "growing"), [(160, 120)])
     classes = sorted({path.parent.name for path in paths})
     for shard in range(shards):
@@ -43,7 +43,7 @@ def write_shards(folder: Path, videos_per_class: int, shards: int = 2) -> list[s
 
 
 class Ranges(SimpleHTTPRequestHandler):
-    """Python's own file server, and ranges of bytes, which it does not know. Buckets and real servers do."""
+    """Python's own file server with support for byte ranges, which buckets and real servers have."""
 
     protocol_version = "HTTP/1.1"
     sent = 0
@@ -70,7 +70,7 @@ class Ranges(SimpleHTTPRequestHandler):
 
 @contextmanager
 def serving(folder: Path) -> Iterator[str]:
-    """The URL at which a folder's files are while the context lasts."""
+    """Serve a folder's files while the context lasts; gives their URL."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Ranges, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
@@ -82,7 +82,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Train on videos in tar archives on a web server.")
     parser.add_argument("shards", nargs="*", help="URLs of tar archives")
     parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--videos", type=int, default=12, help="of each of three classes, where they are written here")
+    parser.add_argument(
+        "--videos", type=int, default=12, help="videos of each of three classes to write if no shards are given"
+    )
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     args = parser.parse_args()
     torch.manual_seed(0)
@@ -99,12 +101,12 @@ def main() -> None:
             vl.RandomWindow(4, stride=2),
             batch_size=6,
             device=args.device,
-            # Threads wait for bytes most of the time, so that there may be more of them than cores.
+            # Threads wait for bytes most of the time, so there may be more of them than cores.
             num_workers=8,
             index=folder / "index.db",
             transforms=[vl.Resize((32, 32)), vl.ToFloat()],
             shuffle=True,
-            # A file that is broken or gone does not end the training.
+            # A broken or missing file does not stop the training.
             on_error="replace",
         )
         model = nn.Sequential(nn.Flatten(), nn.Linear(4 * 3 * 32 * 32, 32), nn.ReLU(), nn.Linear(32, data.num_classes))

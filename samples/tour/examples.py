@@ -1,4 +1,4 @@
-"""What the tour shows: the code of each picture. The notebook and the gallery are made of this by ``make.py``."""
+"""The code of each picture in the tour. ``make.py`` makes the notebook and the gallery from it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ class Section:
     """Pictures of one kind.
 
     Attributes:
-        title, text: of the section.
-        pictures: the name of each picture -> the code whose last expression is the picture.
+        title, text: str. The heading and the introduction of the section.
+        pictures: dict. The name of each picture, and the code whose last expression is the picture.
     """
 
     title: str
@@ -55,8 +55,8 @@ def _looks(*calls: str) -> dict[str, str]:
 SECTIONS = (
     Section(
         "Objects",
-        "A video, a clip, a batch and a data set show themselves where they are the last line of a cell. `vl.show` "
-        "gives the picture alone, to be saved or made larger.",
+        "A notebook draws a video, a clip, a batch or a data set that is the last line of a cell. `vl.show` returns "
+        "the picture alone, so that you can save or enlarge it.",
         {
             "Video": "vl.show(video, size=size)",
             "Clip": "vl.show(video.read([0, 20, 40, 60]), size=size)",
@@ -66,7 +66,8 @@ SECTIONS = (
     ),
     Section(
         "Frame modes",
-        "A frame mode chooses the frames of each clip. The video has 80 frames, 25 a second, and a keyframe every 16.",
+        "A frame mode chooses the frames of each clip. The video has 80 frames at 25 per second, and a keyframe "
+        "every 16 frames.",
         {
             name.partition("(")[0]: f"clips(vl.{name})"
             for name in (
@@ -88,8 +89,8 @@ SECTIONS = (
     ),
     Section(
         "Padding",
-        "Each clip asks for frames 70 to 90, and the last frame of the video is 79. What padding made up is hatched. "
-        "(`none` makes no such clip.)",
+        "Each clip asks for frames 70 to 90, but the last frame of the video is 79. Frames that padding made up are "
+        "hatched. (The mode `none` gives no clip here.)",
         {
             mode: f'clips(vl.FrameList(range(70, 91, 5), pad="{mode}"))'
             for mode in ("edge", "constant", "reflect_101", "reflect_1001", "wrap")
@@ -98,7 +99,7 @@ SECTIONS = (
     Section(
         "Crops and sizes",
         "These are part of the conversion from the decoder's picture, and cost nothing extra. Random ones are drawn "
-        "once for each clip.",
+        "once per clip.",
         {
             "Untransformed": "look()",
             **_looks(
@@ -120,12 +121,12 @@ SECTIONS = (
     ),
     Section(
         "Views",
-        "One clip gives several rows of the batch.",
+        "Each of these makes several rows of the batch from one clip.",
         {name: f"views(vl.{name}(96))" for name in ("ThreeCrop", "FiveCrop", "TenCrop")},
     ),
     Section(
         "Geometry",
-        "Neighbours in the list become one resampling.",
+        "Neighbouring transforms in the list are combined into one resampling.",
         _looks(
             "Rotate((-30, 30))",
             "Affine(15, translate=(0.1, 0.1), scale=(0.7, 0.9), shear=10)",
@@ -158,7 +159,7 @@ SECTIONS = (
     ),
     Section(
         "Noise, blur and holes",
-        "What makes a network look at more than one detail.",
+        "These keep a network from relying on a single detail.",
         _looks(
             "GaussianBlur(13, 4.0)",
             "Laplacian(1, 4.0)",
@@ -172,7 +173,7 @@ SECTIONS = (
     ),
     Section(
         "Time",
-        "What no position shows is not decoded.",
+        "Frames that the clip no longer shows are not decoded.",
         {
             call.partition("(")[0]: f"vl.show(video.read(range(20, 50, 5), transforms=[vl.{call}]), size=size)"
             for call in (
@@ -186,7 +187,7 @@ SECTIONS = (
     ),
     Section(
         "Values that run over the frames",
-        "Wherever a transform takes a range, it takes one of these.",
+        "Every transform that takes a range also takes one of these.",
         {
             call.partition("(")[0]: f"look(vl.Brightness(vl.{call}))"
             for call in ("Uniform(0.3, 2)", "Linear(0.3, 2)", "RandomWalk(0.3, 2, step=1)")
@@ -194,7 +195,7 @@ SECTIONS = (
     ),
     Section(
         "Choice",
-        "Drawn for each clip.",
+        "The choice is drawn anew for each clip.",
         {
             "RandomApply": "look(vl.RandomApply([vl.Invert()], p=1))",
             "RandomChoice": "look(vl.RandomChoice([vl.Invert(), vl.Hue(0.5), vl.Grayscale()]))",
@@ -204,7 +205,7 @@ SECTIONS = (
     ),
     Section(
         "Automatic policies",
-        "The same operations for all frames of a clip.",
+        "All frames of a clip get the same operations.",
         {
             "AutoAugment": 'batch(vl.AutoAugment("image_net"))',
             "RandAugment": "batch(vl.RandAugment(n=2, m=15))",
@@ -213,7 +214,7 @@ SECTIONS = (
     ),
     Section(
         "Mixing",
-        "Labels become shares of the classes.",
+        "Labels become soft: each clip has a share of several classes.",
         {
             "MixUp": "batch(vl.MixUp(0.8, num_classes=2))",
             "CutMix": "batch(vl.CutMix(1.0, num_classes=2))",
@@ -223,7 +224,7 @@ SECTIONS = (
     ),
     Section(
         "Values, and other people's transforms",
-        "Floats are shown by undoing what made them.",
+        "Pictures of floats undo the transform that made them.",
         {
             "ToFloat": "look(vl.ToFloat())",
             "Normalize": "look(vl.Normalize())",

@@ -1,4 +1,4 @@
-"""Makes the notebook ``tour.ipynb``, and the page and pictures of the documentation's gallery, of ``examples.py``.
+"""Make the notebook ``tour.ipynb``, and the page and pictures of the documentation's gallery, from ``examples.py``.
 
 python samples/tour/make.py
 """
@@ -23,22 +23,22 @@ HERE = Path(__file__).parent
 NOTEBOOK = HERE / "tour.ipynb"
 DOCS = HERE.parents[1] / "docs"
 PAGE, PICTURES = DOCS / "gallery.md", DOCS / "gallery"
-# Of the frames in the gallery, which is loaded as a whole.
+# The size of frames in the gallery, whose pictures load all at once.
 SMALL = 80
 TITLE = """\
 # A tour in pictures
 
-Every frame mode, padding mode and transform, on two small videos that are made here. Numbers and times stand below
-the frames. Run it with `jupyter lab tour.ipynb`, and change what you like.
+This notebook shows every frame mode, padding mode and transform on two small videos that it makes itself. The number
+and time of each frame are below it. Run it with `jupyter lab tour.ipynb`, and change whatever you like.
 """
 GALLERY = """\
 # Gallery
 
-Every frame mode, padding mode and transform, on two small videos. Each picture is what its line of code gives;
-[the notebook](notebooks.md) has the same code to run and change. `samples/tour/make.py` makes this page.
+This page shows every frame mode, padding mode and transform on two small videos. Each picture is the result of the code
+above it. [The notebook](notebooks.md) has the same code, to run and change. `samples/tour/make.py` makes this page.
 """
 CODE = """\
-??? note "The names that the code uses"
+??? note "The setup code behind these pictures"
 
     ```py
 {}
@@ -47,7 +47,7 @@ CODE = """\
 
 
 def notebook() -> str:
-    """The notebook's file, without outputs: they come when it is run."""
+    """The notebook file, without outputs, which appear when it is run."""
     cells = [_text(TITLE), _code(SETUP)]
     for section in SECTIONS:
         cells.append(_text(f"## {section.title}\n\n{section.text}"))
@@ -75,11 +75,11 @@ def _code(code: str) -> dict[str, Any]:
 
 
 def run_cells(cells: list[str], folder: Path) -> list[Any]:
-    """What the last expression of each cell gives; None where there is none.
+    """The value of the last expression of each cell; None for a cell without one.
 
     Args:
-        cells: code, run in order with common names, as notebooks do.
-        folder: that they run in.
+        cells: list of str. The code, run in order with shared names, as in a notebook.
+        folder: Path. The folder in which they run.
     """
     before, names = Path.cwd(), {"__name__": "__main__"}
     given: list[Any] = []
@@ -108,7 +108,7 @@ def page() -> str:
     for section in SECTIONS:
         parts.append(f"## {section.title}\n\n{section.text}\n")
         for name, code in section.pictures.items():
-            picture = f"![What {name} gives]({PICTURES.name}/{file_of(name)}){{ loading=lazy }}"
+            picture = f"![The result of {name}]({PICTURES.name}/{file_of(name)}){{ loading=lazy }}"
             parts.append(f"### {name}\n\n```py\n{code}\n```\n\n{picture}\n")
     return "\n".join(parts)
 

@@ -1,4 +1,4 @@
-"""Two short videos with something to see in them: a car on a road, and a boat at dusk.
+"""Write two short videos with something to see in them: a car on a road, and a boat at dusk.
 
 python scene.py scenes
 """
@@ -14,15 +14,15 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 FRAMES, FPS, WIDTH, HEIGHT = 80, 25, 256, 192
-GOP = 16  # frames from keyframe to keyframe
-# Drawn larger and made smaller, so that edges are smooth.
+GOP = 16  # the distance from keyframe to keyframe, in frames
+# Pictures are drawn larger and then reduced, so that edges are smooth.
 SCALE = 2
-# Where the car is in the middle of its video, pixels: x0, y0, x1, y1.
+# The car's place in the middle of its video, in pixels: x0, y0, x1, y1.
 CAR_BOX = (88, 120, 176, 176)
 
 
 def write_scenes(folder: str | Path) -> list[str]:
-    """Write ``car.mp4`` and ``boat.mp4``, and give their paths."""
+    """Write ``car.mp4`` and ``boat.mp4``, and return their paths."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     return [_write(folder / "car.mp4", draw_car), _write(folder / "boat.mp4", draw_boat)]

@@ -54,7 +54,7 @@ def test_what_makes_no_sense_is_exit_code_2(folder: Path, arguments: tuple[str, 
     [
         (vl.LoaderStats(clips=1, frames=10, packets=90, seconds=1, planning=0.95), "planning"),
         (vl.LoaderStats(clips=1, frames=10, packets=90, seconds=1, transforming=0.95), "transforms"),
-        (vl.LoaderStats(clips=1, frames=10, packets=90, seconds=1, cpu=2), "decoding: 9.0 packets for each frame"),
+        (vl.LoaderStats(clips=1, frames=10, packets=90, seconds=1, cpu=2), "decoding: 9.0 packets per frame"),
         (vl.LoaderStats(clips=1, frames=10, packets=11, seconds=1, cpu=2), "decoding: smaller pictures"),
     ],
 )

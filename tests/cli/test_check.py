@@ -78,7 +78,7 @@ def test_it_goes_on_where_it_was_interrupted(
         patch.setattr(verify_source, "verify_each", interrupted)
         done = run(*command)
     assert done.exit_code == 130
-    assert "go on with --resume" in done.stderr
+    assert "continue with --resume" in done.stderr
     assert not json.loads((tmp_path / "report.json").read_text())["complete"]
     told = run(*command, "--resume", "--json")
     assert told.exit_code == 0

@@ -28,20 +28,21 @@ def bench(
     source: Annotated[str, typer.Argument(help="A folder of videos, a table, a list, an index store, or a video.")],
     mode: Annotated[str, typer.Option(help=MODE_HELP)] = "RandomWindow(16, stride=4)",
     transforms: Annotated[str, typer.Option(help="Transforms, written as in Python; '' for none.")] = _TRANSFORMS,
-    batch_size: Annotated[int, typer.Option(min=1, help="Clips in a batch.")] = 8,
+    batch_size: Annotated[int, typer.Option(min=1, help="Clips per batch.")] = 8,
     seconds: Annotated[float, typer.Option(min=0.1, help="Seconds to measure after the first batch.")] = 10,
     device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto",
-    workers: Annotated[int | None, typer.Option(min=0, help="Decoding threads. Default: as VideoLoader.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=0, help="Number of decoding threads. Default: as in VideoLoader.")
+    ] = None,
     index: Annotated[
-        Path | None, typer.Option(help="The videos' index store. Without one they are indexed first.")
+        Path | None, typer.Option(help="Index store of the videos. Without one, the videos are indexed first.")
     ] = None,
     root: Root = None,
     json: Json = False,
 ) -> None:
-    """How many clips a second this machine makes of a data set, and where the time goes.
+    """Measure how many clips per second this machine loads, and where the time goes.
 
-    The batches are used for nothing, so this is the most that a training loop can get. Files that cannot be read are
-    left out.
+    The batches are thrown away, so this is the most that a training loop can get. Unreadable files are left out.
     """
     with errors_told():
         from videoloader.loader import VideoLoader
@@ -105,13 +106,13 @@ def _figures(stats: LoaderStats) -> dict[str, Any]:
 def _limit(stats: LoaderStats) -> str:
     """What to change first, in one sentence."""
     if stats.planning / stats.seconds > _BUSY:
-        return "planning, which is one thread: use an index store, and longer clips"
+        return "planning, which runs in one thread: use an index store, and longer clips"
     if stats.transforming / stats.seconds > _BUSY:
-        return "transforms after decoding, which are one thread: crop and resize first, so that decoding does it"
+        return "transforms after decoding, which run in one thread: crop and resize first, as a part of decoding"
     packets = stats.packets / max(stats.frames, 1)
     if packets > _MANY_PACKETS:
-        return f"decoding: {packets:.1f} packets for each frame; shorter GOPs cost less (see videoloader describe)"
-    return "decoding: smaller pictures, or clips with more of the frames of a GOP, cost less"
+        return f"decoding: {packets:.1f} packets per frame; shorter GOPs cost less (see videoloader describe)"
+    return "decoding: smaller pictures, or clips that use more frames of each GOP, cost less"
 
 
 def _print(told: dict[str, Any], stats: LoaderStats) -> None:

@@ -20,23 +20,21 @@ if TYPE_CHECKING:
 
 def check(
     sources: Sources,
-    device: Annotated[str, typer.Option(help="cpu, cuda or auto: whether NVDEC is asked, too.")] = "auto",
+    device: Annotated[str, typer.Option(help="cpu, cuda or auto. On a GPU, NVDEC is checked as well.")] = "auto",
     root: Root = None,
     workers: Workers = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File that the report is written to, as JSON.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File for the report, as JSON.")] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Leave out videos that the report of --output has, and that are unchanged.")
+        bool, typer.Option("--resume", help="Skip unchanged videos that are already in the report of --output.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Decode videos from start to end, and read them in every other way.
+    """Decode videos from start to end, and compare every other way of reading them.
 
-    The exit code is 1 if anything is wrong with one. The report is written while the check goes on: after an
-    interruption, go on with --resume.
+    The exit code is 1 if anything is wrong with a video. The report is written while the check runs; after an
+    interruption, continue with --resume.
     """
-    kept = f"; {output} has what was checked so far: go on with --resume" if output else ""
+    kept = f"; {output} has the results so far: continue with --resume" if output else ""
     with errors_told(f"interrupted{kept}"):
         from videoloader.cli.check_report import CheckReport
         from videoloader.device import resolve_device

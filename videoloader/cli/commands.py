@@ -36,10 +36,10 @@ def _print_version(asked: bool) -> None:
 @app.callback()
 def _videoloader(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version, and end.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Index videos once for every process that reads them, look into them, and check them.
+    """Index, inspect and check videos for training.
 
-    Exit codes: 0 fine, 1 wrong data, 2 wrong use or source, 130 interrupted.
+    Exit codes: 0 fine; 1 something is wrong with the data; 2 the command cannot run; 130 interrupted.
     """

@@ -24,16 +24,16 @@ _WORTHWHILE = 0.8
 def describe(
     source: Annotated[str, typer.Argument(help="A folder of videos, a table, a list, an index store, or a video.")],
     index: Annotated[
-        Path | None, typer.Option(help="The videos' index store. Without one they are indexed now.")
+        Path | None, typer.Option(help="Index store of the videos. Without one, the videos are indexed first.")
     ] = None,
     mode: Annotated[str, typer.Option(help=MODE_HELP)] = "RandomWindow(16, stride=4)",
-    html: Annotated[Path | None, typer.Option(help="File for one HTML page with charts and example clips.")] = None,
+    html: Annotated[Path | None, typer.Option(help="File for an HTML page with charts and example clips.")] = None,
     root: Root = None,
     json: Json = False,
 ) -> None:
-    """What a data set holds, and what clips of it cost to decode.
+    """Summarise a data set and the cost of decoding its clips.
 
-    The exit code is 1 if none of its videos can be read.
+    The exit code is 1 if no video can be read.
     """
     with errors_told():
         data = dataset_of(source, root)

@@ -12,9 +12,9 @@ _MARKS = {"ok": "[green]✓[/]", "note": "[yellow]–[/]", "wrong": "[red]✗[/]
 
 
 def doctor(json: Json = False) -> None:
-    """Look at the driver, CUDA, NVDEC, packages and native code, and decode a film that is made for it.
+    """Check the driver, CUDA, NVDEC, packages and native code, and decode a test video.
 
-    The exit code is 1 if something is there and does not work. What is not there, and need not be, is only a note.
+    The exit code is 1 if something does not work. A missing optional part is only a note.
     """
     with errors_told():
         import torch

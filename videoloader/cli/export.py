@@ -18,7 +18,7 @@ _ENDINGS = ".csv, .jsonl, .ndjson, .parquet or .pq"
 def export(
     store: Annotated[Path, typer.Argument(help="The index store.", show_default=False)],
     output: Annotated[Path, typer.Argument(help=f"The file: {_ENDINGS}.", show_default=False)],
-    where: Annotated[str, typer.Option(help="Condition of SQL that rows must fulfil. Default: all rows.")] = "",
+    where: Annotated[str, typer.Option(help="SQL condition that rows must meet. Default: all rows.")] = "",
     json: Json = False,
 ) -> None:
     """Write the rows of an index store, unreadable videos included, to CSV, JSON lines or Parquet."""

@@ -22,26 +22,30 @@ _LISTED = 20
 def index(
     sources: Sources,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The index store: made, or brought up to date.", show_default=False)
+        Path, typer.Option("--output", "-o", help="Index store to make or to bring up to date.", show_default=False)
     ],
     root: Root = None,
     store_root: Annotated[
-        Path | None, typer.Option(help="Folder that the store keeps paths relative to. Default: the store's own.")
+        Path | None,
+        typer.Option(help="Folder that paths in the store are relative to. Default: the folder of the store."),
     ] = None,
     workers: Workers = None,
-    retry: Annotated[bool, typer.Option("--retry", help="Try unreadable files that have not changed again.")] = False,
-    prune: Annotated[bool, typer.Option("--prune", help="Forget videos that do not exist any more.")] = False,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Try unreadable files again, even if they have not changed.")
+    ] = False,
+    prune: Annotated[bool, typer.Option("--prune", help="Remove videos that no longer exist from the store.")] = False,
     fingerprint: Annotated[
-        str | None, typer.Option(help="What a file is known again by: mtime, size or content. Default: as before.")
+        str | None, typer.Option(help="How to recognise an unchanged file: mtime, size or content. Default: as before.")
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if any file cannot be indexed.")] = False,
     json: Json = False,
 ) -> None:
-    """Index videos into a store. Only new and changed files are read, so run it again whenever you like.
+    """Index videos into a store, or bring a store up to date.
 
-    The exit code is 1 if none of the videos can be indexed; with --strict, if any cannot.
+    Only new and changed files are read, so run it again whenever you like. The exit code is 1 if no video can be
+    indexed; with --strict, if any video cannot be indexed.
     """
-    with errors_told("interrupted: what was indexed is kept; run the same command again to go on"):
+    with errors_told("interrupted: the videos indexed so far are kept; run the same command again to continue"):
         paths = paths_of(sources, root)
         kind = cast(FingerprintKind | None, fingerprint)
         report = build_store(

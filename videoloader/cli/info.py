@@ -23,14 +23,16 @@ _LETTERS = 200
 def info(
     file: Annotated[str, typer.Argument(help="A video, a URL, a member of an archive, or an index store.")],
     order: Annotated[
-        Literal["display", "decode"], typer.Option(help="Order of the pictures in the strip of the GOP structure.")
+        Literal["display", "decode"],
+        typer.Option(help="Order of the pictures in the strip that shows the GOP structure."),
     ] = "display",
     pictures: Annotated[
-        int | None, typer.Option(min=1, help="Length of that strip. Default: the terminal's width; in JSON 200.")
+        int | None,
+        typer.Option(min=1, help="Number of pictures in that strip. Default: the width of the terminal; 200 in JSON."),
     ] = None,
     json: Json = False,
 ) -> None:
-    """What is known of a video, or of the videos in an index store."""
+    """Show what is known about a video, or about the videos in an index store."""
     with errors_told():
         if is_store(file):
             store = IndexStore(file)

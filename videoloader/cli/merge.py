@@ -15,21 +15,24 @@ from videoloader.indexing import IndexStore, merge_stores
 
 
 def merge(
-    stores: Annotated[list[Path], typer.Argument(help="Index stores: the parts.", show_default=False)],
+    stores: Annotated[list[Path], typer.Argument(help="Index stores to merge.", show_default=False)],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The merged store: made, or added to.", show_default=False)
+        Path, typer.Option("--output", "-o", help="Merged store to make or to add to.", show_default=False)
     ],
     store_root: Annotated[
         Path | None,
-        typer.Option(help="Folder that the store keeps paths relative to. Default: that of the parts, if it is one."),
+        typer.Option(
+            help="Folder that paths in the store are relative to. Default: that of the parts, if they share one."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Merge index stores that were built in parts into one. Where several know a video, its newest state counts.
+    """Merge index stores that were built in parts into one.
 
-    The exit code is 1 if the merged store knows no video that can be read.
+    If several stores contain a video, its newest state counts. The exit code is 1 if the merged store contains no
+    readable video.
     """
-    with errors_told("interrupted: what was merged is kept; run the same command again to complete it"):
+    with errors_told("interrupted: the rows merged so far are kept; run the same command again to complete the merge"):
         report = merge_stores(stores, output, root=store_root)
         merged = IndexStore(output, root=store_root)
         if json:

@@ -30,23 +30,31 @@ def preview(
     source: Annotated[str, typer.Argument(help="A video, a folder of videos, a table, a list, or an index store.")],
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="Contact sheet: .png, .jpg. Moving: .gif, .webp.", show_default=False),
+        typer.Option(
+            "--output",
+            "-o",
+            help="Picture to write: .png or .jpg for a contact sheet, .gif or .webp for an animation.",
+            show_default=False,
+        ),
     ],
     mode: Annotated[str, typer.Option(help=MODE_HELP)] = "RandomWindow(16, stride=4)",
     transforms: Annotated[str, typer.Option(help="Transforms, written as in Python. Default: none.")] = "",
-    clips: Annotated[int, typer.Option(min=1, help="Clips to show, at most.")] = 4,
-    frames: Annotated[int, typer.Option(min=1, help="Frames of each clip in a contact sheet, at most.")] = 16,
-    size: Annotated[int | None, typer.Option(min=16, help="Pixels of a frame's longer side.")] = None,
-    fps: Annotated[float | None, typer.Option(min=0.1, help="Rate of a moving picture. Default: the video's.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of what is random: rows, windows, transforms.")] = 0,
+    clips: Annotated[int, typer.Option(min=1, help="Maximum number of clips.")] = 4,
+    frames: Annotated[int, typer.Option(min=1, help="Maximum number of frames per clip in a contact sheet.")] = 16,
+    size: Annotated[int | None, typer.Option(min=16, help="Longer side of a frame, in pixels.")] = None,
+    fps: Annotated[
+        float | None, typer.Option(min=0.1, help="Frame rate of an animation. Default: that of the video.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed for random rows, windows and transforms.")] = 0,
     device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto",
-    index: Annotated[Path | None, typer.Option(help="The videos' index store.")] = None,
+    index: Annotated[Path | None, typer.Option(help="Index store of the videos.")] = None,
     root: Root = None,
     json: Json = False,
 ) -> None:
-    """Show what a frame mode and transforms make of videos, with the number and the time under each frame.
+    """Draw the clips that a frame mode and transforms produce.
 
-    Frames that padding made up are hatched, damaged ones have a red frame.
+    The number and the time are under each frame. Frames that padding made up are hatched, and damaged frames have a red
+    border.
     """
     with errors_told():
         from videoloader.pictures import NEEDS_PILLOW, contact_sheet

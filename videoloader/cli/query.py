@@ -24,19 +24,22 @@ _DEFAULT = "path,codec,width,height,frames,duration_s"
 
 def query(
     store: Annotated[Path, typer.Argument(help="The index store.", show_default=False)],
-    where: Annotated[str, typer.Argument(help="Condition of SQL: 'height >= 720 AND NOT is_vfr'.")] = "",
+    where: Annotated[str, typer.Argument(help="SQL condition, such as 'height >= 720 AND NOT is_vfr'.")] = "",
     columns: Annotated[
-        str, typer.Option("--columns", "-c", help="Columns or expressions of SQL, with commas between them.")
+        str, typer.Option("--columns", "-c", help="SQL columns or expressions, separated by commas.")
     ] = _DEFAULT,
-    group_by: Annotated[str, typer.Option(help="Columns to group rows by: -c 'codec, count(*)' --group-by codec")] = "",
-    order_by: Annotated[str, typer.Option(help="Order of the rows: 'duration_s DESC'.")] = "",
-    limit: Annotated[int | None, typer.Option(min=1, help="The most rows. Default: all.")] = None,
+    group_by: Annotated[
+        str, typer.Option(help="Columns to group rows by, as in -c 'codec, count(*)' --group-by codec.")
+    ] = "",
+    order_by: Annotated[str, typer.Option(help="Order of the rows, such as 'duration_s DESC'.")] = "",
+    limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of rows. Default: all.")] = None,
     csv_format: Annotated[bool, typer.Option("--csv", help="Print CSV (RFC 4180) to stdout.")] = False,
     json: Json = False,
 ) -> None:
-    """Rows of an index store that fulfil a condition.
+    """Print the rows of an index store that meet a condition.
 
-    The column path tells where a video lies; the others are those of IndexStore.query, and error is NULL for good ones.
+    The column path is the full path of a video; IndexStore.query lists the other columns. error is NULL for readable
+    videos.
     """
     with errors_told():
         names = split_columns(columns)

@@ -20,10 +20,14 @@ _WHAT = "folders of videos, videos, tables (.csv, .tsv, .jsonl, .parquet), lists
 Sources = Annotated[list[str], typer.Argument(help=f"Any number of {_WHAT}.", show_default=False)]
 Root = Annotated[
     Path | None,
-    typer.Option(help="Folder that relative paths in tables and lists start from. Default: that of the table."),
+    typer.Option(
+        help="Folder that relative paths in tables and lists start from. Default: the folder of the table or list."
+    ),
 ]
-Workers = Annotated[int | None, typer.Option(min=1, help="Processes. Default: one for each core.", show_default=False)]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to stdout.")]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Number of processes. Default: one per core.", show_default=False)
+]
+Json = Annotated[bool, typer.Option("--json", help="Print only JSON to stdout.")]
 
 
 def paths_of(sources: Iterable[str], root: Path | None = None) -> list[str]:
