@@ -63,7 +63,7 @@ def facts(batch: vl.Batch) -> list[Any]:
 
 def opened(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have loaders open all files before the first batch, as those of videos do."""
-    monkeypatch.setattr(clip_table, "_taken_as_listed", lambda data, mode, open_images: np.zeros(len(data), np.bool_))
+    monkeypatch.setattr(clip_table, "taken_as_images", lambda data, mode: np.zeros(len(data), np.bool_))
 
 
 def same_as_opened(
