@@ -112,7 +112,7 @@ def _sources_of(source: Openable | VideoDataset | Iterable[Openable]) -> Sequenc
     if isinstance(source, VideoDataset):
         return list(dict.fromkeys(source.table.path))
     if isinstance(source, str | os.PathLike | bytes) or hasattr(source, "seek") or hasattr(source, "read_ranges"):
-        return [source]
+        return [source]  # type: ignore[list-item]
     # Videos and loaders, which have a length, can be gone through, too, but give frames.
     is_iterator = isinstance(source, Iterator) and not hasattr(source, "__len__")
     if is_iterator or isinstance(source, Sequence | Set) or hasattr(source, "tolist"):
