@@ -6,10 +6,18 @@ import struct
 import warnings
 
 from videoloader.argument_names import tells_of_arguments
-from videoloader.errors import IndexingError, UnsupportedError, VideoLoaderError, VideoWarning, enough_memory
+from videoloader.errors import (
+    DecodeError,
+    IndexingError,
+    UnsupportedError,
+    VideoLoaderError,
+    VideoWarning,
+    enough_memory,
+)
 from videoloader.indexing.avi import index_avi
 from videoloader.indexing.configurations import config_switches
 from videoloader.indexing.decoder_check import check_decoder
+from videoloader.indexing.demuxer import if_archive
 from videoloader.indexing.images import index_images
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import with_keyframes_read
@@ -75,7 +83,12 @@ def build_index(source: Openable, *, stream_index: int | None = None) -> VideoIn
     """
     opened = choose_stream(open_source(source), stream_index)
     with decoding_budget(opened.name), enough_memory(source=opened.name):
-        return _build(opened)
+        try:
+            return _build(opened)
+        except DecodeError as error:  # libavformat finds videos in archives
+            if told := if_archive(opened):
+                raise IndexingError(f"does not decode{told}", opened.name) from error
+            raise
 
 
 def _build(opened: ByteSource) -> VideoIndex:

@@ -92,12 +92,22 @@ def open_demuxer(source: ByteSource) -> Iterator[av.container.InputContainer]:
             raise IndexingError(f"libavformat cannot read it: {error.strerror}", source.name) from None
 
 
-def _what_else(source: ByteSource) -> str:
-    """Return what kind of file this is if it is no video, for the message; empty if unknown."""
+def if_archive(source: ByteSource) -> str:
+    """What to do with a file that is an archive, for the message; empty where it is none."""
     head = source.read(0, 512)
     if head[257:262] == b"ustar" or head.startswith(b"PK\x03\x04"):
         return f": it is an archive, whose members are named as '{source.name}::clip.mp4'; from_archives takes all"
-    return ": it is text" if re.match(rb"[\t\r\n -~]{16}", head) else ""
+    return ""
+
+
+def _what_else(source: ByteSource) -> str:
+    """The kind of a file that is no video, for the message; empty where that is not known."""
+    if told := if_archive(source):
+        return told
+    head = source.read(0, 16)
+    if head.startswith(b"\x1f\x8b"):
+        return ": it is compressed (gzip): decompress it first"
+    return ": it is text" if re.fullmatch(rb"[\t\r\n -~]+", head) else ""
 
 
 @cache

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NoReturn
 
-from videoloader.errors import ArgumentError
+from videoloader.errors import ArgumentError, warn_user
 
 
 class MissingColumnError(ArgumentError, KeyError):
@@ -13,18 +14,14 @@ class MissingColumnError(ArgumentError, KeyError):
 
 
 class ClassNumber(int):
-    """A class number.
-
-    Raises:
-        ArgumentError: it is compared with text, which no number equals.
-    """
+    """The number of a class, which warns where it is compared with a name, to which no number is equal."""
 
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, str):
+        if isinstance(other, str) and other:
             wanted = f"data.class_names.index({other!r}) is that of a name"
-            raise ArgumentError(f"labels are numbers of classes, here {self}, and equal no text: {wanted}")
+            warn_user(f"labels are numbers of classes, and equal no text: {wanted}")
         return int(self) == other
 
     def __ne__(self, other: object) -> bool:
@@ -34,24 +31,27 @@ class ClassNumber(int):
 
 
 class ColumnText(str):
-    """A text from a column.
-
-    Raises:
-        ArgumentError: it is compared with a number, which no text equals.
-    """
+    """A text in a column, which warns where it is compared with the number that it reads as: no text equals one."""
 
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, int | float):
+        if isinstance(other, int | float) and _number(self) == other:
             told = f"the column's value {str(self)!r} is a text, as all are in CSV, and equals no number"
-            raise ArgumentError(f"{told}: compare it with {str(other)!r}, or int(…) of it with {other}")
+            warn_user(f"{told}: compare it with {str(self)!r}, or int(…) of it with {other}")
         return str(self) == other
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     __hash__ = str.__hash__
+
+
+def _number(text: str) -> float | None:
+    """The number or truth that a text reads as."""
+    with suppress(ValueError):
+        return float({"true": "1", "false": "0"}.get(text.lower(), text))
+    return None
 
 
 class Columns(dict[str, Any]):

@@ -173,6 +173,11 @@ def _lacks_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 
 
+def given(value: object) -> str:
+    """A value for a message; arrays and tensors by type and shape."""
+    return f"{value.dtype} of shape {tuple(value.shape)}" if getattr(value, "ndim", 0) else repr(value)  # type: ignore[attr-defined]
+
+
 def check_choice(name: str, value: object, allowed: Iterable[object]) -> None:
     """Raise ConfigurationError unless an argument has an allowed value.
 
@@ -183,7 +188,7 @@ def check_choice(name: str, value: object, allowed: Iterable[object]) -> None:
     """
     values = tuple(allowed)
     if not isinstance(value, Hashable) or value not in values:
-        raise ConfigurationError(f"{name} must be one of {', '.join(map(str, values))}, got {value!r}")
+        raise ConfigurationError(f"{name} must be one of {', '.join(map(str, values))}, got {given(value)}")
 
 
 def check_integer(name: str, value: object, low: int = 1, high: int | None = None) -> None:
@@ -195,7 +200,7 @@ def check_integer(name: str, value: object, low: int = 1, high: int | None = Non
         allowed = f"an integer in [{low}, {high}]"
     else:
         allowed = "a positive integer" if low == 1 else f"an integer of at least {low}"
-    raise ConfigurationError(f"{name} must be {allowed}, got {value!r}")
+    raise ConfigurationError(f"{name} must be {allowed}, got {given(value)}")
 
 
 def check_numbers(name: str, value: object, count: int | None, wanted: str, allowed: Callable[..., bool]) -> None:
@@ -213,7 +218,7 @@ def check_numbers(name: str, value: object, count: int | None, wanted: str, allo
         known = [isinstance(each, Real) and not isinstance(each, bool) and math.isfinite(each) for each in numbers]
         if all(known) and allowed(*numbers):
             return
-    raise ConfigurationError(f"{name} must be {wanted}, got {value!r}")
+    raise ConfigurationError(f"{name} must be {wanted}, got {given(value)}")
 
 
 def check_positive(**arguments: object) -> None:
@@ -231,7 +236,7 @@ def check_uint64(**arguments: int) -> None:
     """Raise ConfigurationError unless all arguments are integers in [0, 2**64), as the keys of random numbers are."""
     for name, value in arguments.items():
         if not isinstance(value, Integral) or not 0 <= value < 2**64:
-            raise ConfigurationError(f"{name} must be an integer in [0, 2**64), got {value!r}")
+            raise ConfigurationError(f"{name} must be an integer in [0, 2**64), got {given(value)}")
 
 
 def check_probability(name: str, value: object) -> None:
@@ -242,7 +247,7 @@ def check_probability(name: str, value: object) -> None:
 def check_flag(name: str, value: object) -> None:
     """Raise ConfigurationError unless an argument is True or False."""
     if not isinstance(value, bool):
-        raise ConfigurationError(f"{name} must be True or False, got {value!r}")
+        raise ConfigurationError(f"{name} must be True or False, got {given(value)}")
 
 
 def is_true(name: str, given: object) -> bool:
@@ -272,12 +277,12 @@ def integer_range(name: str, value: object) -> tuple[int, int]:
     """
     pair = tuple(value) if isinstance(value, tuple | list) else (value, value)
     if len(pair) != 2:
-        raise ConfigurationError(f"{name} must be a number or (least, largest), got {value!r}")
+        raise ConfigurationError(f"{name} must be a number or (least, largest), got {given(value)}")
     for each in pair:
         check_integer(name, each)
     least, largest = (int(each) for each in pair)
     if least > largest:
-        raise ConfigurationError(f"{name} must be (least, largest), got {value!r}")
+        raise ConfigurationError(f"{name} must be (least, largest), got {given(value)}")
     return least, largest
 
 

@@ -12,11 +12,13 @@ import numpy as np
 from videoloader.errors import warn_user
 
 T = TypeVar("T")
+# Calls that are watched: a coin may fall alike twice, seldom this often.
+WATCHED_CALLS = 8
 
 
-def _states() -> object:
-    """The states of the process's global generators: Python's and numpy's."""
-    kind, words, *rest = np.random.get_state()  # noqa: NPY002 – the legacy generator is only inspected
+def generator_states() -> object:
+    """The states of the generators that a process has: Python's and numpy's."""
+    kind, words, *rest = np.random.get_state()  # noqa: NPY002 – what programs use is looked at, not used
     return random.getstate(), kind, np.asarray(words).tobytes(), rest
 
 
@@ -26,8 +28,10 @@ def tell_of_foreign_randomness(name: str) -> None:
     warn_user(f"{name} gives another result for the same clip and seed, so no run can be repeated: {instead}")
 
 
-def told_if_foreign(name: str, call: Callable[[], T], again: Callable[[], T], same: Callable[[T, T], bool]) -> T:
-    """The result of a user's code, with a warning if it depends on a global random generator.
+def told_if_foreign(
+    name: str, call: Callable[[], T], again: Callable[[], T], same: Callable[[T, T], bool]
+) -> tuple[T, bool]:
+    """The result of a user's code, with a warning if it draws random numbers from elsewhere, and whether it was given.
 
     The code is called again only if a global generator has advanced meanwhile, which may be another thread's doing.
 
@@ -37,10 +41,11 @@ def told_if_foreign(name: str, call: Callable[[], T], again: Callable[[], T], sa
         again: calls it again with the same input.
         same: says whether two results are the same.
     """
-    before = _states()
+    before = generator_states()
     result = call()
-    if _states() != before:
-        with suppress(Exception):  # faults of a result are reported where it is used
+    if generator_states() != before:
+        with suppress(Exception):  # what is wrong with a result is told where it is used
             if not same(result, again()):
                 tell_of_foreign_randomness(name)
-    return result
+                return result, True
+    return result, False

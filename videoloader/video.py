@@ -18,7 +18,7 @@ from videoloader.attribute_names import tells_of_attributes
 from videoloader.batching.options import plan_transforms
 from videoloader.batching.video_clips import make_clips
 from videoloader.convert import Layout, OutputSpec, fill_color
-from videoloader.decoding import Decode
+from videoloader.decoding import Decode, check_decode
 from videoloader.device import resolve_device
 from videoloader.errors import ArgumentError, ConfigurationError, check_choice, check_positive_or_none, warn_user
 from videoloader.indexing import Openable, VideoIndex, build_index
@@ -99,9 +99,9 @@ class Video(ShownInNotebooks):
         timestamps: Timestamps | None = None,
     ) -> None:
         check_on_corrupt(on_corrupt, get_args(KeepOrRaise))
-        check_choice("decode", decode, get_args(Decode))
         check_choice("times", times, get_args(Times))
         self.device = resolve_device(device)
+        check_decode(decode, self.device)
         self._fill_value = fill_color(fill_value)
         output = OutputSpec(fill_value=self._fill_value)
         if index is not None and (fps is not None or timestamps is not None):

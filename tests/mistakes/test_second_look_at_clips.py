@@ -189,17 +189,6 @@ MISTAKES: Mistakes = {
         lambda: first(transforms=[SMALL, vl.When(lambda c: c.columns["night"] == "1", vl.Invert())]),
         "a.mp4: row 0 of the data set: there is no column 'night': the row's columns are none",
     ),
-    "a column's text for a number": (
-        lambda: (
-            first(
-                dataset=table("path,night\na.mp4,1\n"),
-                transforms=[SMALL, vl.When(lambda c: c.columns["night"] == 1, vl.Invert())],
-            )
-            .frames.float()
-            .mean()
-        ),
-        "a.mp4: row 0 of the data set: the column's value '1' … it with '1', or int(…) of it with 1",
-    ),
     "more ranks than clips": (
         lambda: len(loader(shard_id=0, num_shards=5)),
         "2 clips cannot be dealt once each to 5 ranks in 1 … epoch, begin the next with set_epoch",

@@ -110,7 +110,10 @@ def test_pixels_that_were_called_shares_are_shown_as_given() -> None:
         ({"column": ""}, "CropToBox's column must be the name of a column, or those of x0, y0, x1 and y1, got ''"),
         ({"column": ("a", "b")}, "CropToBox's column must be the name of a column"),
         ({"column": 3}, "CropToBox's column must be the name of a column"),
-        ({"margin": -0.1}, "CropToBox's margin must be a share of the box's sides, 0 or more, got -0.1"),
+        (
+            {"margin": -0.1},
+            r"CropToBox's margin must be a share of the box's sides in \[0, 10\], such as 0.2, got -0.1",
+        ),
         ({"margin": "0.1"}, "CropToBox's margin must be a share"),
         ({"square": 1}, "CropToBox's square must be True or False, got 1"),
         ({"relative": None}, "CropToBox's relative must be True or False, got None"),

@@ -23,7 +23,7 @@ from videoloader.errors import (
     enough_memory,
     warn_user,
 )
-from videoloader.foreign_randomness import tell_of_foreign_randomness
+from videoloader.foreign_randomness import WATCHED_CALLS, generator_states, tell_of_foreign_randomness
 from videoloader.indexing.one_image import read_image
 from videoloader.order.clip_table import UNOPENED, ClipTable, EntryFrames, SameIndex
 from videoloader.reading.decode_job import ClipSlots, whole_clip
@@ -311,11 +311,17 @@ class ClipPlanner:
             return
         with suppress(Exception):  # errors are reported when the clip is made
             video, number = self.table[0]
-            once, twice = (self.rule.views(0, 0, video, number) for _ in range(2))
-            if any((one.frame_numbers != other.frame_numbers).any() for one, other in zip(once, twice, strict=True)):
-                tell_of_foreign_randomness(type(self.mode).__name__)
-            elif [contents(view.drawn) for view in once] != [contents(view.drawn) for view in twice]:
-                tell_of_foreign_randomness("a transform's draw")
+            for epoch in range(WATCHED_CALLS):
+                before = generator_states()
+                once, twice = (self.rule.views(0, epoch, video, number) for _ in range(2))
+                if any(
+                    (one.frame_numbers != other.frame_numbers).any() for one, other in zip(once, twice, strict=True)
+                ):
+                    return tell_of_foreign_randomness(type(self.mode).__name__)
+                if [contents(view.drawn) for view in once] != [contents(view.drawn) for view in twice]:
+                    return tell_of_foreign_randomness("a transform's draw")
+                if generator_states() == before:
+                    return
 
 
 def as_planes(frames: torch.Tensor, layout: Layout) -> torch.Tensor:

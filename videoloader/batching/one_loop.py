@@ -12,7 +12,7 @@ from videoloader.batching.options import tell_of_unused
 from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
 from videoloader.convert import Layout
-from videoloader.decoding import Decode, FrameCache
+from videoloader.decoding import Decode, FrameCache, check_decode
 from videoloader.errors import ConfigurationError, check_choice, check_integer, no_copy
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import OnCorrupt
@@ -59,7 +59,7 @@ class OneLoop:
         images: bool = False,
     ) -> None:
         check_choice("layout", layout, get_args(Layout))
-        check_choice("decode", decode, get_args(Decode))
+        check_decode(decode, device)
         check_choice("collate", collate, get_args(Collate))
         check_integer("gop_cache", gop_cache, 0)
         tell_of_unused(device, decode, gop_cache=gop_cache, cpu_workers=cpu_workers)

@@ -27,6 +27,7 @@ _ROUNDING = Fraction(1, 2000)
 _NEAR, _FARTHEST = 1e-12, 2.0**60
 # Annotations may end after their video by this many seconds, or by this share of it, without a warning.
 _LATE_SECONDS, _LATE_SHARE = 1.0, 0.1
+_UNITS = "start, end and stop of a table are seconds, start_frame and end_frame are frames"
 
 
 class Indexes(Protocol):
@@ -58,6 +59,7 @@ def entry_range(entry: VideoEntry, index: VideoIndex) -> tuple[int, int]:
         asked = ", ".join(f"{name}={value}" for name in ENDS if (value := getattr(entry, name)) is not None)
         lasts = f"the video lasts {told_span(AllFrames(index))}, {len(index)} frames"
         beyond = ": stop is beyond them" if entry.stop is not None and entry.stop > len(index) else ""
+        beyond += f": {_UNITS}" if entry.start_seconds is not None and first >= len(index) else ""
         beyond += FROM_END if entry.stop_seconds is not None and entry.stop_seconds < 0 else ""
         raise FrameRangeError(f"no frames for {asked}; {lasts}{beyond}", index.source)
     return int(first), int(stop)
@@ -142,10 +144,9 @@ def tell_of_late_ends(table: EntryTable, late: Sequence[int], indexes: Indexes) 
     if late:
         entry = table[late[0]]
         span = told_span(AllFrames(indexes[entry.path].with_times(entry.times)))
-        units = "start, end and stop of a table are seconds, start_frame and end_frame are frames"
         many = f"{len(late)} of {len(table)} rows {'end' if len(late) > 1 else 'ends'} after the video"
         told = f"{entry.path} to {entry.stop_seconds:g} s of {span}"
-        warn_user(f"{many} and will be cut there (the first: {told}): {units}")
+        warn_user(f"{many} and will be cut there (the first: {told}): {_UNITS}")
 
 
 def _first_frame_from(seconds: float, index: VideoIndex) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import reprlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
@@ -33,7 +34,7 @@ class Unchanging(Sequence[T_co]):
 
     def _sought(self, item: object) -> object:
         kind, instead = self._holds
-        if isinstance(item, kind):
+        if isinstance(item, kind) or not isinstance(item, str | os.PathLike):
             return item
         raise ArgumentError(f"only a {kind.__name__} can be in it, got {reprlib.repr(item)}: {instead}")
 

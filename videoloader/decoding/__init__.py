@@ -3,7 +3,7 @@
 from videoloader.decoding.capabilities import INEXACT_CODECS, default_workers, why_not_nvdec
 from videoloader.decoding.cpu import CpuDecoder
 from videoloader.decoding.damage import decode_run, lost_frame
-from videoloader.decoding.engine import Decode, Engine, choose_engine, leave_to_cpu
+from videoloader.decoding.engine import Decode, Engine, check_decode, choose_engine, leave_to_cpu
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.decoding.frame_threads import UnsureError, decode_in_threads, suits_threads
 from videoloader.decoding.jpeg_engine import CODED, JpegDecoder, coded_file, engine_layout
@@ -20,6 +20,7 @@ __all__ = [
     "JpegDecoder",
     "NvdecDecoder",
     "UnsureError",
+    "check_decode",
     "choose_engine",
     "coded_file",
     "decode_in_threads",

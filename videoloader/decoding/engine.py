@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 
 from videoloader.decoding.capabilities import why_not_nvdec
 from videoloader.decoding.jpeg_engine import why_not_jpeg_engine
-from videoloader.errors import UnsupportedError, VideoWarning
+from videoloader.errors import ConfigurationError, UnsupportedError, VideoWarning, check_choice
 from videoloader.indexing.index import VideoIndex
 
 Decode = Literal["auto", "nvdec", "cpu"]
@@ -17,6 +17,13 @@ Engine = Literal["nvdec", "jpeg", "cpu"]
 
 # Names of videos that NVDEC failed to decode in this process.
 _left_to_cpu: set[str] = set()
+
+
+def check_decode(decode: Decode, device: torch.device) -> None:
+    """Raise ConfigurationError unless a device's videos can be decoded so."""
+    check_choice("decode", decode, get_args(Decode))
+    if decode == "nvdec" and device.type != "cuda":
+        raise ConfigurationError(f"decode is 'nvdec', but the device is {str(device)!r}")
 
 
 def choose_engine(index: VideoIndex, device: torch.device, decode: Decode) -> Engine:

@@ -107,8 +107,6 @@ class DecodeWorkers:
         num_processes: int | None = None,
         images: bool = False,
     ) -> None:
-        if decode == "nvdec" and device.type != "cuda":
-            raise ConfigurationError(f"decode is 'nvdec', but the device is {str(device)!r}")
         self._device, self._decode = device, decode
         uses_nvdec = device.type == "cuda" and decode != "cpu"
         cores = available_cores()

@@ -90,6 +90,10 @@ def mode_of(given: Any) -> FrameMode:
     numbers = several_integers(given)
     if numbers is None and isinstance(given, FrameMode) and not isinstance(given, type):
         return given
+    lacking = [each for each in ("pad", "num_clips", "frame_numbers") if not hasattr(given, each)]
+    if 0 < len(lacking) < 3 and not isinstance(given, type):
+        members = "pad, num_clips(self, video) and frame_numbers(self, video, clip, rng)"
+        raise ArgumentError(f"{type(given).__name__} lacks {' and '.join(lacking)}: a frame mode has {members}")
     if numbers is None or numbers.dtype == np.bool_:
         raise ArgumentError(
             "mode must be a frame mode, such as RandomWindow(16, stride=4), or a list, range, 1-D array or 1-D tensor "

@@ -17,7 +17,7 @@ from videoloader.transforms.geometry.fusing import cut
 from videoloader.transforms.operations import ClipInfo, checked
 from videoloader.transforms.planning.steps import Choice, GeometryStep, Step, ViewStep
 
-_MARGIN = "a share of the box's sides, 0 or more"
+_MARGIN = "a share of the box's sides in [0, 10], such as 0.2"
 
 
 def _check_column(name: str, column: Any) -> None:
@@ -59,7 +59,7 @@ class CropToBox(GeometryStep):
 
     column: str | Sequence[str] = field(default="box", metadata=checked(_check_column))
     _: KW_ONLY
-    margin: float = field(default=0.0, metadata=checked(check_numbers, None, _MARGIN, lambda share: share >= 0))
+    margin: float = field(default=0.0, metadata=checked(check_numbers, None, _MARGIN, lambda share: 0 <= share <= 10))
     square: bool = False
     relative: bool = False
 

@@ -17,7 +17,7 @@ import torch
 
 from videoloader.error_notes import note_rows
 from videoloader.errors import ArgumentError, ConfigurationError, check_choice, warn_user
-from videoloader.foreign_randomness import told_if_foreign
+from videoloader.foreign_randomness import WATCHED_CALLS, told_if_foreign
 from videoloader.transforms.engines.parts import to_pixels
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform
 
@@ -71,7 +71,7 @@ class Module(PixelTransform):
     view: View | None = field(default=None, kw_only=True)
     values: Values | None = field(default=None, kw_only=True)
     _checks_left: int = field(default=_CHECKED_CALLS, init=False, repr=False)
-    _watches_left: bool = field(default=True, init=False, repr=False)
+    _watches_left: int = field(default=WATCHED_CALLS, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not callable(self.module):
@@ -230,7 +230,7 @@ class PythonFunction(PixelTransform):
 
     function: Callable[[Frames, np.random.Generator], Frames]
     per: Per = field(default="clip", kw_only=True)
-    _watches_left: bool = field(default=True, init=False, repr=False)
+    _watches_left: int = field(default=WATCHED_CALLS, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not callable(self.function):
@@ -315,12 +315,15 @@ def _are_same(one: object, other: object) -> bool:
 
 
 def _watched(owner: Module | PythonFunction, call: Callable[[_F], _F], frames: _F, copied: Callable[[], _F]) -> _F:
-    """The result of a user's code on frames, with a check of the first call for global random generators."""
-    if not owner._watches_left:
+    """The result of a user's code on frames; its first calls are watched for random numbers from elsewhere."""
+    if owner._watches_left <= 0:  # several threads may count down at once
         return call(frames)
-    object.__setattr__(owner, "_watches_left", False)
+    object.__setattr__(owner, "_watches_left", owner._watches_left - 1)
     again = partial(call, copied())
-    return told_if_foreign(owner._name, partial(call, frames), again, _are_same)
+    result, told = told_if_foreign(owner._name, partial(call, frames), again, _are_same)
+    if told:
+        object.__setattr__(owner, "_watches_left", 0)
+    return result
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import NamedTuple
 
 import torch
@@ -11,7 +12,7 @@ import torch
 from videoloader.argument_names import tells_of_arguments
 from videoloader.dataset import VideoDataset
 from videoloader.device import available_cores, resolve_device
-from videoloader.errors import ConfigurationError, check_positive_or_none
+from videoloader.errors import ArgumentError, ConfigurationError, check_positive_or_none
 from videoloader.indexing import Openable
 from videoloader.indexing.sources.folder import is_image_name
 from videoloader.indexing.store.processes import answer_in_processes
@@ -110,7 +111,14 @@ def _sources_of(source: Openable | VideoDataset | Iterable[Openable]) -> Sequenc
         source = VideoDataset.from_folder(source)
     if isinstance(source, VideoDataset):
         return list(dict.fromkeys(source.table.path))
-    return list(source) if isinstance(source, (list, tuple, set, frozenset)) else [source]  # type: ignore[list-item]
+    if isinstance(source, str | os.PathLike | bytes) or hasattr(source, "seek") or hasattr(source, "read_ranges"):
+        return [source]  # type: ignore[list-item]
+    # Videos and loaders, which have a length, can be gone through, too, but give frames.
+    is_iterator = isinstance(source, Iterator) and not hasattr(source, "__len__")
+    if is_iterator or isinstance(source, Sequence | Set) or hasattr(source, "tolist"):
+        return list(source)
+    wanted = "a path, bytes or a file of one video, a folder, a list of videos or a VideoDataset"
+    raise ArgumentError(f"source must be {wanted}, got {reprlib.repr(source)}")
 
 
 def _holds_images(folder: str | os.PathLike[str]) -> bool:

@@ -152,8 +152,8 @@ class ClipDataset(Dataset[dict[str, Any]]):
             self._first_clip.fill_(-2)
             if self._planner.is_random(first):
                 warn_user(
-                    "ClipDataset: a second loop asks for the same random clips as the one before: call "
-                    "set_epoch(epoch) on it before each loop over the DataLoader"
+                    "ClipDataset: the same random clips are asked for again: call set_epoch(epoch) on it before each "
+                    "loop over the DataLoader; where a sampler repeats clips, repeat rows instead, by data.weighted(…)"
                 )
 
     def _samples(self, clips: Sequence[int]) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from videoloader.compared import compared_columns, compared_label
 from videoloader.convert import Color, Geometry, Layout, OutputSpec
 from videoloader.error_notes import note
 from videoloader.errors import ArgumentError, ConfigurationError, check_integer
+from videoloader.transforms.augmentation import Augmentation
 from videoloader.transforms.crop_to_box import check_boxes_first
 from videoloader.transforms.engines.engine import apply_operations
 from videoloader.transforms.mixing import Mixing
@@ -189,6 +190,8 @@ def _instead_of(given: object) -> str:
         return f"write {given.__name__}(…)"
     if isinstance(given, list | tuple):
         return "write one list, with a * before each list in it"
+    if isinstance(given, Augmentation):
+        return f"write {given.name}.at({'magnitude' if given.strength else ''})"
     if hasattr(given, "transforms"):
         return f"a {type(given).__name__} stands alone, so write *compose.transforms in its place"
     if callable(given):
