@@ -103,7 +103,7 @@ def _build(opened: ByteSource) -> VideoIndex:
     if index is None or wanted not in (None, index.stream.stream_number):
         index = index_by_demuxing(opened)
     if index.stream.encrypted:
-        warnings.warn(f"{opened.name}: is encrypted: its frames are noise", VideoWarning, stacklevel=2)
+        warnings.warn(f"{opened.name}: is encrypted, so its frames will be noise", VideoWarning, stacklevel=2)
     elif index.container != "images":  # the headers of image files tell everything
         switches = config_switches(index)
         brought: dict[int, list[bytes]] = {}
@@ -121,7 +121,7 @@ def _build(opened: ByteSource) -> VideoIndex:
         check_decoder(index, opened)
     check_unchanged(opened)
     if not len(index):
-        raise UnsupportedError("has no frame to show", opened.name)
+        raise UnsupportedError("has no frames that a player would show", opened.name)
     width, height = index.stream.width, index.stream.height
     if min(width, height) < 1:
         raise UnsupportedError(f"has pictures of {width}×{height} pixels", opened.name)

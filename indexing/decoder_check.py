@@ -36,8 +36,8 @@ def check_decoder(index: VideoIndex, source: ByteSource) -> None:
         return
     if not _gives_the_same(index, source):
         raise UnsupportedError(
-            f"{index.stream.codec} of this kind needs more than its packets and what describes them: "
-            "a decoder that is set up by them gives other pictures than libavformat's",
+            f"this kind of {index.stream.codec} cannot be decoded exactly from its packets and the container's headers "
+            "alone: re-encode the file",
             index.source,
         )
 

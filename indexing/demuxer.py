@@ -129,4 +129,4 @@ def _refuse_lists(source: ByteSource) -> None:
     for kind, (start, example) in _LISTS.items():
         if start.match(head):
             hint = f"remux it to one file (e.g. `ffmpeg -i {example} -c copy x.mp4`)"
-            raise UnsupportedError(f"is {kind}; what it names is never opened: {hint}", source.name)
+            raise UnsupportedError(f"is {kind}; the files it lists are never opened: {hint}", source.name)

@@ -62,7 +62,8 @@ def with_sure_keyframes(index: VideoIndex, source: ByteSource) -> VideoIndex:
     sure = index.with_keyframes(_repeating_keyframes(index, source))
     if (sure.packet_key != index.packet_key).any() and _marks_matter(index, sure, source):
         raise UnsupportedError(
-            f"marks packets as keyframes that are not, and {codec} is decoded by these marks", index.source
+            f"marks packets as keyframes that are not, and {codec} cannot be decoded without right marks: re-encode it",
+            index.source,
         )
     return replace(sure, keys_from="decoder")
 

@@ -110,7 +110,7 @@ def open_video(source: ByteSource) -> Iterator[tuple[av.container.InputContainer
             yield container, stream
     except IndexError:
         # PyAV knows only the streams that existed when it opened the file.
-        raise IndexingError("libavformat cannot read it: streams begin on the way", source.name) from None
+        raise IndexingError("libavformat cannot read it: new streams begin in mid-file", source.name) from None
 
 
 def _named_stream(container: av.container.InputContainer, source: ByteSource) -> av.video.stream.VideoStream | None:
@@ -142,7 +142,7 @@ def index_by_demuxing(source: ByteSource) -> VideoIndex:
         packets = _Packets(container, stream, source)
         _read_packets(packets)
         if not packets.pts:
-            raise IndexingError("holds no video packets", source.name)
+            raise IndexingError("has no video packets", source.name)
         index = _assemble_demuxed(packets) if _timestamps_give_the_order(packets) else None
     if index is None or renews_sequences(index, packets.setups.brought) or _are_wrong(packets, index, source):
         return index_by_decoding(source)

@@ -19,7 +19,7 @@ def read_image(path: str) -> tuple[ByteSource, VideoIndex]:
     """
     opened = open_source(path)
     if isinstance(opened, FolderSource):
-        raise UnsupportedError("is a folder, but its name ends like an image file's", path)
+        raise UnsupportedError("is a folder, but its name has an image extension", path)
     (content,) = opened.read_ranges([0], [opened.size])
     if len(content) < opened.size:
         raise SourceError(f"has become shorter while it was read, at byte {len(content)}", path)
@@ -27,7 +27,7 @@ def read_image(path: str) -> tuple[ByteSource, VideoIndex]:
     index = build_index(image)
     if len(index) != 1:
         raise UnsupportedError(
-            f"has {len(index)} frames, but its name ends like an image file's: rename it, or give the loader an index",
+            f"has {len(index)} frames, but its name has an image extension: rename it, or give the loader an index",
             path,
         )
     return image, index

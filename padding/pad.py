@@ -83,7 +83,7 @@ def pad(
     integers = np.issubdtype(numbers.dtype, np.integer) and np.can_cast(numbers.dtype, np.int64)
     if numbers.ndim != 1 or (numbers.size and not integers):
         raise ConfigurationError(
-            f"frame_numbers must be a row of integers, got {numbers.dtype} of shape {numbers.shape}"
+            f"frame_numbers must be a 1-D array of integers, got {numbers.dtype} of shape {numbers.shape}"
         )
     numbers = numbers.astype(np.int64)
     size, offset = stop - first, numbers - first

@@ -48,7 +48,7 @@ def test_a_missing_file(tmp_path):
 
 
 def test_a_folder_without_images(tmp_path):
-    with pytest.raises(SourceError, match="holds no image files; there is: nothing"):
+    with pytest.raises(SourceError, match="holds no image files; it contains: nothing"):
         Video(tmp_path, device="cpu")
 
 

@@ -106,7 +106,7 @@ def refuses(loop):
     try:
         list(loop)  # what is there already may come
     except vl.ConfigurationError as error:
-        return "begun before the process was forked" in str(error)
+        return "started before the process was forked" in str(error)
 
 requests = [[ClipRequest(path, vl.FrameList([3, 4]))] for path in sys.argv[1:] * 4]
 video = vl.Video(sys.argv[1], device="cpu")

@@ -75,7 +75,9 @@ def test_frames_by_time(video: vl.Video) -> None:
     assert video.between(0.4, 0.8, fps=8).frame_numbers.tolist() == [10, 13, 16, 19]
     assert video.between(0, video.duration, fps=50).frame_numbers.tolist() == np.repeat(np.arange(60), 2).tolist()
     for read in (lambda: video.at(2.4), lambda: video.between(2, 3), lambda: video.between(2, 3, fps=8)):
-        with pytest.raises(vl.FrameRangeError, match=r"asked .*; the video lasts 0–2.4 s(: its end shows no frame)?$"):
+        with pytest.raises(
+            vl.FrameRangeError, match=r"asked for .*, but the video lasts 0–2.4 s(: its end shows no frame)?$"
+        ):
             read()
 
 
@@ -83,7 +85,7 @@ def test_a_clip_at_a_constant_rate_counts_from_a_later_first_frame(sample: Sampl
     video = vl.Video(sample("h264_ts"), device="cpu", times="pts")
     first = Fraction(video.timestamps[0]).limit_denominator(90_000)
     assert video.between(first, first + 1, fps=5).frame_numbers.tolist() == [0, 5, 10, 15, 20]
-    told = r"asked 0–2 s; the video lasts 0.08–2.48 s of pts \(0–2.4 s from the file's start\)"
+    told = r"asked for 0–2 s, but the video lasts 0.08–2.48 s of pts \(0–2.4 s from the file's start\)"
     with pytest.raises(vl.FrameRangeError, match=told):
         video.between(0, 2, fps=5)
 
@@ -98,7 +100,7 @@ def test_a_closed_video_tells_what_it_knows_and_reads_no_more(sample: Sample) ->
     assert (len(video), video.fps) == (60, 25.0)
     began = (lambda: next(begun), lambda: next(backwards))
     for read in (lambda: video[0], lambda: video.read([0]), lambda: video.at(0), lambda: list(video), *began):
-        with pytest.raises(vl.ConfigurationError, match=r"mp4: is closed: make a new Video"):
+        with pytest.raises(vl.ConfigurationError, match=r"mp4: is closed: create a new Video"):
             read()
 
 

@@ -69,7 +69,7 @@ def test_the_layout_is_the_order_of_the_dimensions(video: vl.Video) -> None:
         ({"dtype": "int8"}, "dtype"),
         ({"transforms": [vl.Normalize()], "dtype": "uint8"}, "uint8"),
         ({"transforms": [vl.FiveCrop(32)]}, "5 views of a clip"),
-        ({"transforms": [vl.MixUp(0.8, num_classes=2)]}, "loaders of batches mix clips"),
+        ({"transforms": [vl.MixUp(0.8, num_classes=2)]}, "work only in loaders of batches"),
         ({"transforms": vl.Compose(FUSED, layout="CTHW")}, "the Compose has a layout: write layout="),
     ],
 )

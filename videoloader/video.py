@@ -105,7 +105,7 @@ class Video(ShownInNotebooks):
         self._fill_value = fill_color(fill_value)
         output = OutputSpec(fill_value=self._fill_value)
         if index is not None and (fps is not None or timestamps is not None):
-            raise ConfigurationError("the index tells the times: give fps or timestamps where it is made")
+            raise ConfigurationError("the index already has times: give fps or timestamps to its FolderSource instead")
         opened = choose_stream(open_frames(source, fps, timestamps), stream_index)
         known = build_index(opened) if index is None else index
         if not isinstance(known, VideoIndex):

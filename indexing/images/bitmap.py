@@ -38,5 +38,5 @@ def netpbm_header(file: Window) -> ImageHeader:
     """
     found = _NETPBM.match(file.start())
     if not found:
-        raise IndexingError("is a Netpbm file whose header tells no size", file.name)
+        raise IndexingError("is a Netpbm file whose header states no size", file.name)
     return ImageHeader(_NETPBM_CODECS[found[1]], int(found[2]), int(found[3]))

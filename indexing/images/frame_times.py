@@ -71,18 +71,18 @@ def tell_of_frame_times(indexes: Iterable[VideoIndex], in_seconds: bool = False)
             uncounted.append(index.source)
     if unrated:
         warn_user(
-            f"{_named(unrated)}: image files are shown one a second where no rate is given, and frames are asked for "
-            "in seconds: give from_frame_folders fps=25, or end the path with ::fps=25"
+            f"{_named(unrated)}: frames are asked for in seconds, but no rate is given, so each image file counts "
+            "as one second: give from_frame_folders fps=25, or end the path with ::fps=25"
         )
     if missing:
         warn_user(
-            f"{_named([*missing])}: {sum(missing.values())} of the numbers in between are missing among {files} image "
-            "files: time has gaps there, since a file's number says when it is shown"
+            f"{_named([*missing])}: {sum(missing.values())} numbers are missing between those of {files} image files: "
+            "the video has gaps there, because a file's number is its time"
         )
     if uncounted:
         warn_user(
-            f"{_named(uncounted)}: the numbers in the names of image files do not count frames, so these are taken to "
-            "come evenly; a pattern such as left_*.png chooses one sequence of several, timestamps= gives times"
+            f"{_named(uncounted)}: the numbers in the names of image files are not frame numbers, so frames are spaced "
+            "evenly; a pattern such as left_*.png chooses one sequence of several, timestamps= gives times"
         )
 
 
@@ -130,7 +130,7 @@ def _listed_times(source: FolderSource) -> npt.NDArray[np.int64]:
         raise ConfigurationError(f"has {len(times)} times for the {len(source.files)} files of {source.name}", listed)
     units = [time // _LISTED_BASE for time in times]
     if any(abs(unit) > _LARGEST_TIME for unit in units):
-        raise ConfigurationError("has times that cannot be seconds: they are too far from zero", listed)
+        raise ConfigurationError("has times that are too large to be seconds", listed)
     pts = np.array(units, np.int64)
     if (falls := np.flatnonzero(np.diff(pts) < 0)).size:
         before, after = (os.path.basename(source.files[int(falls[0]) + place]) for place in (0, 1))

@@ -26,7 +26,7 @@ def tiff_header(file: Window) -> ImageHeader:
     """
     tags, following = _read_directory(file, 0, 4)
     if not {_WIDTH, _HEIGHT} <= tags.keys():
-        raise IndexingError("its TIFF directory tells no size", file.name)
+        raise IndexingError("its TIFF directory states no size", file.name)
     compression = tags.get(_COMPRESSION, 1)
     if compression not in _COMPRESSIONS or _TILE_WIDTH in tags:
         how = "in tiles" if _TILE_WIDTH in tags else f"with compression {compression}"

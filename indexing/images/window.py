@@ -35,7 +35,7 @@ class Window:
         start = position - self._position
         if start < 0 or start + size > len(self._data):
             if position + size > self.size:
-                raise IndexingError(f"is cut off: its header goes on at byte {position}", self.name)
+                raise IndexingError(f"is cut off: its header continues at byte {position}", self.name)
             wanted = min(max(size, _WINDOW), self.size - position)
             self._position, self._data = position, self._source.read(self._begin + position, wanted)
             if len(self._data) < wanted:

@@ -174,7 +174,7 @@ def _read_run(walk: _Fragments, data: bytes, trun: Box, number: int, of_track: b
     fits = (trun.stop - cursor) // width if width else walk.bytes_left // max(defaults.size, 1)
     if count > fits:
         raise IndexingError(
-            f"the run at byte {trun.start} of a fragment has {count} samples in the space of {max(fits, 0)}",
+            f"the run at byte {trun.start} of a fragment lists {count} samples but has room for {max(fits, 0)}",
             walk.source.name,
         )
     if not width:

@@ -50,7 +50,7 @@ def _sample_sizes(data: bytes, stbl: dict[bytes, Box], file_size: int, name: str
         if uniform:
             count = int.from_bytes(data[box.start + 8 : box.start + 12], "big")
             if count * uniform > file_size:
-                raise IndexingError(f"stsz tells of {count} samples of {uniform} bytes, more than the file has", name)
+                raise IndexingError(f"stsz lists {count} samples of {uniform} bytes, more than the file has", name)
             return np.full(count, uniform, np.int32)
         sizes = _entries(data, box, _UINT32, header=8).astype(np.uint32)
     elif b"stz2" in stbl:
@@ -176,7 +176,7 @@ def _chunk_layout(
     stop = in_chunk.cumsum()
     if stop[-1] != count:
         if stop[-1] < count:
-            raise IndexingError(f"the chunks hold {int(stop[-1])} samples of {count}", name)
+            raise IndexingError(f"the chunks contain only {int(stop[-1])} of {count} samples", name)
         stop = np.minimum(stop, count)
         in_chunk = np.diff(stop, prepend=0)
     offsets = (chunks - before[stop - in_chunk]).repeat(in_chunk)

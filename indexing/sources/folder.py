@@ -88,7 +88,9 @@ class FolderSource(SourceBase):
     ) -> None:
         plain, told = split_times(os.fspath(path))
         if told and (fps is not None or timestamps is not None):
-            raise ConfigurationError("its path tells its times: give no fps or timestamps beside it", os.fspath(path))
+            raise ConfigurationError(
+                "its path already gives its times: do not pass fps or timestamps as well", os.fspath(path)
+            )
         fps, timestamps = told.get("fps", fps), told.get("timestamps", timestamps)
         self.name = plain + times_suffix(plain, fps, timestamps)
         self.fps = _rate(plain, 1 if fps is None else fps)
@@ -214,7 +216,7 @@ def times_suffix(source: str, fps: float | Fraction | str | None, timestamps: Ti
         ConfigurationError: both are given, or the rate is not a rate.
     """
     if fps is not None and timestamps is not None:
-        raise ConfigurationError("fps and timestamps exclude each other: give one of them", source)
+        raise ConfigurationError("pass either fps or timestamps, not both", source)
     if isinstance(timestamps, str | os.PathLike):
         return f"::timestamps={os.fspath(timestamps)}"
     return "" if fps is None else f"::fps={_rate(source, fps)}"
@@ -354,5 +356,5 @@ def _image_files(folder: str, pattern: str, source: str) -> dict[str, os.stat_re
         there = ", ".join(f"{count} {kind}" for kind, count in sorted(others.items(), key=lambda item: -item[1])[:5])
         of_pattern = "" if pattern == "*" else f" that match {pattern!r}"
         hint = "; VideoDataset.from_folder takes a folder of videos" if others and not of_pattern else ""
-        raise SourceError(f"holds no image files{of_pattern}; there is: {there or 'nothing'}{hint}", source)
+        raise SourceError(f"holds no image files{of_pattern}; it contains: {there or 'nothing'}{hint}", source)
     return files

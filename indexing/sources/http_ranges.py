@@ -152,14 +152,14 @@ def _range_sent(response: ClientResponse, start: int, stop: int) -> tuple[int, i
             raise BeyondEndError(end)
     if response.status == 200:
         if body is None or not re.fullmatch(r"[0-9]{1,18}", body):
-            raise OSError("the server does not tell the file's size (HTTP status 200 without Content-Length)")
+            raise OSError("the server does not state the file's size (HTTP status 200 without Content-Length)")
         if start or int(body) > stop:
             raise OSError("the server sends the whole file where a range was asked for: it cannot be read in parts")
         return int(body), int(body)
     if response.status != 206:
         raise OSError(f"HTTP status {response.status}: {response.reason}")
     if said is None or said[3] == "*" or said[1] is None:
-        raise OSError("the server does not tell the file's size (HTTP status 206 without a full Content-Range)")
+        raise OSError("the server does not state the file's size (HTTP status 206 without a full Content-Range)")
     first, last, size = int(said[1]), int(said[2]), int(said[3])
     if first != start or last + 1 != min(stop, size):
         raise OSError(f"the server sends bytes {first} to {last + 1} of {size} where {start} to {stop} were asked for")

@@ -54,7 +54,7 @@ def file_beside(archive: ByteSource, endings: tuple[str, ...]) -> ByteSource | N
 
 def does_not_fit(index: ByteSource, archive: ByteSource, why: str) -> IndexingError:
     """Return the error for an index file that does not describe the archive beside it."""
-    return IndexingError(f"does not fit to {archive.name} ({why}): make it anew, or delete it", index.name)
+    return IndexingError(f"does not match {archive.name} ({why}): recreate it, or delete it", index.name)
 
 
 def members_of_tar(archive: ByteSource) -> tuple[ByteSource, list[IndexedMember]] | None:
@@ -81,7 +81,9 @@ def members_of_tar(archive: ByteSource) -> tuple[ByteSource, list[IndexedMember]
         if at < len(text):
             raise IndexingError(f"is damaged, or names members with spaces: {text[:80]!r}; delete it", index.name)
     if len(lines) - 1 != int(head[2]):
-        raise IndexingError(f"is cut off: {len(lines) - 1} of {int(head[2])} lines; make it anew", index.name)
+        raise IndexingError(
+            f"is cut off: {len(lines) - 1} of {int(head[2])} lines; recreate it, or delete it", index.name
+        )
     end = 0
     for name, offset, size in members:
         if offset % _BLOCK or offset < end + _BLOCK or offset + size > archive.size:

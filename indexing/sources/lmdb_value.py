@@ -133,7 +133,7 @@ class LmdbSource(SourceBase):
             cursor = self._transaction.cursor()
             near = bytes(cursor.key()) if cursor.set_range(os.fsencode(self._key)) or cursor.last() else b""
             hint = f"; there is {near.decode(errors='replace')!r}" if near else ""
-            raise SourceError(f"no key {self._key!r} among {environment.stat()['entries']}{hint}", self._path)
+            raise SourceError(f"has no key {self._key!r} (it has {environment.stat()['entries']}){hint}", self._path)
         status = os.stat(_data_file(self._path))
         self.state = self._state_of(status)
         self.fingerprint = self.state.fingerprint

@@ -109,7 +109,9 @@ def read_recordio(file: ByteSource) -> list[tuple[int, RecordHeader | None]]:
     # If the table is truncated or belongs to another file, rows would be missing without notice.
     if [table[key] for key in keys] != [0, *ends[:-1]] or ends[-1] < file.size:
         table_name = f"{os.path.splitext(file.name)[0]}.idx"
-        raise IndexingError(f"does not tell of each record in {file.name} once: make it anew, or delete it", table_name)
+        raise IndexingError(
+            f"does not list each record of {file.name} exactly once: recreate it, or delete it", table_name
+        )
     return [(key, headers[table[key]]) for key in keys]
 
 
@@ -138,11 +140,11 @@ def _find(file: ByteSource, key: str) -> int:
     table = _keys_beside(file)
     if table is not None:
         if int(key) not in table:
-            raise SourceError(f"no record {key} among the {len(table)} of its .idx file", file.name)
+            raise SourceError(f"has no record {key} (its .idx file lists {len(table)})", file.name)
         return table[int(key)]
     starts = _directories.get((file.name, file.fingerprint), lambda: _walk(forward(file)))
     if int(key) >= len(starts):
-        raise SourceError(f"no record {key} among {len(starts)}", file.name)
+        raise SourceError(f"has no record {key} (it has {len(starts)})", file.name)
     return starts[int(key)]
 
 
@@ -187,7 +189,7 @@ def _parts(file: ByteSource, position: int) -> Iterator[_Part]:
         position = part.next
         part = _read_part(file, position)
         if part.flag not in (_MIDDLE, _LAST):
-            raise IndexingError(f"the record at byte {position} should be the next part of the one before", file.name)
+            raise IndexingError(f"the record at byte {position} should continue the previous one", file.name)
         yield part
 
 

@@ -196,7 +196,7 @@ class RemoteSource(SourceBase):
         if info.get("type") == "directory":
             raise SourceError("cannot be opened (Is a directory)", self.name)
         if not isinstance(info.get("size"), int):
-            raise SourceError("cannot be read: the server does not tell its size", self.name)
+            raise SourceError("cannot be read: the server does not state its size", self.name)
         marks = {key: str(value) for key, value in info.items() if key.lower() in _MARKS_OF_VERSION}
         return _Facts(info["size"], repr(sorted(marks.items())))
 
@@ -279,7 +279,7 @@ class RemoteSource(SourceBase):
                 self._learn(_Facts(end.size, None))  # raises an error: the file is empty, or shorter than before
             self._request_http(connection, [(0, 1)])  # its answer gives the size
             if known is not None:
-                raise OSError("HTTP status 416: the server refuses bytes of the file") from None
+                raise OSError("HTTP status 416: the server refuses a range inside the file") from None
             return self._fetch_ranges(ranges)
         for reply in replies:
             self._learn(_Facts(reply.size, reply.version))

@@ -39,7 +39,7 @@ def choose_stream(source: ByteSource, stream_index: int | None) -> ByteSource:
     if isinstance(source, StreamSource):
         if source.stream_index == stream_index:
             return source
-        raise ConfigurationError(f"the name says another stream than stream_index={stream_index}", source.name)
+        raise ConfigurationError(f"the path names a different stream than stream_index={stream_index}", source.name)
     if isinstance(source, FolderSource):
         raise ConfigurationError("images have no streams to choose from: leave stream_index out", source.name)
     return StreamSource(source, int(stream_index))

@@ -152,7 +152,7 @@ def open_tar_member(archive: ByteSource, name: str) -> ByteSource:
     member = directory.find(name)
     if member is None or member.offset == _DANGLING:
         near = near_names(_plain(name), (each.name for each in directory.members()))
-        raise SourceError(f"no member {name!r} among {len(directory)}{near}", archive.name)
+        raise SourceError(f"has no member {name!r} (it has {len(directory)}){near}", archive.name)
     if member.offset == _SPARSE:
         raise UnsupportedError(f"member {name!r} is a sparse file: unpack it", archive.name)
     if directory.index is not None:
@@ -312,7 +312,7 @@ def _size(header: bytes, records: dict[str, str], position: int, archive: ByteSo
     except ValueError:
         size = -1
     if not 0 <= size < 1 << 63:
-        raise IndexingError(f"the header at byte {position} is damaged: no size", archive.name)
+        raise IndexingError(f"the header at byte {position} is damaged: it has no valid size", archive.name)
     return size
 
 

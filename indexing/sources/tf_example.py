@@ -100,7 +100,7 @@ def find_feature(record: ByteSource, name: str) -> range:
         for value in _fields(record, each, _BYTES)
     ]
     if len(values) != 1:
-        raise SourceError(f"feature {name!r} is not one value of bytes, but {len(values)}", record.name)
+        raise SourceError(f"feature {name!r} must have exactly one bytes value, has {len(values)}", record.name)
     return values[0]
 
 

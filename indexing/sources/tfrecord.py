@@ -93,7 +93,7 @@ def open_tfrecord(file: ByteSource, member: str) -> ByteSource:
     records = _directories.get((file.name, file.fingerprint), lambda: _walk(forward(file)))
     known = len(records.starts) - 1
     if not (number.isascii() and number.isdigit()) or (int(number) >= known and not records.lost):
-        raise SourceError(f"no record {number!r} among {known}", file.name)
+        raise SourceError(f"has no record {number!r} (it has {known})", file.name)
     if int(number) >= known:
         raise IndexingError(f"{records.lost}, so record number {number} cannot be found", file.name)
     start, stop = records.starts[int(number)], records.starts[int(number) + 1]

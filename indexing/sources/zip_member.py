@@ -47,7 +47,9 @@ def open_zip_member(archive: ByteSource, name: str) -> ByteSource:
     directory = _directories.get((archive.name, archive.fingerprint), lambda: _read_directory(archive))
     member = directory.get(name)
     if member is None:
-        raise SourceError(f"no member {name!r} among {len(directory)}{near_names(name, directory)}", archive.name)
+        raise SourceError(
+            f"has no member {name!r} (it has {len(directory)}){near_names(name, directory)}", archive.name
+        )
     full_name = f"{archive.name}::{name}"
     if member.flag_bits & _ENCRYPTED or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise UnsupportedError(f"is encrypted, or packed by method {member.compress_type}", full_name)
@@ -119,7 +121,7 @@ def _inflate(archive: ByteSource, start: int, member: zipfile.ZipInfo, name: str
 
 def _check_content(content: bytes | memoryview, member: zipfile.ZipInfo, name: str) -> None:
     if zlib.crc32(content) != member.CRC:
-        raise IndexingError("is damaged: its checksum is another one", name)
+        raise IndexingError("is damaged: its checksum does not match", name)
 
 
 def _told_members(archive: ByteSource, comment: int) -> int:
@@ -141,6 +143,7 @@ def _read_directory(archive: ByteSource) -> dict[str, zipfile.ZipInfo]:
     # zipfile trusts the begin and end of the directory as stated, and so may read only a part of it.
     if told not in (len(members) & 0xFFFF, 0xFFFF):  # the second if a larger field gives the number
         raise IndexingError(
-            f"is a damaged zip archive (its directory has {len(members)} entries where {told} are told)", archive.name
+            f"is a damaged zip archive (its directory has {len(members)} entries, but its end record states {told})",
+            archive.name,
         )
     return {each.filename: each for each in members if not each.is_dir()}

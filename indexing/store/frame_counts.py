@@ -197,7 +197,7 @@ def _numbers_in(text: str, wanted: Sequence[Number], rows: int) -> dict[Number, 
     ends = np.cumsum([NUMBERS[name].width for name in wanted])
     numbers = np.fromstring(text, np.int64, sep=" ") if rows else np.zeros(0, np.int64)
     if len(numbers) != rows * ends[-1]:
-        raise IndexingError("rows of the index store are damaged: numbers of frames, or of their times, make no sense")
+        raise IndexingError("rows of the index store are damaged: numbers of frames, or of their times, are not valid")
     return dict(zip(wanted, np.split(numbers.reshape(rows, ends[-1]), ends[:-1], axis=1), strict=True))
 
 

@@ -195,7 +195,7 @@ def unpack_index(packed: PackedIndex, source: str) -> VideoIndex:
         names, common = _read_record(record)
         return _unpack(names, common, blob, source)
     except (ValueError, IndexError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise IndexingError(f"its stored index makes no sense ({error})", source) from error
+        raise IndexingError(f"its stored index is not valid ({error})", source) from error
 
 
 def check_sense(index: VideoIndex) -> None:
@@ -209,7 +209,7 @@ def check_sense(index: VideoIndex) -> None:
         "starts": any(not 0 <= each < len(packets) for pair in index.other_starts for each in pair),
     }
     if told := [what for what, is_wrong in wrong.items() if is_wrong]:
-        raise IndexingError(f"its stored index makes no sense ({told[0]} as no video has)", index.source)
+        raise IndexingError(f"its stored index is not valid (impossible {told[0]})", index.source)
 
 
 def _unpack(names: tuple[str, ...], common: Mapping[str, Any], blob: bytes, source: str) -> VideoIndex:

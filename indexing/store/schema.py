@@ -268,7 +268,7 @@ def recorded_roots(settings: dict[str, Any], path: str) -> tuple[str, ...]:
         if not os.path.isabs(root) or "\0" in root:
             raise ValueError
     except (KeyError, TypeError, ValueError):
-        raise IndexingError("the index store is damaged: it names no root", path) from None
+        raise IndexingError("the index store is damaged: it records no root folder", path) from None
     # The data set may have been moved together with the store, or the store alone.
     return tuple(dict.fromkeys((root, os.path.dirname(path)))) if is_own_folder else (root,)
 
@@ -366,5 +366,5 @@ def _check_tables(connection: sqlite3.Connection, path: str, tables: tuple[str, 
     found = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
     others = [str(name) for name, sql in found if sql not in tables]
     if others or len(found) != len(tables):
-        what = f"defines {others[0]!r:.80}" if others else "lacks a table"
-        raise IndexingError(f"the index store {what}, which no build does: delete it and build it again", path)
+        what = f"it defines {others[0]!r:.80}" if others else "it lacks a table"
+        raise IndexingError(f"the index store is damaged or was altered ({what}): delete it and build it again", path)

@@ -339,7 +339,7 @@ class IndexStore:
         if has_fingerprint(source, stored, {} if archives is None else archives):
             return None
         found = fingerprint_of(source)
-        change = "has changed since it was indexed" if found else "is not there any more"
+        change = "has changed since it was indexed" if found else "no longer exists"
         hint = ""
         if found and is_by_time(stored) and found.partition("-")[0] == stored.partition("-")[0]:
             hint = " (its size is the same: for data that is copied, with fingerprint='size' or 'content')"

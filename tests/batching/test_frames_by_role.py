@@ -278,7 +278,7 @@ def test_requests_give_the_same(path: Path, data: vl.VideoDataset) -> None:
     (batch,) = DecodingLoader(
         DataLoader(mixed, batch_size=2, collate_fn=list), device="cpu", replace_with=lambda clips: clips
     )
-    with pytest.raises(ConfigurationError, match="or its clips are of several modes"):
+    with pytest.raises(ConfigurationError, match="or its clips come from several modes"):
         batch.inputs.sum()
 
 

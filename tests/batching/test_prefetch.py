@@ -87,5 +87,7 @@ def test_a_loop_that_waits_while_another_begins_in_another_thread_says_so(
         raise ReadCancelled
 
     loop = give_out(Work(3).ahead(2, token), finish, LoaderAccount(), token)
-    with pytest.raises(ReadCancelled if exits else ConfigurationError, match=None if exits else "make one for each"):
+    with pytest.raises(
+        ReadCancelled if exits else ConfigurationError, match=None if exits else "make a loader for each"
+    ):
         next(loop)

@@ -136,8 +136,8 @@ def test_index_files_tell_the_same_as_headers(shards: list[Path]) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda text: text.replace(b"mp4 ", b"mp4 1"), "does not fit to .*cannot lie at bytes"),
-        (lambda text: text.replace(b"json ", b"json 9", 1), "does not fit to .*cannot lie at bytes"),
+        (lambda text: text.replace(b"mp4 ", b"mp4 1"), "does not match .*cannot lie at bytes"),
+        (lambda text: text.replace(b"json ", b"json 9", 1), "does not match .*cannot lie at bytes"),
         (lambda text: text[: text.rindex(b"\n", 0, -1) + 1], "is cut off: 2 of 3 lines"),
         (lambda text: text + b"mp4 x\n", "is damaged, or names members with spaces"),
     ],
@@ -169,7 +169,7 @@ def test_an_index_file_is_compared_with_the_headers(tmp_path: Path, sample: Samp
     forget_archives()
     vl.VideoDataset.from_archives(path)
     assert len(vl.Video(data[2].path, device="cpu")) == 60
-    with pytest.raises(vl.IndexingError, match=r"x\.idx: does not fit to .*x\.tar"):
+    with pytest.raises(vl.IndexingError, match=r"x\.idx: does not match .*x\.tar"):
         vl.Video(data[3].path, device="cpu")
     path.with_suffix(".idx").unlink()
     forget_archives()
@@ -189,7 +189,7 @@ def test_an_index_file_of_other_records_is_refused(tmp_path: Path) -> None:
             vl.VideoDataset.from_archives(path, video="v")
     (tmp_path / "x.idx").write_text(f"0 {path.stat().st_size}\n")
     forget_archives()
-    with pytest.raises(vl.IndexingError, match=r"x\.idx: does not fit .*no record of \d+ bytes begins at byte 0"):
+    with pytest.raises(vl.IndexingError, match=r"x\.idx: does not match .*no record of \d+ bytes begins at byte 0"):
         vl.VideoDataset.from_archives(path, video="v")
 
 
@@ -211,7 +211,7 @@ def test_an_index_file_of_the_archive_before_it_was_written_anew_is_refused(
     path.with_suffix(".idx").write_bytes(wds_index(path))
     assert len(vl.VideoDataset.from_archives(path)) == 2
     path.write_bytes(tar_of(now))
-    with pytest.raises(vl.IndexingError, match=rf"x\.idx: does not fit to .*{message}"):
+    with pytest.raises(vl.IndexingError, match=rf"x\.idx: does not match .*{message}"):
         vl.VideoDataset.from_archives(path)
 
 
@@ -230,5 +230,5 @@ def test_keys_that_leave_records_out_are_refused(tmp_path: Path, change: Callabl
     whole, starts = recordio_bytes([struct.pack("<IfQQ", 0, n, n, 0) + b"v" * 50 for n in range(3)])
     path.write_bytes(whole)
     path.with_suffix(".idx").write_text("".join(f"{key}\t{start}\n" for key, start in enumerate(change(starts))))
-    with pytest.raises(vl.IndexingError, match=r"x\.idx: does not tell of each record in .*x\.rec once"):
+    with pytest.raises(vl.IndexingError, match=r"x\.idx: does not list each record of .*x\.rec exactly once"):
         vl.VideoDataset.from_archives(path)

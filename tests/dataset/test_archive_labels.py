@@ -47,7 +47,7 @@ def test_labels_in_the_headers_of_recordio(sample: Sample, tmp_path: Path, with_
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"[" * 60_000, r"x\.tar::a\.json: does not hold what its name says \(maximum recursion depth"),
+        (b"[" * 60_000, r"x\.tar::a\.json: is not valid JSON, despite its extension \(maximum recursion depth"),
         (b'{"y": NaN}', r"the label 'json\.y' must be a number or a name, got nan"),
         (b'{"y": 1e999}', r"the label 'json\.y' must be a number or a name, got inf"),
     ],

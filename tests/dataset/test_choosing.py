@@ -153,7 +153,7 @@ class TestSplit:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            ({"share": 80}, "share must be a number between 0 and 1, got 80: 0.8 is four fifths"),
+            ({"share": 80}, "share must be a number between 0 and 1, got 80: 0.8 means 80 %"),
             ({"share": 0.0}, "share must be a number between 0 and 1, got 0.0"),
             ({"share": [0.8, 0.2]}, r"share must be a number between 0 and 1, got \[0.8, 0.2\]"),
             ({"share": 0.5, "seed": -1}, "seed must be an integer"),

@@ -114,7 +114,7 @@ def test_all_ranks_learn_that_the_first_has_failed(folder: Path) -> None:
     processes = [start(folder, rank, 2, "fails") for rank in range(2)]
     first, second = (process.communicate(timeout=PATIENCE)[1] for process in processes)
     assert "ValueError: no such bucket" in first
-    assert "x.arrow: rank 0 could not prepare it (ValueError: no such bucket)" in second
+    assert "x.arrow: rank 0 could not make this data set (ValueError: no such bucket)" in second
     assert len(makers(folder)) == 1
     assert not (folder / "x.arrow").exists()
 
@@ -122,8 +122,8 @@ def test_all_ranks_learn_that_the_first_has_failed(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("meeting", "message"),
     [
-        ("tcp://127.0.0.1:{port}", r"the process group ended while rank 0 prepared it \(.*[Cc]onnection"),
-        ("", "rank 0, which prepares it, gave no sign of life for 5 s"),
+        ("tcp://127.0.0.1:{port}", r"the process group ended while rank 0 made this data set \(.*[Cc]onnection"),
+        ("", "rank 0, which makes this data set, gave no sign of life for 5 s"),
     ],
     ids=["store of rank 0", "store on disk"],
 )

@@ -170,9 +170,7 @@ class TestFromFolder:
 
     def test_a_warning_names_the_video_that_takes_all_labels_away(self, tmp_path):
         touch(tmp_path, "preview.mp4", "run/a.mp4", "walk/b.mp4")
-        told = (
-            f"^{tmp_path}: preview.mp4 is not in a folder as 2 other videos are, so its folders are not read as classes"
-        )
+        told = f"^{tmp_path}: preview.mp4 is directly in this folder while 2 other videos are in subfolders, so the sub"
         with pytest.warns(UserWarning, match=told):
             assert set(VideoDataset.from_folder(tmp_path).labels.tolist()) == {-1}
         touch(tmp_path, "more.mp4")

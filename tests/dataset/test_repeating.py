@@ -160,7 +160,7 @@ class TestMix:
             ([1, 0], None, r"ratios must be positive numbers, got \[1, 0\]"),
             ([1, math.nan], None, "ratios must be positive"),
             ([1, 1], 0, "rows must be a positive integer, got 0"),
-            ([100, 1], 3, "rows=3 are too few: they leave none for a share of 1 of 101"),
+            ([100, 1], 3, "rows=3 is too small: a data set with ratio 1 of 101"),
         ],
     )
     def test_nonsense_is_refused(self, ratios: list[float], rows: int | None, message: str) -> None:

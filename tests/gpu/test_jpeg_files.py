@@ -187,7 +187,7 @@ def test_a_file_beyond_the_engines_size_leaves_the_others_of_its_list_to_them(tm
         device="cuda",
         transforms=[vl.Resize((90, 160))],
     )
-    with pytest.warns(RuntimeWarning, match="decoded on the CPU: nvJPEG refuses it: JPEG not supported"):
+    with pytest.warns(RuntimeWarning, match="decoded on the CPU: nvJPEG refuses the file: JPEG not supported"):
         (batch,) = loader
     for number, frames in enumerate(batch.frames):
         path = tmp_path / f"{number:02}.jpg"

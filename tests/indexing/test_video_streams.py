@@ -176,7 +176,7 @@ def test_a_stream_is_named_by_its_number(number: object, files: dict[str, Path])
 
 
 def test_one_source_has_one_stream(files: dict[str, Path], tmp_path: Path) -> None:
-    with pytest.raises(vl.ConfigurationError, match="the name says another stream than stream_index=2"):
+    with pytest.raises(vl.ConfigurationError, match="the path names a different stream than stream_index=2"):
         vl.Video(f"{files['mp4']}::stream_index=3", stream_index=2)
     assert vl.Video(f"{files['mp4']}::stream_index=3", stream_index=3, device="cpu").width == 64
     (tmp_path / "1.png").write_bytes(b"1")

@@ -250,7 +250,7 @@ MISTAKES: Mistakes = {
         lambda: loader(seed=2).load_state_dict(loader(seed=1).state_dict()),
         "the state is of another seed: 1 and not 2; make the loader as it was",
     ),
-    "two loops at once": (lambda: two_loops(), "another loop over this loader has … a loader has one at a"),
+    "two loops at once": (lambda: two_loops(), "another loop over this loader has … make a loader for"),
     "x and y of a batch": (lambda: (lambda x, y: x)(*batch()), "a batch has attributes … write batch.frames"),
     "a loop over a batch": (lambda: list(batch()), "a batch has attributes … write batch.frames, batch.labels"),
     "a batch's video by name": (lambda: batch()["video"], "a batch has attributes … write batch.frames"),

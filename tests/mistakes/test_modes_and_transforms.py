@@ -121,15 +121,15 @@ MISTAKES: Mistakes = {
     "a probability in quotes": (lambda: vl.RandomHorizontalFlip("0.5"), "RandomHorizontalFlip's p … got '0.5'"),
     "means of 0 to 255": (
         lambda: vl.Normalize([123.7, 116.3, 103.5], [58.4, 57.1, 57.4]),
-        "Normalize's mean is of values in [0, 1], got (123.7, 116.3, 103.5) … divide both by 255",
+        "Normalize's mean takes values in [0, 1], got (123.7, 116.3, 103.5) … divide both by 255",
     ),
     "deviations of 0 to 255": (
         lambda: vl.Normalize([0.5] * 3, [58.4, 57.1, 57.4]),
-        "Normalize's std is of values in [0, 1], got (58.4, 57.1, 57.4) … divide both by 255",
+        "Normalize's std takes values in [0, 1], got (58.4, 57.1, 57.4) … divide both by 255",
     ),
     "means that are no numbers": (
         lambda: vl.Normalize([float("nan")] * 3),
-        "Normalize's mean is of values in [0, 1], got (nan, nan, nan) … divide both by 255",
+        "Normalize's mean takes values in [0, 1], got (nan, nan, nan) … divide both by 255",
     ),
     "means by name": (lambda: vl.Normalize("imagenet"), "Normalize's mean must be three … got 'imagenet'"),
     "means of two channels": (lambda: vl.Normalize(mean=[0.5, 0.5]), "Normalize's mean must be … got (0.5, 0.5)"),
@@ -181,9 +181,9 @@ MISTAKES: Mistakes = {
     "a colour of a border by name": (lambda: vl.Pad(64, fill="red"), "Pad's fill must be one or three … got 'red'"),
     "a colour of shares": (
         lambda: vl.Letterbox(64, fill=(0.485, 0.456, 0.406)),
-        "Letterbox's fill is of values in 0 … 255, got (0.485, 0.456, 0.406): multiply it by 255",
+        "Letterbox's fill takes values from 0 to 255, got (0.485, 0.456, 0.406): multiply it by 255",
     ),
-    "white as a share": (lambda: vl.Pad(64, fill=1.0), "Pad's fill is of values in 0 … 255, got 1.0: multiply it"),
+    "white as a share": (lambda: vl.Pad(64, fill=1.0), "Pad's fill takes values from 0 to 255, got 1.0: multiply it"),
     "gray as a share": (lambda: vl.RandomErasing(value=0.5), "RandomErasing's value is of … got 0.5: multiply it"),
     "a colour of a policy above 255": (lambda: vl.RandAugment(fill=300), "RandAugment's fill must be … got 300"),
     "a colour of a crop's border": (lambda: vl.RandomCrop(9, fill=-1), "RandomCrop's fill must be … got -1"),

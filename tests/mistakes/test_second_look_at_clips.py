@@ -38,15 +38,18 @@ MISTAKES: Mistakes = {
     ),
     "a time before the start": (
         lambda: video().at(-0.5),
-        "a.mp4: asked -0.5 s; the video lasts 0–1.2 s: its first frame comes later",
+        "a.mp4: asked for -0.5 s, but the video lasts 0–1.2 s: its first frame comes later",
     ),
     "the time of the end": (
         lambda: video().at(video().duration),
-        "a.mp4: asked 1.2 s; the video lasts 0–1.2 s: its end shows no frame",
+        "a.mp4: asked for 1.2 s, but the video lasts 0–1.2 s: its end shows no frame",
     ),
-    "a time after the end": (lambda: video().at(100), "a.mp4: asked 100 s; the video lasts 0–1.2 s"),
+    "a time after the end": (lambda: video().at(100), "a.mp4: asked for 100 s, but the video lasts 0–1.2 s"),
     "a span without an end": (lambda: video().between(0.5), "Video.between needs the argument stop"),
-    "a span beyond the end": (lambda: video().between(0.5, 100), "a.mp4: asked 0.5–100 s; the video lasts 0–1.2 s"),
+    "a span beyond the end": (
+        lambda: video().between(0.5, 100),
+        "a.mp4: asked for 0.5–100 s, but the video lasts 0–1.2 s",
+    ),
     "a rate to read at": (
         lambda: video().read(WINDOW, fps=3),
         "Video.read has no argument fps: it takes mode, clip, seed, transforms, layout, dtype",
@@ -57,7 +60,7 @@ MISTAKES: Mistakes = {
     ),
     "a mix of one clip": (
         lambda: video().read(WINDOW, transforms=[vl.MixUp(0.8, 2)]),
-        "only loaders of batches mix clips: here each clip stands by itself",
+        "MixUp, CutMix and MixChoice work only in loaders of batches: leave them out",
     ),
     "views of one clip": (
         lambda: video().read(WINDOW, transforms=[vl.ThreeCrop(16)]),
@@ -143,7 +146,7 @@ MISTAKES: Mistakes = {
     "a label of a batch": (lambda: first().label, "a Batch has no attribute label: write batch.labels"),
     "inputs without roles": (
         lambda: first().inputs,
-        "this Batch has no inputs and targets: its frame mode … do, or its clips are of several modes",
+        "this Batch has no inputs and targets: its frame mode … do), or its clips come from several modes",
     ),
     "PyTorch's strict": (
         lambda: loader().load_state_dict(loader().state_dict(), strict=False),

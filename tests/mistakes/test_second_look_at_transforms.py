@@ -83,7 +83,7 @@ MISTAKES: Mistakes = {
     "inputs alone": (lambda: vl.FrameTuples((0, 2)), "FrameTuples needs the argument targets"),
     "a target among inputs": (
         lambda: vl.FrameTuples((0, 1, 2), 1),
-        "no place can be input and target, got 1 in both: leave it out of one",
+        "position 1 is both an input and a target: remove it from one",
     ),
     "dropped frames of triplets": (
         lambda: first(vl.Triplets(), transforms=[SMALL, vl.DropFrames(0.5)]),
@@ -123,7 +123,7 @@ MISTAKES: Mistakes = {
     ),
     "a shift in pixels": (
         lambda: vl.Affine(0, translate=(10, 10)),
-        "Affine's translate must be in [0, 1], or a range (low, high) or a curve of such, got 10",
+        "Affine's translate must be in [0, 1], or a range (low, high) or a curve of such values, got 10",
     ),
     "torchvision's expand": (
         lambda: vl.Rotate(45, expand=True),
@@ -183,7 +183,7 @@ MISTAKES: Mistakes = {
     ),
     "a mixing in Compose": (
         lambda: composed(SMALL, vl.MixUp(0.8, 2)),
-        "only loaders of batches mix clips: here each clip stands by itself",
+        "MixUp, CutMix and MixChoice work only in loaders of batches: leave them out",
     ),
     "transforms of Compose by position": (
         lambda: vl.Compose(SMALL, vl.Normalize()),

@@ -53,7 +53,7 @@ MISTAKES: Mistakes = {
     ),
     "a path that is counted": (lambda: data().count("a.mp4"), "only a VideoEntry can be in it, got 'a.mp4'"),
     "a Path that is looked for": (lambda: Path("a.mp4") in data().paths, "only a str can be in it … write str(path)"),
-    "a path that is not there": (lambda: data().paths.index("c.mp4"), "there is no 'c.mp4' among the 2"),
+    "a path that is not there": (lambda: data().paths.index("c.mp4"), "'c.mp4' is not in this sequence of 2 items"),
     "a row that is set": (lambda: changed(data()), "rows of a data set do not change: make another data set"),
     "a path that is set": (lambda: changed(data().paths), "rows of a data set do not change: make another data set"),
     "a path that is added": (lambda: data().paths.append("c.mp4"), "no attribute append: write data + VideoDataset."),
@@ -64,7 +64,7 @@ MISTAKES: Mistakes = {
     ),
     "a start of -1 seconds in a row": (lambda: vl.VideoEntry("a.mp4", start_seconds=-1), "leave start out to read"),
     "a rate that fills the memory": (lambda: video().between(0, 0.5, fps=1e9), "fps=1000000000.0 gives 500000000 fr"),
-    "a mode without padding": (lambda: first(NoPadding()), 'NoPadding lacks a way to pad: write pad = "edge"'),
+    "a mode without padding": (lambda: first(NoPadding()), 'NoPadding does not set pad: add pad = "edge"'),
     "a comment in a table": (lambda: table("# mine\npath\na.mp4\n"), "t.csv: the header begins with # … no comments"),
     "a comment among rows": (
         lambda: table("path,label\n# more\na.mp4,x\n"),

@@ -147,7 +147,7 @@ MISTAKES: Mistakes = {
     "words for times": (lambda: video().between("0", "1"), "start must be a finite number, got '0'"),
     "a rate of 0": (lambda: video().between(0, 0.5, fps=0), "fps must be positive, got 0"),
     "a word for a rate": (lambda: video().between(0, 0.5, fps="8"), "fps must be a finite number, got '8'"),
-    "a closed video": (lambda: closed()[0], "a.mp4: is closed … make a new Video to read more of it"),
+    "a closed video": (lambda: closed()[0], "a.mp4: is closed … create a new Video to read from it"),
     "an index of a path that is a list": (
         lambda: vl.build_index(["a.mp4"]),
         "source must be a path, a URL, bytes, a binary file or a ByteSource, of … got ['a.mp4']",

@@ -23,4 +23,4 @@ def test_it_beats_blending_on_motion_that_it_has_not_seen(tmp_path: Path) -> Non
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "8 videos to train on, 2 to test" in ran.stdout
-    assert "numbers in between are missing" in ran.stderr
+    assert "numbers are missing between" in ran.stderr

@@ -101,7 +101,7 @@ def test_a_frame_is_on_screen_until_the_next(seconds: float, frame: int) -> None
 @pytest.mark.parametrize("seconds", [0.99, 1.3, 100.0, -1])
 def test_no_frame_is_on_screen_before_the_first_or_after_the_last(seconds: float) -> None:
     beyond = {0.99: ": its first frame comes later", 1.3: ": its end shows no frame"}.get(seconds, "")
-    with pytest.raises(FrameRangeError, match=rf"asked {seconds} s; the video lasts 1–1.3 s{beyond}"):
+    with pytest.raises(FrameRangeError, match=rf"asked for {seconds} s, but the video lasts 1–1.3 s{beyond}"):
         frame_on_screen(INDEX, seconds)
 
 
@@ -132,8 +132,8 @@ def test_the_end_may_be_what_floats_make_of_it() -> None:
 @pytest.mark.parametrize(
     ("start", "stop", "told"),
     [
-        (-0.5, 1.2, "asked -0.5–1.2 s; the video lasts 1–1.3 s"),
-        (1.0, 1.5, "asked 1.0–1.5 s; the video lasts 1–1.3 s"),
+        (-0.5, 1.2, "asked for -0.5–1.2 s, but the video lasts 1–1.3 s"),
+        (1.0, 1.5, "asked for 1.0–1.5 s, but the video lasts 1–1.3 s"),
         (1.13, 1.19, "no frame's time lies in"),
     ],
 )

@@ -128,7 +128,7 @@ def test_a_missing_column_of_cuts_is_an_error():
         (lambda: Triplets(pad="mirror"), "got 'mirror'"),
         (lambda: FrameTuples([], 1), r"inputs must be a list of one or more integers, got \[\]"),
         (lambda: FrameTuples((0, 2), 0.5), r"targets must be a list of one or more integers, got \[0.5\]"),
-        (lambda: FrameTuples((0, 2), (1, 2)), "no place can be input and target, got 2 in both: leave it out of one"),
+        (lambda: FrameTuples((0, 2), (1, 2)), "position 2 is both an input and a target: remove it from one"),
         (lambda: FrameTuples((0, 2), 1, gap=0), "gap must be a positive integer, got 0"),
     ],
 )

@@ -150,7 +150,7 @@ def test_after_a_border_frames_are_resampled_once_more_if_it_is_a_colour(sample:
     (batch,) = vl.VideoLoader(data, vl.FrameList([0]), transforms=[*first, late], **settings)
     size = 640 if isinstance(late, vl.Pad) else 8
     assert batch.frames.shape[-2:] == (size, size)
-    with pytest.raises(vl.ConfigurationError, match="takes mode 'constant' only"):
+    with pytest.raises(vl.ConfigurationError, match="must have mode='constant'"):
         vl.VideoLoader(data, vl.FrameList([0]), transforms=[*first, vl.Pad(640, mode="edge"), late], **settings)
 
 

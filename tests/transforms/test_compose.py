@@ -175,7 +175,7 @@ def test_labels_and_columns_are_one_for_each_clip() -> None:
 def test_what_cannot_be_composed_is_refused() -> None:
     with pytest.raises(vl.ConfigurationError, match="make 3 views of a clip"):
         vl.Compose([vl.ThreeCrop(8)])
-    with pytest.raises(vl.ConfigurationError, match="only loaders of batches mix clips"):
+    with pytest.raises(vl.ConfigurationError, match="MixUp, CutMix and MixChoice work only in loaders"):
         vl.Compose([vl.MixUp(1.0, num_classes=2)])
     compose = vl.Compose([])
     for frames in (

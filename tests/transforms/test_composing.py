@@ -236,5 +236,5 @@ def test_the_size_is_known_beforehand() -> None:
 
 
 def test_what_is_no_matrix_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="Pad after pixels have changed"):
+    with pytest.raises(ConfigurationError, match="Pad must have mode='constant'"):
         GeometricGroup((RandomApply(tf.Pad(90, mode="edge")),))

@@ -110,5 +110,5 @@ def test_choices_of_axis_aligned_steps_are_planned() -> None:
     steps = [RandomApply([Resize(20), HorizontalFlip()])]
     planned = [plan_geometry(steps, (40, 60), rng) for _ in range(200)]
     assert {(geometry.output_size, geometry.flip) for geometry in planned} == {((40, 60), False), ((20, 30), True)}
-    with pytest.raises(ConfigurationError, match="RandomApply cannot be a part of conversion"):
+    with pytest.raises(ConfigurationError, match="RandomApply is not a crop, resize, flip or border"):
         plan_geometry([RandomApply(Rotate(3))], (40, 60), rng)

@@ -175,7 +175,8 @@ class Batch(FramesByRole):
         """
         check_integer("row", row, 0, len(self) - 1)
         if self.drawn is None:
-            raise ConfigurationError("the batch came out of other processes, which do not tell what was drawn")
+            why = "whose worker processes do not send what was drawn: use VideoLoader or Compose"
+            raise ConfigurationError(f"replay is not available for batches of ClipDataset, {why}")
         frames = len(self.frame_numbers[row])
         if kind in get_args(Picture) and tensor.ndim and len(tensor) > frames:
             raise ConfigurationError(f"row {row} has {frames} frames, got a {kind} for {len(tensor)}")

@@ -57,7 +57,8 @@ def tell_of_unused(device: torch.device, decode: Decode, **for_nvdec: int | None
     given = [name for name, value in for_nvdec.items() if value]
     if given and (device.type != "cuda" or decode == "cpu"):
         here = f"decode={decode!r}" if device.type == "cuda" else f"device {str(device)!r}"
-        warn_user(f"{' and '.join(given)} changes nothing with {here}: it is for NVDEC, which does not decode there")
+        no_effect = "has no effect" if len(given) == 1 else "have no effect"
+        warn_user(f"{' and '.join(given)} {no_effect} with {here}: this applies only where NVDEC decodes")
 
 
 def check_dataset(dataset: object) -> None:

@@ -41,7 +41,7 @@ def paths_of(sources: Iterable[str], root: Path | None = None) -> list[str]:
         SourceError: an argument does not exist, or they name no video.
     """
     with warnings.catch_warnings():
-        for about_classes in (".*look like splits", ".*its folders are not read as classes"):
+        for about_classes in (".*look like splits", ".*the subfolders are not read as classes"):
             warnings.filterwarnings("ignore", about_classes, VideoLoaderWarning)  # only the paths are used
         paths = list(dict.fromkeys(path for source in sources for path in _paths(source, root)))
     if not paths:

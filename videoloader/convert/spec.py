@@ -260,7 +260,7 @@ def fill_color(value: float | Sequence[float], name: str = "fill_value") -> tupl
     # A single float 1.0 is taken for white on a scale of 1. Three 1.0 may also be what a saved integer 1 has become.
     looks_whole = isinstance(value, Iterable | Integral) and all(each % 1 == 0 for each in values)
     if 0 < max(values) <= 1 and not looks_whole:
-        raise ConfigurationError(f"{name} is of values in 0 … 255, got {value!r}: multiply it by 255")
+        raise ConfigurationError(f"{name} takes values from 0 to 255, got {value!r}: multiply it by 255")
     return red, green, blue
 
 

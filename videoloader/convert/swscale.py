@@ -166,7 +166,7 @@ def part_of_frame(
     name = frame.format.name
     bits, _, is_rgb = format_facts(name)
     if not bits:
-        raise UnsupportedError(f"a frame of format {name} does not lie in memory")
+        raise UnsupportedError(f"a frame of format {name} is not in CPU memory")
     if is_rgb:
         if color == "ycbcr":
             raise UnsupportedError(f"color is 'ycbcr', but a frame of format {name} has no Y'CbCr samples")

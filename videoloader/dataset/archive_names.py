@@ -39,12 +39,12 @@ def _with_braces(name: str) -> list[str]:
         first, last, listed = braces.groups()
         if listed is None:
             if int(last) - int(first) >= _MOST_NAMES:
-                raise ConfigurationError(f"{name!r} stands for more than {_MOST_NAMES} archives")
+                raise ConfigurationError(f"{name!r} expands to more than {_MOST_NAMES} archives")
             options = [f"{number:0{len(first)}}" for number in range(int(first), int(last) + 1)]
         else:
             options = listed.split(",")
         if len(names) * len(options) > _MOST_NAMES or not options:
-            raise ConfigurationError(f"{name!r} stands for none, or for more than {_MOST_NAMES} archives")
+            raise ConfigurationError(f"{name!r} expands to no archive, or to more than {_MOST_NAMES}")
         parts = [_BRACES.split(each, 1) for each in names]
         names = [f"{part[0]}{option}{part[-1]}" for part in parts for option in options]
     return names

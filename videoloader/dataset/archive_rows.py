@@ -152,4 +152,5 @@ def _parse(extension: str, content: bytes, name: str) -> Any:
             return json.loads(content)
         return content.decode().strip() if extension in _TEXT else content
     except (ValueError, RecursionError) as error:
-        raise ConfigurationError(f"does not hold what its name says ({error})", name) from None
+        wanted = "JSON" if extension in _JSON else "UTF-8 text"
+        raise ConfigurationError(f"is not valid {wanted}, despite its extension ({error})", name) from None

@@ -39,7 +39,8 @@ def archive_entries(
         rows = list(chain(*pool.map(partial(_rows_of, video=video, without_end=without_end), names)))
     if without_end:
         many = f"{len(without_end)} of {len(names)} archives"
-        warn_user(f"{many} end without the zeros that end a tar, so files may be missing behind it: {min(without_end)}")
+        lost = "the end-of-archive marker is missing, so files after it may be lost"
+        warn_user(f"{many} may be truncated, for example {min(without_end)}: {lost}")
     if not rows:
         raise ConfigurationError(f"no video in {len(names)} archives: no file ends with {', '.join(_endings(video))}")
     _read_as_text(rows)

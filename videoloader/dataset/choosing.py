@@ -29,7 +29,7 @@ def chosen_rows(index: object, count: int) -> tuple[Integers, bool]:
 def split_rows(table: EntryTable, share: float, seed: int, stratified: bool) -> tuple[Integers, Integers]:
     """The row numbers of two parts, in rising order; ``VideoDataset.split`` explains arguments and errors."""
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
-        raise ConfigurationError(f"share must be a number between 0 and 1, got {share!r}: 0.8 is four fifths")
+        raise ConfigurationError(f"share must be a number between 0 and 1, got {share!r}: 0.8 means 80 %")
     check_uint64(seed=seed)
     check_flag("stratified", stratified)
     number, paths = dict[str, int](), SourceKeys.all_absolute(table.path)

@@ -94,7 +94,8 @@ class VideoEntry:
         if not isinstance(self.columns, Mapping):
             raise ConfigurationError(f"columns must be a dict of names and values, got {self.columns!r}", self.path)
         if None not in (self.start, self.start_seconds) or None not in (self.stop, self.stop_seconds):
-            raise ConfigurationError(f"an end must be given in frames or in seconds, got {self._ends()}", self.path)
+            wanted = "give start and stop each once, in frames or in seconds"
+            raise ConfigurationError(f"{wanted}, got {self._ends()}", self.path)
         first, begin, end = self.start or 0, self.start_seconds, self.stop_seconds
         last = end if self.stop is None else self.stop
         hint = FROM_END if last is not None and last < 0 else ""

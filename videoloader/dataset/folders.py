@@ -63,8 +63,9 @@ def entries_of_files(
             hint += ", from_frame_folders makes a video of each folder of images"
         raise ConfigurationError(f"no video in this folder: no file ends with {', '.join(endings)}{hint}", root)
     if flat and len(found[0]) > 2 * len(flat):
-        none = "so its folders are not read as classes, and there are no labels: if they are, move it into one"
-        warn_user(f"{root}: {flat[0]} is not in a folder as {len(found[0]) - len(flat)} other videos are, {none}")
+        none = "so the subfolders are not read as classes and give no labels: if they are classes, move it into one"
+        others_are = f"while {len(found[0]) - len(flat)} other videos are in subfolders"
+        warn_user(f"{root}: {flat[0]} is directly in this folder {others_are}, {none}")
     if endings != file_endings(VIDEO_EXTENSIONS):
         unknown = []
     total = len(found[0]) + len(unknown)

@@ -32,7 +32,7 @@ _REASONS: Mapping[type[VideoLoaderError], str] = {
 def none_left(total: int, hint: str = "") -> ConfigurationError:
     """The error for conditions that none of ``total`` rows meets."""
     none = "no row is" if total == 1 else f"none of the {total} rows is"
-    return ConfigurationError(f"{none} left, and a data set has at least one: ask for less{hint}")
+    return ConfigurationError(f"{none} left, but a data set needs at least one: widen the selection{hint}")
 
 
 def tell_left_out(

@@ -91,13 +91,14 @@ def _wait_for_first(store: Any, key: str, path: str) -> None:
             if (now := store.add(f"{key}/beats", 0)) != beats:
                 beats, heard = now, time.monotonic()
             elif beats and time.monotonic() - heard > _LONGEST_SILENCE:
-                raise SourceError(f"rank 0, which prepares it, gave no sign of life for {_LONGEST_SILENCE:g} s", path)
+                silence = f"gave no sign of life for {_LONGEST_SILENCE:g} s"
+                raise SourceError(f"rank 0, which makes this data set, {silence}", path)
         said = store.get(key)
     except RuntimeError as error:  # the process that hosts the group's store, usually rank 0, has ended
         told = str(error).partition("\n")[0]
-        raise SourceError(f"the process group ended while rank 0 prepared it ({told})", path) from None
+        raise SourceError(f"the process group ended while rank 0 made this data set ({told})", path) from None
     if said != _DONE:
-        raise SourceError(f"rank 0 could not prepare it ({said.decode(errors='replace')})", path)
+        raise SourceError(f"rank 0 could not make this data set ({said.decode(errors='replace')})", path)
 
 
 def _make_in_turn(path: str, make: Callable[[], object]) -> None:

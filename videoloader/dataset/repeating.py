@@ -97,7 +97,7 @@ def apportion(ratios: Sequence[float], lengths: Sequence[int], rows: int | None)
         sizes[i] += 1
     if not min(sizes):
         raise ConfigurationError(
-            f"rows={rows} are too few: they leave none for a share of {ratios[sizes.index(0)]} of {float(whole)}"
+            f"rows={rows} is too small: a data set with ratio {ratios[sizes.index(0)]} of {float(whole)} would get none"
         )
     return sizes
 

@@ -202,7 +202,7 @@ def _of_arrow(values: Any) -> Column:
         starts = np.frombuffer(bounds, np.int64, len(values) + 1)
         size = text.size if text else 0
         if starts[0] or (np.diff(starts) < 0).any() or starts[-1] > size:
-            raise ValueError("text that does not lie in the file")
+            raise ValueError("text offsets are outside the file")
         return PackedStrings.of_utf8(memoryview(text) if text else b"", starts)
     numbers: npt.NDArray[Any] = values.to_numpy(zero_copy_only=True)
     return numbers.view(np.bool_) if numbers.dtype == np.int8 else numbers

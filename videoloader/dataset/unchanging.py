@@ -26,7 +26,7 @@ class Unchanging(Sequence[T_co]):
         for place in range(*slice(start, stop).indices(len(self))):
             if self[place] == self._sought(value):
                 return place
-        raise ArgumentError(f"there is no {reprlib.repr(value)} among the {len(self)}")
+        raise ArgumentError(f"{reprlib.repr(value)} is not in this sequence of {len(self)} items")
 
     def count(self, value: Any) -> int:
         """The number of items that equal this value."""

@@ -94,7 +94,7 @@ def why_not_nvdec(index: VideoIndex, gpu: int) -> str:
     if stream.encrypted:
         return "it is encrypted"
     if stream.container_size != (0, 0):
-        return "its container cuts the pictures that are coded"
+        return "its container crops the coded pictures"
     if stream.size_varies:
         return "its pictures change their size"
     if index.method == "decoded" and (stream.codec == "mpeg4" or not index.packet_has_frame.all()):
@@ -111,7 +111,7 @@ def _why_not_stream(stream: StreamInfo, gpu: int) -> str:
     for config in range(len(stream.codec_configs)):
         picture = section_format(stream, config)
         if picture is None:
-            return f"{stream.codec} with unknown chroma is not for NVDEC"
+            return f"NVDEC does not support {stream.codec} with unknown chroma"
         if (picture.width, picture.height) != (stream.width, stream.height):
             return "its pictures are not of the size of its stream"
         if stream.codec in ("h264", "hevc"):
@@ -130,7 +130,7 @@ def _why_not_stream(stream: StreamInfo, gpu: int) -> str:
 def why_not_picture(codec: str, picture: PictureFormat, gpu: int) -> str:
     """Return why this GPU's NVDEC cannot decode pictures of a format, or not correctly; empty if it can."""
     if picture.chroma not in ("420", "444") or not picture.bit_depth:
-        return f"{codec} with {picture.chroma} chroma is not for NVDEC"
+        return f"NVDEC does not support {codec} with {picture.chroma} chroma"
     caps = capabilities(gpu, codec, picture.chroma, picture.bit_depth)
     if not caps.supported:
         return f"this GPU's NVDEC does not decode {codec} {picture.chroma} {picture.bit_depth} bit"

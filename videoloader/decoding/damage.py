@@ -32,7 +32,8 @@ _MPEG4_PICTURES = 16
 def lost_frame(index: VideoIndex, packet: int) -> DecodeError:
     """Return the error for a wanted packet whose picture did not come out."""
     frame = int(np.flatnonzero(index.frame_packet == packet)[0])
-    return DecodeError(f"frame {frame} (packet {packet}) did not come out of the decoder", index.source, packet)
+    fault = f"frame {frame} (packet {packet}) could not be decoded: the decoder returned no picture"
+    return DecodeError(fault, index.source, packet)
 
 
 def decode_run(decoder: CpuDecoder, index: VideoIndex, run: Run, read: Read, sink: Sink) -> tuple[int, set[int]]:

@@ -191,7 +191,7 @@ class JpegDecoder:
             for at in range(len(files)):
                 one = slice(at, at + 1)
                 if status := self._decode(addresses[one], files[one], starts[one], owner, stream):
-                    errors[at] = DecodeError(f"nvJPEG refuses it: {_reason(status)}")
+                    errors[at] = DecodeError(f"nvJPEG refuses the file: {_reason(status)}")
         return planes, starts, errors
 
     def _decode(

@@ -69,7 +69,7 @@ def ask_capabilities(gpu: int, codec: int, chroma: int, bit_depth: int) -> Capab
         torch.cuda.mem_get_info()  # any runtime call will do: it makes the GPU's context current in this thread
         result = ask(ctypes.byref(capabilities))
     if result:
-        raise ConfigurationError(f"the driver of GPU {gpu} does not say what its NVDEC can do: CUDA error {result}")
+        raise ConfigurationError(f"the driver of GPU {gpu} cannot report what its NVDEC decodes: CUDA error {result}")
     return capabilities
 
 

@@ -203,7 +203,7 @@ class Session:
 
 def _refusal(error: Exception) -> SessionError:
     reason = " ".join(str(error).split()) or type(error).__name__
-    return SessionError(f"NVDEC refuses it: {reason[:300]}")
+    return SessionError(f"NVDEC refuses the stream: {reason[:300]}")
 
 
 class SessionPool:

@@ -123,17 +123,18 @@ class Epochs:
         except (KeyError, TypeError, ValueError, AttributeError):
             raise not_a_state(state) from None
         if epoch < 0 or not 1 <= parts <= MOST_LANES:
-            raise ConfigurationError(f"the state is damaged: epoch {epoch} in {parts} parts")
+            raise ConfigurationError(f"the state is damaged or was edited (epoch={epoch}, parts={parts})")
         if fingerprint != self.fingerprint(epoch):
             raise ConfigurationError(self._difference(state.get("of")))
         if parts > 1 and self.sharding != "stick_to_shard":
-            raise ConfigurationError(f"the state is damaged: {parts} parts, but ranks do not stick to them")
+            raise ConfigurationError(f"the state is damaged or was edited (parts={parts}, sharding {self.sharding!r})")
         following = self._deal()
         if replace(deals[-1], batches=0) != following:
             if len(deals) >= _MOST_DEALS:
                 if isinstance(self.sharding, ByColumn):
                     raise ConfigurationError(
-                        f"the ranks have changed {_MOST_DEALS} times in this epoch: begin the next"
+                        f"the ranks or the batch size have changed {_MOST_DEALS} times in this epoch: begin the next "
+                        f"with set_epoch({epoch + 1})"
                     )
                 # When ranks take turns, one number suffices however often the ranks change.
                 following = replace(following, lanes=1, ranks=self.ranks)
@@ -215,7 +216,7 @@ class EpochPlan:
         sizes = np.diff(bounds)
         batches = num_batches(sizes, deal.ranks, deal.batch_size, deal.last_batch)
         if deal.batches > batches:
-            raise ConfigurationError(f"the state is damaged: {deal.batches} batches were taken of {batches}")
+            raise ConfigurationError(f"the state is damaged or was edited (dealt: {deal.batches} of {batches} batches)")
         return bounds, sizes, batches
 
     def _home(self, lanes: int) -> Integers:
@@ -224,7 +225,7 @@ class EpochPlan:
             return even_bounds(self._epochs.positions, lanes)
         groups = len(self._epochs.groups.bounds) - 1
         if groups % lanes:
-            raise ConfigurationError(f"the state is of {lanes} groups of clips, not of {groups}")
+            raise ConfigurationError(f"the state is damaged or was edited (dealt: {lanes} parts of {groups} groups)")
         return self._epochs.groups.bounds[:: groups // lanes]
 
     def __len__(self) -> int:

@@ -64,7 +64,7 @@ def shard_of_environment() -> tuple[int, int]:
     launcher = _launcher()
     if launcher is None:
         if company := _sign_of_others():
-            warn_user(f"{company}: this process takes itself for the only one, and reads all clips; {_INSTEAD}")
+            warn_user(f"{company}: this process assumes that it is alone, so every process reads all clips; {_INSTEAD}")
         return 0, 1
     rank, ranks = os.environ.get(launcher.rank), os.environ.get(launcher.ranks)
     try:

@@ -127,9 +127,9 @@ class Deal:
             lanes, ranks, batch_size = map(int, shape.split("x"))
             deal = Deal(lanes, ranks, batch_size, last_batch, int(batches))
         except ValueError:
-            raise ConfigurationError(f"the state is damaged: {text!r} is not a part of an epoch") from None
+            raise ConfigurationError(f"the state is damaged or was edited (dealt: {text!r})") from None
         if not 1 <= lanes <= MOST_LANES or min(ranks, batch_size) < 1 or deal.batches < 0:
-            raise ConfigurationError(f"the state is damaged: {text!r} is not a part of an epoch")
+            raise ConfigurationError(f"the state is damaged or was edited (dealt: {text!r})")
         return deal
 
 

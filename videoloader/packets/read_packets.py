@@ -251,7 +251,7 @@ def _whole_jpegs(source: ByteSource, packets: Iterator[PacketBytes]) -> Iterator
     for packet in packets:
         if is_cut_off(packet.data):
             raise DecodeError(
-                f"packet {packet.number}, a JPEG file, is cut off: it has no end", source.name, packet.number
+                f"packet {packet.number}, a JPEG file, is cut off: it has no end marker", source.name, packet.number
             )
         yield packet
 
@@ -292,7 +292,7 @@ def _check_files(source: FolderSource, index: VideoIndex, run: Run) -> None:
     if not same_number or source.offsets[last] != index.packet_offset[last]:
         raise SourceError(
             f"has changed: it holds {len(source.files)} image files of {source.size} bytes, "
-            f"where its index says {len(index.packet_size)} of {index.packet_size.sum(dtype=np.int64)}",
+            f"but its index says {len(index.packet_size)} of {index.packet_size.sum(dtype=np.int64)}",
             source.name,
         )
 

@@ -14,7 +14,7 @@ from videoloader.indexing.sources.patience import ReadCancelled as ReadCancelled
 T = TypeVar("T")
 
 
-_ANOTHER_LOOP = "another loop over this loader has begun: a loader has one at a time, so make one for each loop"
+_ANOTHER_LOOP = "another loop over this loader has begun, which ended this one: make a loader for each concurrent loop"
 
 
 class CancelToken:
@@ -40,7 +40,7 @@ class CancelToken:
     def raise_if_forked(self) -> None:
         """Raise ConfigurationError in a process that was forked from the one that began the work."""
         if self._process != os.getpid():
-            raise ConfigurationError("this loop was begun before the process was forked: begin another one here")
+            raise ConfigurationError("this loop started before the process was forked: start a new one in this process")
 
     def raise_if_ended(self) -> None:
         """Raise ConfigurationError if the work belongs to a loop that was ended from elsewhere."""

@@ -64,8 +64,8 @@ class FramesByRole(ShownInNotebooks):
     def _known_roles(self) -> Roles:
         if self.roles is None:
             raise ConfigurationError(
-                f"this {type(self).__name__} has no inputs and targets: its frame mode names none, as Triplets and "
-                "FrameTuples do, or its clips are of several modes"
+                f"this {type(self).__name__} has no inputs and targets: its frame mode does not define them (Triplets "
+                "and FrameTuples do), or its clips come from several modes"
             )
         return self.roles
 

@@ -57,7 +57,7 @@ class VideoReader:
 
     def _source(self) -> ByteSource:
         if self._opened is None:
-            raise ConfigurationError("is closed: make a new Video to read more of it", self.index.source)
+            raise ConfigurationError("is closed: create a new Video to read from it", self.index.source)
         return self._opened
 
     def close(self) -> None:

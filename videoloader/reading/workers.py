@@ -129,7 +129,9 @@ class DecodeWorkers:
             num_processes = wanted if possible and wanted > alone else 0
         check_integer("num_processes", num_processes, 0)
         if num_processes and not possible:
-            raise ConfigurationError(f"num_processes is {num_processes}, but processes decode on Linux only: write 0")
+            raise ConfigurationError(
+                f"num_processes is {num_processes}, but processes decode on Linux only: set it to 0"
+            )
         self.num_processes = min(num_processes, num_workers)
         # A GPU thread's resources end with the thread, so only CPU threads are lent.
         self._lent = num_workers > 0 and device.type == "cpu"

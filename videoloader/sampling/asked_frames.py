@@ -117,4 +117,4 @@ def _units_on_screen(
     if min(first, first if earliest is None else earliest) <= units < stop or (is_end and stop <= units <= stop + 1):
         return min(units, Fraction(stop))
     beyond = ": its first frame comes later" if units < first else ": its end shows no frame" if units == stop else ""
-    raise FrameRangeError(f"asked {asked}; the video lasts {told_span(AllFrames(index))}{beyond}", index.source)
+    raise FrameRangeError(f"asked for {asked}, but the video lasts {told_span(AllFrames(index))}{beyond}", index.source)

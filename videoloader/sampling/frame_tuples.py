@@ -124,7 +124,7 @@ class FrameTuples(Placed):
         object.__setattr__(self, "targets", integer_tuple("targets", [self.targets] if single else self.targets))
         both = [place for place in self.inputs if place in self._targets]
         if both:
-            raise ConfigurationError(f"no place can be input and target, got {both[0]} in both: leave it out of one")
+            raise ConfigurationError(f"position {both[0]} is both an input and a target: remove it from one")
         if self.random_targets is not None:
             check_integer("random_targets", self.random_targets, 1, self._num_targets)
         super().__post_init__()

@@ -191,7 +191,7 @@ def padded(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """The frame numbers and mask of ``clip_frames`` for the frames that the mode chose."""
     if mode.pad is None:
-        raise ConfigurationError(f'{type(mode).__name__} lacks a way to pad: write pad = "edge" in the class')
+        raise ConfigurationError(f'{type(mode).__name__} does not set pad: add pad = "edge" to the class')
     with note(IN_MODE, mode):
         numbers, mask = padding.pad(chosen, video.first, video.stop, pad_of(mode.pad, video))
         if not len(numbers) or len(numbers) < len(chosen):  # padding "none" drops frames outside the range

@@ -38,7 +38,9 @@ class Placed(SavedRepr, CountedByLength):
             object.__setattr__(self, "gap", gaps)
         super().__post_init__()
         if gaps[0] < gaps[1] and self.clips is None:
-            raise ConfigurationError(f"gap={self.gap} is drawn for each clip: give clips=, how many a video has")
+            raise ConfigurationError(
+                f"gap={self.gap} is drawn for each clip: give clips=, the number of clips per video"
+            )
         if self.cuts is not None and (not isinstance(self.cuts, str) or not self.cuts):
             raise ConfigurationError(f"cuts must be the name of a column, got {self.cuts!r}")
 

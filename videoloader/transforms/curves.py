@@ -151,7 +151,9 @@ def check_range(name: str, value: Range, low: float = -math.inf, high: float = m
         (False, True): f"at most {high:g}",
         (True, True): f"in [{low:g}, {high:g}]",
     }[math.isfinite(low), math.isfinite(high)]
-    raise ConfigurationError(f"{name} must be {between}, or a range (low, high) or a curve of such, got {value!r}")
+    raise ConfigurationError(
+        f"{name} must be {between}, or a range (low, high) or a curve of such values, got {value!r}"
+    )
 
 
 def check_pixel_range(name: str, value: Range, low: float = -math.inf, high: float = math.inf) -> None:

@@ -47,7 +47,7 @@ class Normalize(Transform):
                 raise ConfigurationError(f"Normalize's {name} must be three numbers, for R, G and B, got {three!r}")
             # Written so that NaN is refused, too.
             if not max(three) <= 1 or not all(each == each for each in three):
-                wanted = f"Normalize's {name} is of values in [0, 1]"
+                wanted = f"Normalize's {name} takes values in [0, 1]"
                 raise ConfigurationError(f"{wanted}, got {three}: divide both by 255")
         if min(self.std) <= 0:
             raise ConfigurationError(f"Normalize needs positive deviations, not {self.std}")

@@ -207,9 +207,7 @@ def _forward(geometry: Geometry, operations: Operations) -> Iterator[tuple[Matri
 def _warps(operations: Operations) -> Iterator[Warp]:
     for operation in operations:
         if isinstance(operation, BatchFunction) and operation.geometric is not None:
-            raise ConfigurationError(
-                "a function of the batch moves pixels in a way that only it knows: replay masks only"
-            )
+            raise ConfigurationError("a batch function moves pixels in an unknown way, so only masks can be replayed")
         if isinstance(operation, Warp):
             yield operation
 

@@ -199,7 +199,7 @@ def _checksum_faults(source: ByteSource) -> Iterator[Fault]:
         for start in range(0, file.size, _PIECE):
             crc = zlib.crc32(file.read(start, _PIECE), crc)
         if crc != file.crc:
-            yield Fault("checksum", "the archive tells another checksum of its bytes: some have changed")
+            yield Fault("checksum", "its bytes do not match the checksum stored in the archive")
 
 
 def _index_faults(index: VideoIndex, sequential: _Sequential) -> Iterator[Fault]:
@@ -218,7 +218,7 @@ def _index_faults(index: VideoIndex, sequential: _Sequential) -> Iterator[Fault]
         # AVI stores no presentation times: libavformat gives reordered frames the numbers of their packets.
         theirs, ours = np.sort(theirs), np.sort(ours)
     if (wrong := known[theirs != ours]).size:
-        yield Fault("times", "the index has other times than libavformat", ranges_of(wrong.tolist()))
+        yield Fault("times", "frame times differ from libavformat's", ranges_of(wrong.tolist()))
 
 
 class _PictureCheck:

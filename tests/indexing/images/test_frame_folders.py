@@ -216,6 +216,6 @@ def test_a_warning_tells_where_seconds_meet_files_without_a_rate(reds, mode, end
     rows = [replace(entry, **ends) for entry in vl.VideoDataset.from_frame_folders(reds, fps=fps)]
     with warnings.catch_warnings(record=True, action="always") as warned:
         vl.VideoLoader(vl.VideoDataset(rows), mode, batch_size=1, device="cpu")
-    told = [str(each.message) for each in warned if "one a second" in str(each.message)]
+    told = [str(each.message) for each in warned if "as one second" in str(each.message)]
     assert len(told) == is_told
     assert all(text.startswith(f"{rows[0].path} and {len(rows) - 1} more: ") and "::fps=25" in text for text in told)

@@ -41,8 +41,8 @@ def test_numbers_say_when_frames_are_shown(tmp_path):
     times, told = times_of(tmp_path, GAPS)
     assert times == [0, 1, 4, 5, 6]
     assert told == [
-        "2 of the numbers in between are missing among 5 image files: time has gaps there, since a file's number says "
-        "when it is shown"
+        "2 numbers are missing between those of 5 image files: the video has gaps there, because a file's number is "
+        "its time"
     ]
 
 
@@ -63,8 +63,8 @@ def test_data_sets_tell_once_of_all_their_folders(gaps):
         warnings.simplefilter("always")
         vl.VideoLoader(data, vl.EveryWindow(2), batch_size=1, device="cpu", num_workers=1)
     assert [each.filename for each in told] == [__file__, __file__]
-    assert str(told[0].message).startswith(f"{gaps} and 1 more: 3 of the numbers in between are missing among 8 image")
-    assert str(told[1].message).startswith(f"{gaps.parent / 'two'}: the numbers in the names of image files do not")
+    assert str(told[0].message).startswith(f"{gaps} and 1 more: 3 numbers are missing between those of 8 image")
+    assert str(told[1].message).startswith(f"{gaps.parent / 'two'}: the numbers in the names of image files are not")
 
 
 @pytest.mark.filterwarnings("ignore:.*missing")
@@ -132,8 +132,8 @@ def test_the_number_is_what_names_first_differ_in(tmp_path, names, times):
 def test_names_that_do_not_count_frames_are_told_of(tmp_path, names):
     times, (told,) = times_of(tmp_path, names, fps=2)
     assert times == [number / 2 for number in range(len(names))]
-    assert told.startswith("the numbers in the names of image files do not count frames")
-    assert "are taken to come evenly" in told
+    assert told.startswith("the numbers in the names of image files are not frame numbers")
+    assert "frames are spaced evenly" in told
 
 
 def test_names_without_numbers_come_evenly(tmp_path):
@@ -194,7 +194,7 @@ def test_times_from_a_file_beside_the_images(gaps, text):
             r"times\.txt: 'soon' is not a time: a line must be a number of seconds, or name,seconds",
         ),
         ("1.png,0\n2.png,1\n", r"times\.txt: has no time for 5\.png and 2 more of 5 files"),
-        ("0\n1\n2\n3\n1e30\n", "too far from zero"),
+        ("0\n1\n2\n3\n1e30\n", "too large to be seconds"),
     ],
 )
 def test_lists_that_do_not_fit(gaps, text, error):
@@ -209,11 +209,11 @@ def test_arguments_that_make_no_sense(gaps):
     for listed in ([1, "soon"], 3.5, [[1, 2]], [float("nan")] * 5, [True] * 5):
         with pytest.raises(vl.ConfigurationError, match="timestamps must be a list of seconds, or the path of one"):
             vl.FolderSource(gaps, timestamps=listed)
-    with pytest.raises(vl.ConfigurationError, match="exclude each other"):
+    with pytest.raises(vl.ConfigurationError, match="pass either fps or timestamps, not both"):
         vl.Video(gaps, fps=24, timestamps=[0, 1, 2, 3, 4])
-    with pytest.raises(vl.ConfigurationError, match="the index tells the times"):
+    with pytest.raises(vl.ConfigurationError, match="the index already has times"):
         vl.Video(gaps, fps=24, index=build_index(gaps))
-    with pytest.raises(vl.ConfigurationError, match="its path tells its times"):
+    with pytest.raises(vl.ConfigurationError, match="its path already gives its times"):
         vl.Video(f"{gaps}::fps=24", fps=24)
     with pytest.raises(vl.ConfigurationError, match=r"are for folders of image files, and .* is not one; AtRate"):
         vl.Video(gaps / "1.png", fps=24)

@@ -175,7 +175,7 @@ def test_a_span_without_any_picture_that_decodes_is_an_error(sample):
 
 
 def test_an_edit_list_that_shows_nothing_is_an_error(sample):
-    with pytest.raises(UnsupportedError, match="no frame to show"):
+    with pytest.raises(UnsupportedError, match="no frames that a player would show"):
         build_index(with_edits(sample("h264_mp4").read_bytes(), [(EMPTY, 500), (10**6, 500)]))
 
 

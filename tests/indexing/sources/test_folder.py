@@ -131,7 +131,7 @@ def test_without_images_the_error_says_what_is_there(tmp_path):
     (tmp_path / "a.flo").touch()
     (tmp_path / "b.flo").touch()
     (tmp_path / "clips").mkdir()
-    with pytest.raises(SourceError, match=r"holds no image files; there is: 2 \.flo, 1 folder"):
+    with pytest.raises(SourceError, match=r"holds no image files; it contains: 2 \.flo, 1 folder"):
         open_source(tmp_path)
     with pytest.raises(SourceError, match=r"holds no image files that match 'left_\*'"):
         open_source(tmp_path / "left_*")

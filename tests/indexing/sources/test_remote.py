@@ -186,7 +186,7 @@ def test_a_server_that_takes_the_end_back_is_an_error(server: RangeServer) -> No
 
 WRONG_ANSWERS = {
     "no ranges": "the server sends the whole file where a range was asked for",
-    "no size": "the server does not tell the file's size",
+    "no size": "the server does not state the file's size",
     "short": "",
     "long": "",
     "wrong range": "the server sends bytes",

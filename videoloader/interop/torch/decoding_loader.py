@@ -252,7 +252,10 @@ class DecodingLoader(OneLoop):
             raise ConfigurationError(f"the state is of a loader with the seed {state['seed']}, not {self._seed}")
         progress = _Progress(**{name: state[name] for name in _Progress._fields})
         if progress.loader is not None and not hasattr(self._loader, "load_state_dict"):
-            raise ConfigurationError(f"the state is of a torch loader with a state, not of a {type(self._loader)}")
+            raise ConfigurationError(
+                "the state was saved with a torch loader that has load_state_dict, such as StatefulDataLoader, but a "
+                f"{type(self._loader).__name__} has none"
+            )
         self._progress, self._resumed, self._begun, self._told = progress, True, False, bool(state["told"])
 
     def _loader_state(self) -> Any:

@@ -80,7 +80,8 @@ def apply_operations(
     clips, length, _, height, width = frames.shape
     sizes = {_checked_size(program, length, (height, width)) for program in programs}
     if len(sizes) > 1:
-        raise ConfigurationError(f"clips of one batch come out of their transforms in sizes {sorted(sizes)}")
+        wanted = "end them with a Resize or a crop"
+        raise ConfigurationError(f"after their transforms, clips of one batch have sizes {sorted(sizes)}: {wanted}")
     finish = Finish(output or OutputSpec(), layout)
     if not any(programs) and finish.changes_nothing:
         return frames

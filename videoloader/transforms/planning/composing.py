@@ -39,8 +39,8 @@ class GeometricGroup(PixelTransform):
             for step in steps_with_border(transform):
                 if check_mode(step.mode) != "constant":
                     raise ConfigurationError(
-                        f"{type(step).__name__} after pixels have changed, or after another border, takes mode "
-                        "'constant' only"
+                        f"{type(step).__name__} must have mode='constant' where it follows transforms of pixels or "
+                        "another border"
                     )
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Warp]:

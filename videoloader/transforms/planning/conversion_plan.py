@@ -70,7 +70,7 @@ def _planned(transform: Transform, geometry: Geometry, rng: np.random.Generator,
             with note(IN_TRANSFORM, each):
                 geometry = _planned(each, geometry, rng, clip)
         return geometry
-    raise ConfigurationError(f"{type(transform).__name__} cannot be a part of conversion")
+    raise ConfigurationError(f"{type(transform).__name__} is not a crop, resize, flip or border")
 
 
 def split_conversion(transforms: Sequence[Step | ViewStep]) -> tuple[list[ConversionStep], list[Step]]:
@@ -96,8 +96,8 @@ def split_conversion(transforms: Sequence[Step | ViewStep]) -> tuple[list[Conver
         else:
             before = rest[0] if rest else first[-1]
             raise ConfigurationError(
-                f"{type(late).__name__} comes after {type(before).__name__}: views are cut out before pixels change "
-                "and before frames get a border"
+                f"{type(late).__name__} comes after {type(before).__name__}: put transforms that make "
+                "several views before those of pixels and borders"
             )
     return first, rest
 

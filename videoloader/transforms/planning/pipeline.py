@@ -89,7 +89,7 @@ class TransformPlan:
     def one_view(self) -> TransformPlan:
         """Return this plan, or raise ConfigurationError if it makes several views of a clip or mixes clips."""
         if self.mixing is not None:
-            raise ConfigurationError("only loaders of batches mix clips: here each clip stands by itself")
+            raise ConfigurationError("MixUp, CutMix and MixChoice work only in loaders of batches: leave them out here")
         if self.views > 1:
             raise ConfigurationError(f"the transforms make {self.views} views of a clip, but one is wanted here")
         return self
