@@ -221,7 +221,9 @@ def open_archive_of_kind(name: str) -> tuple[ArchiveKind, ByteSource]:
         SourceError, ConfigurationError: as in ``open_source``.
     """
     if os.path.isdir(path := local_path(name)):
-        return "LMDB", FileSource(os.path.join(path, "data.mdb"))
+        if not os.path.exists(database := os.path.join(path, "data.mdb")):
+            raise SourceError("is a folder, and no LMDB database: name the archives in it, as folder/*.tar", name)
+        return "LMDB", FileSource(database)
     return _kind_of(open_archive(name))
 
 

@@ -20,6 +20,7 @@ from videoloader.indexing.sources.zip_member import read_zip
 
 # Longer files beside a video are no columns: they are read where they are needed.
 _LARGEST_COLUMN = 64 << 10
+_SEVERAL = "hold several files of one name, of which the last counts"
 _JSON, _TEXT = ("json", "jsn"), ("cls", "txt", "text", "transcript")
 
 
@@ -41,19 +42,23 @@ class ArchiveRow:
 
 
 def rows_of_members(
-    name: str, kind: ArchiveKind, archive: ByteSource, endings: tuple[str, ...], without_end: list[str]
+    name: str, kind: ArchiveKind, archive: ByteSource, endings: tuple[str, ...], doubts: list[tuple[str, str]]
 ) -> list[ArchiveRow]:
     """The members that end so, in their order, with the small files of the same key as columns.
 
     The key of a file is its path up to the first dot of its name; the rest of the name says what it holds: JSON
-    (parsed), text (``cls``, ``txt``, ``text``, ``transcript``), else bytes. The name of an archive that may be cut off
-    between two members is added to ``without_end``.
+    (parsed), text (``cls``, ``txt``, ``text``, ``transcript``), else bytes. Hidden files, whose names begin with a dot,
+    are left out as in folders. What speaks against the archive is added to ``doubts``, with its name.
 
     Raises:
         ConfigurationError: a file is not the JSON or the text that its name says.
     """
-    contents = _members(name, kind, archive, lambda member, size: _is_beside(member, size, endings), without_end)
-    videos = {member: _split_name(member)[0] for member in contents if member.lower().endswith(endings)}
+    contents = _members(name, kind, archive, lambda member, size: _is_beside(member, size, endings), doubts)
+    videos = {
+        member: _split_name(member)[0]
+        for member in contents
+        if member.lower().endswith(endings) and not (kind != "LMDB" and posixpath.basename(member).startswith("."))
+    }
     keys, of_key = set(videos.values()), dict[str, dict[str, Any]]()
     for member, content in contents.items():
         key, extension = _split_name(member)
@@ -119,21 +124,24 @@ def _members(
     kind: ArchiveKind,
     archive: ByteSource,
     wanted: Callable[[str, int], bool],
-    without_end: list[str],
+    doubts: list[tuple[str, str]],
 ) -> Mapping[str, bytes | None]:
     """The names of all members in their order, and the bytes of those that are wanted."""
     if kind == "zip":
-        return read_zip(archive, wanted)
+        contents, has_several = read_zip(archive, wanted)
+        doubts += [(_SEVERAL, name)] * has_several
+        return contents
     if kind == "LMDB":  # of which each may be open by one name only
         return read_lmdb(local_path(name), wanted)
-    directory, contents = read_tar(archive, lambda member: wanted(member.name, member.size))
-    if not directory.has_end:
-        without_end.append(name)
-    # A file that stands twice in an archive is the later one.
-    return {
-        member.name: contents.get(member.offset) if wanted(member.name, member.size) else None
+    directory, at = read_tar(archive, lambda member: wanted(member.name, member.size))
+    if directory.doubt:
+        doubts.append((directory.doubt, name))
+    contents = {
+        member.name: at.get(member.offset) if wanted(member.name, member.size) else None
         for member in directory.members()
     }
+    doubts += [(_SEVERAL, name)] * (len(contents) < len(directory))
+    return contents
 
 
 def _is_beside(member: str, size: int, endings: tuple[str, ...]) -> bool:
