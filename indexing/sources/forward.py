@@ -5,8 +5,9 @@ from __future__ import annotations
 from videoloader.indexing.sources.base import ByteSource, SourceBase
 from videoloader.indexing.sources.remote import RemoteSource
 
-# The first and every window behind a jump; and what windows grow to where reading goes on.
-_FIRST, _AFTER_JUMP, _LARGEST = 64 << 10, 8 << 10, 4 << 20
+# The first and every window behind a jump (which holds the end of a tar, too); and what windows grow to where reading
+# goes on.
+_FIRST, _AFTER_JUMP, _LARGEST = 64 << 10, 16 << 10, 4 << 20
 
 
 class ForwardSource(SourceBase):
