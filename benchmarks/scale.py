@@ -134,7 +134,7 @@ def run_ranks(shards: list[tuple[int, int]], ranks: int, *arguments: str) -> lis
     return [max(each) for each in zip(*told, strict=True)]
 
 
-def measure(folder: Path, rows: int, ranks: list[int], in_turn: int, steps: list[str]) -> None:
+def measure(folder: Path, rows: int, ranks: list[int], in_turn: int, steps: list[str], saved_only: bool) -> None:
     from videoloader.indexing import IndexStore
 
     def tell(shards: list[tuple[int, int]], count: int, how: str, saved: str) -> None:
@@ -157,7 +157,8 @@ def measure(folder: Path, rows: int, ranks: list[int], in_turn: int, steps: list
         for count in ranks:
             shards = [(rank, rank + 1) for rank in range(count)]
             for how, path in (("from the store", ""), ("from the saved data set", str(saved))):
-                tell(shards, count, f"{count} ranks at once, each {how}", path)
+                if path or not saved_only:
+                    tell(shards, count, f"{count} ranks at once, each {how}", path)
         if in_turn:
             tell([(0, in_turn)], in_turn, f"{in_turn} ranks in turn, from the saved data set", str(saved))
         saved.unlink()
@@ -174,11 +175,12 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, nargs="+", default=[1])
     parser.add_argument("--in-turn", type=int, default=0)
     parser.add_argument("--only", nargs="+", choices=STEPS, default=list(STEPS))
+    parser.add_argument("--saved-only", action="store_true", help="no ranks from the store, some 0.2 GB a million rows")
     parser.add_argument("--folder", help="where stores go, some 0.7 GB a million rows; a temporary one unless given")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
         for rows in arguments.rows:
-            measure(Path(name), rows, arguments.ranks, arguments.in_turn, arguments.only)
+            measure(Path(name), rows, arguments.ranks, arguments.in_turn, arguments.only, arguments.saved_only)
 
 
 if __name__ == "__main__":

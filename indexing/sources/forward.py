@@ -5,8 +5,8 @@ from __future__ import annotations
 from videoloader.indexing.sources.base import ByteSource, SourceBase
 from videoloader.indexing.sources.remote import RemoteSource
 
-# Sizes of the first window, of a window after a jump, and of the largest.
-_FIRST, _AFTER_JUMP, _LARGEST = 64 << 10, 8 << 10, 4 << 20
+# Sizes of the first window, of a window after a jump (which also holds the end of a tar), and of the largest.
+_FIRST, _AFTER_JUMP, _LARGEST = 64 << 10, 16 << 10, 4 << 20
 
 
 class ForwardSource(SourceBase):

@@ -24,6 +24,8 @@ from videoloader.indexing.sources.near_names import near_names
 from videoloader.indexing.sources.part import PartSource
 
 _BLOCK = 512
+# Writers fill an archive up to a multiple of this.
+_RECORD = 20 * _BLOCK
 # Limit for a name, or for all pax records of a member: far more than paths and attributes need.
 _LONGEST_EXTENSION = 1 << 20
 _LONGEST_LINK_CHAIN = 40  # as in Linux
@@ -58,21 +60,21 @@ class TarDirectory:
         names: names of all files, each between two zero bytes.
         offset, size: int64, position and size of the bytes of each.
         index: index file that they come from; None if they come from the headers.
-        has_end: whether a block of zeros, or the index file, confirms that no file is missing after the last.
+        doubt: why files may be missing after the last, as a phrase that follows "archives"; empty if nothing says so.
     """
 
     names: bytes
     offset: npt.NDArray[np.int64]
     size: npt.NDArray[np.int64]
     index: ByteSource | None = None
-    has_end: bool = True
+    doubt: str = ""
 
     @classmethod
-    def of_members(cls, members: list[Member], index: ByteSource | None = None, has_end: bool = True) -> TarDirectory:
+    def of_members(cls, members: list[Member], index: ByteSource | None = None, doubt: str = "") -> TarDirectory:
         """Make a directory of files in order."""
         joined = b"\0".join([b"", *(os.fsencode(member.name) for member in members), b""])
         offset, size = (np.array([member[field] for member in members], np.int64) for field in (1, 2))
-        return cls(joined, offset, size, index, has_end)
+        return cls(joined, offset, size, index, doubt)
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -151,6 +153,8 @@ def open_tar_member(archive: ByteSource, name: str) -> ByteSource:
     directory = tar_directory(archive)
     member = directory.find(name)
     if member is None or member.offset == _DANGLING:
+        if member is not None:
+            raise SourceError(f"member {name!r} is a link to a file that is not in the archive", archive.name)
         near = near_names(_plain(name), (each.name for each in directory.members()))
         raise SourceError(f"has no member {name!r} (it has {len(directory)}){near}", archive.name)
     if member.offset == _SPARSE:
@@ -214,7 +218,7 @@ def _walk(archive: ByteSource, see: Callable[[Member], None] = lambda member: No
     while True:
         header = archive.read(position, _BLOCK)
         if not header.strip(b"\0"):
-            _check_end(archive, position)
+            doubt = _doubt_at_end(archive, position)
             break
         if len(header) < _BLOCK:
             raise IndexingError(f"is cut off in the header at byte {position}", archive.name)
@@ -262,15 +266,24 @@ def _walk(archive: ByteSource, see: Callable[[Member], None] = lambda member: No
     if links:
         _follow_links(names, offsets, sizes, links)
     members = [Member(*each) for each in zip(names, offsets, sizes, strict=True)]
-    return TarDirectory.of_members(members, has_end=position < archive.size)
+    return TarDirectory.of_members(members, doubt=doubt)
 
 
-def _check_end(archive: ByteSource, position: int) -> None:
-    """Check that an archive ends here: after whole blocks, and not because the bytes of a header were lost."""
+def _doubt_at_end(archive: ByteSource, position: int) -> str:
+    """Check that an archive ends here: after whole blocks, and not because the bytes of a header were lost.
+
+    Returns:
+        Why files may be missing after it all the same; empty if nothing says so.
+    """
     if position > archive.size:
         raise IndexingError(f"is cut off in the member before byte {position}", archive.name)
     if archive.read(position + _BLOCK, _BLOCK).strip(b"\0"):
         raise IndexingError(f"the header at byte {position} is damaged: it holds zeros, and more follows", archive.name)
+    if position == archive.size:
+        return "have no end-of-archive marker, so they may be truncated and later files lost"
+    if archive.read(position, _RECORD + _BLOCK).strip(b"\0"):
+        return "contain more after the end-of-archive marker, as joined archives do: that part is not read"
+    return ""
 
 
 def _follow_links(names: list[str], offsets: list[int], sizes: list[int], links: dict[str, str]) -> None:

@@ -28,7 +28,8 @@ _LARGEST_RATIO = 1032
 _PIECE = 1 << 20
 
 
-_directories: DirectoryCache[dict[str, zipfile.ZipInfo]] = DirectoryCache(1 << 19)
+# Of each archive its files, and whether it holds several of one name, of which the last counts.
+_directories: DirectoryCache[tuple[dict[str, zipfile.ZipInfo], bool]] = DirectoryCache(1 << 19, lambda it: len(it[0]))
 
 
 def is_zip(head: bytes) -> bool:
@@ -44,7 +45,7 @@ def open_zip_member(archive: ByteSource, name: str) -> ByteSource:
         UnsupportedError: the file is encrypted, or compressed by a method other than deflate.
         IndexingError: the archive is damaged or truncated.
     """
-    directory = _directories.get((archive.name, archive.fingerprint), lambda: _read_directory(archive))
+    directory, _ = _directories.get((archive.name, archive.fingerprint), lambda: _read_directory(archive))
     member = directory.get(name)
     if member is None:
         raise SourceError(
@@ -71,8 +72,10 @@ def open_zip_member(archive: ByteSource, name: str) -> ByteSource:
     return MemorySource(_inflate(archive, start, member, full_name), full_name)
 
 
-def read_zip(archive: ByteSource, wanted: Callable[[str, int], bool]) -> dict[str, bytes | None]:
+def read_zip(archive: ByteSource, wanted: Callable[[str, int], bool]) -> tuple[dict[str, bytes | None], bool]:
     """Return the files of an archive in the order of its directory, and the bytes of the wanted ones.
+
+    The second value says whether several files have the same name; the last one counts.
 
     Args:
         archive: archive to read.
@@ -82,7 +85,7 @@ def read_zip(archive: ByteSource, wanted: Callable[[str, int], bool]) -> dict[st
         UnsupportedError, IndexingError: as in ``open_zip_member``.
     """
     source = forward(archive)
-    directory = _directories.get((archive.name, archive.fingerprint), lambda: _read_directory(archive))
+    directory, has_several = _directories.get((archive.name, archive.fingerprint), lambda: _read_directory(archive))
     contents: dict[str, bytes | None] = dict.fromkeys(directory)
     for member in sorted(directory.values(), key=lambda member: member.header_offset):
         if wanted(member.filename, member.file_size):
@@ -91,7 +94,7 @@ def read_zip(archive: ByteSource, wanted: Callable[[str, int], bool]) -> dict[st
                 content = open_zip_member(source, member.filename).read(0, member.file_size)
                 _check_content(content, member, f"{archive.name}::{member.filename}")
                 contents[member.filename] = content
-    return contents
+    return contents, has_several
 
 
 def _inflate(archive: ByteSource, start: int, member: zipfile.ZipInfo, name: str) -> bytes:
@@ -134,7 +137,9 @@ def _told_members(archive: ByteSource, comment: int) -> int:
     return int(_END_RECORD.unpack_from(end, at)[-1])
 
 
-def _read_directory(archive: ByteSource) -> dict[str, zipfile.ZipInfo]:
+def _read_directory(archive: ByteSource) -> tuple[dict[str, zipfile.ZipInfo], bool]:
+    if archive.size == _END_RECORD.size and archive.read(0, 4) == b"PK\5\6":  # an empty one
+        return {}, False
     try:
         with zipfile.ZipFile(archive.open()) as file:
             members, told = file.infolist(), _told_members(archive, len(file.comment))
@@ -146,4 +151,6 @@ def _read_directory(archive: ByteSource) -> dict[str, zipfile.ZipInfo]:
             f"is a damaged zip archive (its directory has {len(members)} entries, but its end record states {told})",
             archive.name,
         )
-    return {each.filename: each for each in members if not each.is_dir()}
+    files = [each for each in members if not each.is_dir()]
+    by_name = {each.filename: each for each in files}
+    return by_name, len(by_name) < len(files)

@@ -21,9 +21,11 @@ class SourceKeys(NamedTuple):
 
     Attributes:
         roots: absolute folders, of which the first that fits counts.
+        in_last: whether the videos are known to lie below the last of them.
     """
 
     roots: tuple[str, ...]
+    in_last: bool = False
 
     @property
     def prefixes(self) -> tuple[str, ...]:
@@ -32,7 +34,9 @@ class SourceKeys(NamedTuple):
 
     @property
     def root(self) -> str:
-        """The folder that keys are relative to: the first root that exists."""
+        """The folder that keys are relative to: the one known to hold the videos, or the first that exists."""
+        if self.in_last:
+            return self.roots[-1]
         return next((root for root in self.roots if os.path.isdir(root)), self.roots[0])
 
     @staticmethod
@@ -61,7 +65,7 @@ class SourceKeys(NamedTuple):
         return absolute
 
     def path_of(self, key: str) -> str:
-        """Return the path of the video with a key: below the first root that exists."""
+        """Return the path of the video with a key: below ``root``."""
         return next(self.paths_of([key]))
 
     def paths_of(self, keys: Iterable[str]) -> Iterator[str]:
@@ -84,6 +88,11 @@ class SourceKeys(NamedTuple):
         member = key.removeprefix(archive)
         sound = member.startswith("::") and member != key and source.endswith(member) and min(offset, size) >= 0
         return Place(source.removesuffix(member), offset, size) if sound else None
+
+    def is_in_last(self, key: str) -> bool:
+        """Whether the video of a key lies below the last root."""
+        is_below = "://" not in key and not os.path.isabs(key)
+        return is_below and os.path.exists(os.path.join(self.roots[-1], key.partition("::")[0]))
 
     def is_gone(self, key: str) -> bool:
         """Whether the video is a local file that does not exist. Only local files are checked."""

@@ -97,7 +97,10 @@ class IndexStore:
         self._given_root = None if root is None else os.path.abspath(os.fspath(root))
         self._local, self._guard = threading.local(), Guard()
         settings = dict(self._select("SELECT name, value FROM settings"))
-        self.keys = SourceKeys((self._given_root,) if self._given_root else recorded_roots(settings, self.path))
+        keys = SourceKeys((self._given_root,) if self._given_root else recorded_roots(settings, self.path))
+        # Of a data set that was copied with its store, and whose original is there, too, the copy is meant.
+        first = self._select("SELECT source FROM videos LIMIT 1") if len(keys.roots) > 1 else ()
+        self.keys = keys._replace(in_last=any(keys.is_in_last(from_sql(key)) for (key,) in first))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(type(self), self.path, root=self._given_root, verify=self.verify), ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import struct
 import tarfile
+import warnings
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from range_server import serve
 
 import videoloader as vl
 from videoloader.dataset.archive_names import names_of_archives
+from videoloader.indexing import open_source
 
 Sample = Callable[[str], Path]
 
@@ -53,6 +55,7 @@ def test_shards_behind_urls(shards: list[Path]) -> None:
 @pytest.mark.parametrize(
     ("files", "error", "message"),
     [
+        ({"1.mp4": b"", "1.cls": b"1", "2.mp4": b"", "2.cls": b""}, vl.ConfigurationError, "beside it, or an empty"),
         ({"1.mp4": b"", "1.cls": b"1", "2.mp4": b""}, vl.ConfigurationError, r"x\.tar::2\.mp4: the label is missing"),
         ({"1.mp4": b"", "1.json": b"{"}, vl.ConfigurationError, r"x\.tar::1\.json: is not valid JSON, despite"),
         ({"1.mp4": b"", "1.txt": b"\xff"}, vl.ConfigurationError, r"x\.tar::1\.txt: is not valid UTF-8 text, despite"),
@@ -65,6 +68,9 @@ def test_what_makes_no_sense_is_an_error(
     (tmp_path / "x.tar").write_bytes(tar_bytes(files))
     with pytest.raises(error, match=message):
         vl.VideoDataset.from_tars(tmp_path / "x.tar")
+    (tmp_path / "x.zip").write_bytes(zip_bytes({}))
+    with pytest.raises(vl.ConfigurationError, match="no video in 1 archives"):
+        vl.VideoDataset.from_archives(tmp_path / "x.zip")
 
 
 def test_shards_that_cannot_be_read(shards: list[Path], tmp_path: Path) -> None:
@@ -73,6 +79,8 @@ def test_shards_that_cannot_be_read(shards: list[Path], tmp_path: Path) -> None:
         vl.VideoDataset.from_tars([shards[0], tmp_path / "x.tar.gz"])
     with pytest.raises(vl.SourceError, match=r"missing\.tar: cannot be opened"):
         vl.VideoDataset.from_tars([shards[0], tmp_path / "missing.tar"])
+    with pytest.raises(vl.ConfigurationError, match=r"is a folder, and no LMDB database: give its archives"):
+        vl.VideoDataset.from_archives(tmp_path)
     shards[0].write_bytes(shards[0].read_bytes()[:50_000])
     with pytest.raises(vl.IndexingError, match=r"0\.tar: is cut off"):
         vl.VideoDataset.from_tars(shards)
@@ -87,11 +95,58 @@ def test_a_shard_cut_off_between_two_files_is_warned_of(shards: list[Path], recw
     for cut in (*cuts, len(whole.rstrip(b"\0"))):
         shards[1].write_bytes(whole[: -(-cut // 512) * 512])
         with pytest.warns(
-            vl.VideoLoaderWarning, match=r"1 of 2 archives may be truncated, for example .*1\.tar: the end-of-archive"
+            vl.VideoLoaderWarning, match=r"1 of 2 archives have no end-of-archive marker, .*for example .*1\.tar"
         ):
             data = vl.VideoDataset.from_archives(shards)
         assert [row.path for row in data][:3] == [f"{shards[0]}::v/00.mp4", f"{shards[0]}::v/01.left.mp4",
                                                   f"{shards[1]}::v/10.mp4"]  # fmt: skip
+
+
+def test_archives_that_were_joined_end_to_end_are_warned_of(shards: list[Path], tmp_path: Path) -> None:
+    joined = tmp_path / "joined.tar"
+    joined.write_bytes(shards[0].read_bytes() + shards[1].read_bytes())
+    with pytest.warns(
+        vl.VideoLoaderWarning, match=r"1 of 2 archives contain more after the end-of-archive marker, .*joined\.tar"
+    ):
+        assert len(vl.VideoDataset.from_archives([shards[0], joined])) == 4
+
+
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+def test_several_files_of_one_name_are_warned_of(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "x"
+    members = [("a.mp4", b"first"), ("a.cls", b"1"), ("b.mp4", b"v"), ("b.cls", b"2")]
+    members += [("a.mp4", b"last"), ("a.cls", b"3")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of zipfile
+        if kind == "tar":
+            path.write_bytes(b"".join(tar_bytes({name: data})[:1024] for name, data in members) + bytes(1024))
+        else:
+            with zipfile.ZipFile(path, "w") as file:
+                for name, data in members:
+                    file.writestr(name, data)
+    with pytest.warns(
+        vl.VideoLoaderWarning, match=r"1 of 1 archives hold several files with the same name, and the last one counts"
+    ):
+        data = vl.VideoDataset.from_archives(path)
+    assert [(row.path, row.label) for row in data] == [(f"{path}::a.mp4", 3), (f"{path}::b.mp4", 2)]
+    with open_source(f"{path}::a.mp4").open() as opened:
+        assert opened.read() == b"last"
+
+
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+def test_hidden_files_are_no_videos(tmp_path: Path, kind: str) -> None:
+    files = {"v/._a.mp4": b"attributes", "v/a.mp4": b"v", ".mp4": b"v"}
+    (tmp_path / "x").write_bytes(tar_bytes(files) if kind == "tar" else zip_bytes(files))
+    assert list(vl.VideoDataset.from_archives(tmp_path / "x").paths) == [f"{tmp_path}/x::v/a.mp4"]
+
+
+def test_links_to_files_elsewhere(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "x.tar", "w") as file:
+        link = tarfile.TarInfo("a.mp4")
+        link.type, link.linkname = tarfile.SYMTYPE, "/videos/a.mp4"
+        file.addfile(link)
+    with pytest.raises(vl.SourceError, match=r"x\.tar: member 'a\.mp4' is a link to a file that is not in the archive"):
+        vl.Video(vl.VideoDataset.from_archives(tmp_path / "x.tar")[0].path, device="cpu")
 
 
 @pytest.mark.parametrize("kind", ["tar", "zip", "deflated zip", "lmdb", "lmdb file"])

@@ -20,6 +20,7 @@ from videoloader.indexing.sources.zip_member import read_zip
 
 # Larger files with a video's key do not become columns.
 _LARGEST_COLUMN = 64 << 10
+_SEVERAL = "hold several files with the same name, and the last one counts"
 _JSON, _TEXT = ("json", "jsn"), ("cls", "txt", "text", "transcript")
 
 
@@ -41,19 +42,23 @@ class ArchiveRow:
 
 
 def rows_of_members(
-    name: str, kind: ArchiveKind, archive: ByteSource, endings: tuple[str, ...], without_end: list[str]
+    name: str, kind: ArchiveKind, archive: ByteSource, endings: tuple[str, ...], doubts: list[tuple[str, str]]
 ) -> list[ArchiveRow]:
     """The members with one of the endings, in archive order, with small files of the same key as columns.
 
     The key of a file is its path up to the first dot of its name; the rest of the name says what it holds: JSON
-    (parsed), text (``cls``, ``txt``, ``text``, ``transcript``), or else bytes. If the archive may be truncated between
-    two members, its name is added to ``without_end``.
+    (parsed), text (``cls``, ``txt``, ``text``, ``transcript``), or else bytes. Hidden files, whose names begin with a
+    dot, are left out, as in folders. Doubts about the archive are added to ``doubts``, with its name.
 
     Raises:
         ConfigurationError: a file is not the JSON or text that its name promises.
     """
-    contents = _members(name, kind, archive, lambda member, size: _is_beside(member, size, endings), without_end)
-    videos = {member: _split_name(member)[0] for member in contents if member.lower().endswith(endings)}
+    contents = _members(name, kind, archive, lambda member, size: _is_beside(member, size, endings), doubts)
+    videos = {
+        member: _split_name(member)[0]
+        for member in contents
+        if member.lower().endswith(endings) and not (kind != "LMDB" and posixpath.basename(member).startswith("."))
+    }
     keys, of_key = set(videos.values()), dict[str, dict[str, Any]]()
     for member, content in contents.items():
         key, extension = _split_name(member)
@@ -119,21 +124,24 @@ def _members(
     kind: ArchiveKind,
     archive: ByteSource,
     wanted: Callable[[str, int], bool],
-    without_end: list[str],
+    doubts: list[tuple[str, str]],
 ) -> Mapping[str, bytes | None]:
     """The names of all members in archive order, with the bytes of those that are wanted."""
     if kind == "zip":
-        return read_zip(archive, wanted)
+        contents, has_several = read_zip(archive, wanted)
+        doubts += [(_SEVERAL, name)] * has_several
+        return contents
     if kind == "LMDB":  # an LMDB can be open under one name only
         return read_lmdb(local_path(name), wanted)
-    directory, contents = read_tar(archive, lambda member: wanted(member.name, member.size))
-    if not directory.has_end:
-        without_end.append(name)
-    # If an archive holds a file twice, the later one counts.
-    return {
-        member.name: contents.get(member.offset) if wanted(member.name, member.size) else None
+    directory, at = read_tar(archive, lambda member: wanted(member.name, member.size))
+    if directory.doubt:
+        doubts.append((directory.doubt, name))
+    contents = {
+        member.name: at.get(member.offset) if wanted(member.name, member.size) else None
         for member in directory.members()
     }
+    doubts += [(_SEVERAL, name)] * (len(contents) < len(directory))
+    return contents
 
 
 def _is_beside(member: str, size: int, endings: tuple[str, ...]) -> bool:

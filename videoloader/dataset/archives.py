@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -34,19 +35,18 @@ def archive_entries(
         ConfigurationError: there is no video, some videos have a label and others do not, an argument does not fit the
             archives, or a file is not the JSON or text that its name promises.
     """
-    names, without_end = names_of_archives(archives), list[str]()
+    names, doubts = names_of_archives(archives), list[tuple[str, str]]()
     with ThreadPoolExecutor(_ARCHIVES_AT_ONCE, "videoloader-archives") as pool:
-        rows = list(chain(*pool.map(partial(_rows_of, video=video, without_end=without_end), names)))
-    if without_end:
-        many = f"{len(without_end)} of {len(names)} archives"
-        lost = "the end-of-archive marker is missing, so files after it may be lost"
-        warn_user(f"{many} may be truncated, for example {min(without_end)}: {lost}")
+        rows = list(chain(*pool.map(partial(_rows_of, video=video, doubts=doubts), names)))
+    for doubt, count in sorted(Counter(doubt for doubt, _ in set(doubts)).items()):
+        first = min(name for each, name in doubts if each == doubt)
+        warn_user(f"{count} of {len(names)} archives {doubt} (for example {first})")
     if not rows:
         raise ConfigurationError(f"no video in {len(names)} archives: no file ends with {', '.join(_endings(video))}")
     _read_as_text(rows)
     texts = [_label_of(row, label) for row in rows]
     if "" in texts and any(texts):
-        wanted = "no .cls file beside it" if label is None else f"no {label!r} beside it"
+        wanted = "no .cls file beside it, or an empty one" if label is None else f"no {label!r} beside it"
         raise ConfigurationError(f"the label is missing: {wanted}", rows[texts.index("")].path)
     if label is not None and not any(texts):
         known = ", ".join(dict.fromkeys(chain(*(row.columns for row in rows)))) or "none"
@@ -62,7 +62,7 @@ def _endings(video: str | Collection[str] | None) -> tuple[str, ...]:
     return file_endings(VIDEO_EXTENSIONS if video is None else [video] if isinstance(video, str) else video)
 
 
-def _rows_of(name: str, video: str | Collection[str] | None, without_end: list[str]) -> list[ArchiveRow]:
+def _rows_of(name: str, video: str | Collection[str] | None, doubts: list[tuple[str, str]]) -> list[ArchiveRow]:
     kind, archive = open_archive_of_kind(name)
     if kind == "TFRecord":
         if video is not None and not isinstance(video, str):
@@ -72,7 +72,7 @@ def _rows_of(name: str, video: str | Collection[str] | None, without_end: list[s
         if video is not None:
             raise ConfigurationError(f"records of RecordIO have no names: leave video={video!r} out", name)
         return rows_of_records(name, archive)
-    return rows_of_members(name, kind, archive, _endings(video), without_end)
+    return rows_of_members(name, kind, archive, _endings(video), doubts)
 
 
 def _read_as_text(rows: Sequence[ArchiveRow]) -> None:

@@ -11,15 +11,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from glob import escape, glob
 from itertools import count
-from typing import Any
+from typing import IO, Any
 
 from videoloader.errors import SourceError
+from videoloader.indexing.forks import after_fork
 
 _LONGEST_PAUSE = 1.0
 _WITHOUT_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 _DONE = b"done"
 # Seconds between rank 0's heartbeats, and seconds without any after which the others give up.
 _BEAT, _LONGEST_SILENCE = 5.0, 300.0
+
+# A child that this process forks would keep holding these locks after this process has died.
+_locked: set[IO[bytes]] = set()
+after_fork(lambda: [file.close() for file in _locked])
 
 # All ranks prepare the same files in the same order, so a count identifies each file.
 _calls = count()
@@ -119,7 +124,7 @@ def _turn(path: str) -> Iterator[None]:
     try:
         import fcntl
 
-        file = open(f"{path}.lock", "ab")  # noqa: SIM115  # closed below, or with the process
+        file = open(f"{path}.lock", "ab", buffering=0)  # noqa: SIM115  # closed below, or with the process
     except ImportError:
         raise SourceError("cannot be prepared by several processes: this system has no file locks", path) from None
     except OSError as error:
@@ -130,4 +135,8 @@ def _turn(path: str) -> Iterator[None]:
         except OSError as error:
             hint = ": prepare it in one process before" if error.errno in _WITHOUT_LOCKS else ""
             raise SourceError(f"cannot be locked ({error.strerror}){hint}", f"{path}.lock") from None
-        yield
+        _locked.add(file)
+        try:
+            yield
+        finally:
+            _locked.remove(file)

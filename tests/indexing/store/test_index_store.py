@@ -22,7 +22,7 @@ from videoloader.errors import (
     SourceError,
     StaleIndexError,
 )
-from videoloader.indexing import IndexStore, build_index, build_store, torchcodec_frame_mappings
+from videoloader.indexing import IndexStore, build_index, build_store, merge_stores, torchcodec_frame_mappings
 from videoloader.indexing.store.schema import COLUMNS, needs_rollback
 
 
@@ -113,6 +113,14 @@ class TestMoving:
         store = IndexStore(tmp_path / "moved" / "index.db")
         assert len(store.get(tmp_path / "moved" / "h264_mp4" / videos[0].name)) == 60
         assert next(store.errors())[0] == str(tmp_path / "moved" / "text.mp4")
+
+    def test_the_copy_is_meant_where_a_data_set_was_copied_with_its_store(self, videos, tmp_path):
+        build_store(videos, tmp_path / "data" / "index.db", workers=1)
+        shutil.copytree(tmp_path / "data", tmp_path / "copy")
+        store = IndexStore(tmp_path / "copy" / "index.db")
+        assert next(store.errors())[0] == str(tmp_path / "copy" / "text.mp4")
+        merge_stores([tmp_path / name / "index.db" for name in ("data", "copy")], tmp_path / "all.db")
+        assert len(IndexStore(tmp_path / "all.db")) == 2 * len(videos)
 
     def test_a_store_moves_alone(self, store_path, videos, tmp_path):
         (tmp_path / "else").mkdir()
