@@ -1,4 +1,4 @@
-"""Lies in the numbers of H.264's pictures, by which decoders see that some are missing."""
+"""Lies in the headers of pictures, among them H.264's numbers, by which decoders see that some are missing."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from lies.registry import Rng, few, lie
 from lies.remuxed import Packet, Packets, rewritten
 from videoloader.indexing.bitstream.h264_slices import HEAD_BITS, SliceReader
 from videoloader.indexing.bitstream.nal import nal_length_size
+
+# Bytes of a packet in which the header of its first picture lies.
+_HEAD = 16
 
 
 @lie(damages=True)
@@ -36,6 +39,24 @@ def picture_numbers_altered(data: bytes, rng: Rng) -> bytes | None:
             units[first] = bytes(unit)
             joined = joined_units(units, nal_length_size("h264", found.config))
             packets[number] = replace(packet, data=joined)
+        return packets
+
+    return rewritten(data, change)
+
+
+@lie(damages=True)
+def picture_heads_flipped(data: bytes, rng: Rng) -> bytes | None:
+    """One bit near the beginning of some packets; not of H.264, whose order counts ``docs/limits.md`` tells of."""
+
+    def change(found: Packets) -> list[Packet] | None:
+        if found.codec == "h264":
+            return None
+        packets = list(found.packets)
+        for number in few(rng, len(packets)):
+            content, at = bytearray(packets[number].data), int(rng.integers(_HEAD))
+            if at < len(content):
+                content[at] ^= 1 << int(rng.integers(8))
+                packets[number] = replace(packets[number], data=bytes(content))
         return packets
 
     return rewritten(data, change)
