@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from lies.parameter_sets import is_slice, joined_units, units_of
 from lies.registry import Rng, few, lie
-from lies.remuxed import Packet, Packets, rewritten
+from lies.remuxed import Packet, Packets, demuxed, rewritten
 from videoloader.indexing.bitstream.h264_slices import HEAD_BITS, SliceReader
 from videoloader.indexing.bitstream.nal import nal_length_size
 
@@ -46,17 +46,17 @@ def picture_numbers_altered(data: bytes, rng: Rng) -> bytes | None:
 
 @lie(damages=True)
 def picture_heads_flipped(data: bytes, rng: Rng) -> bytes | None:
-    """One bit near the beginning of some packets; not of H.264, whose order counts ``docs/limits.md`` tells of."""
+    """One bit near the beginning of some packets that lie in one piece.
 
-    def change(found: Packets) -> list[Packet] | None:
-        if found.codec == "h264":
-            return None
-        packets = list(found.packets)
-        for number in few(rng, len(packets)):
-            content, at = bytearray(packets[number].data), int(rng.integers(_HEAD))
-            if at < len(content):
-                content[at] ^= 1 << int(rng.integers(8))
-                packets[number] = replace(packets[number], data=bytes(content))
-        return packets
-
-    return rewritten(data, change)
+    Not of H.264, whose order counts ``docs/limits.md`` tells of.
+    """
+    found = demuxed(data)
+    if found is None or found.codec == "h264":
+        return None
+    changed = bytearray(data)
+    for number in few(rng, len(found.packets)):
+        packet = found.packets[number].data
+        at = int(rng.integers(min(_HEAD, len(packet))))
+        if (start := data.find(packet)) >= 0:
+            changed[start + at] ^= 1 << int(rng.integers(8))
+    return bytes(changed)
