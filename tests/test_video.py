@@ -179,6 +179,34 @@ def test_a_stream_holds_no_more_memory_than_told(sample: Sample) -> None:
     assert list(video.stream(slice(0, 0))) == []
 
 
+@pytest.mark.parametrize("step", [1, -1])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_stream_gives_all_frames_before_one_that_cannot_be_decoded(
+    sample: Sample, step: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.get_num_threads", lambda: threads)
+    data = bytearray(sample("h264_mp4").read_bytes())
+    offset, _ = vl.build_index(bytes(data)).packet_range(30)
+    data[offset : offset + 4] = b"\xff\xff\xff\xff"  # the length of a NAL unit
+    video = vl.Video(bytes(data), device="cpu")
+    whole = vl.Video(sample("h264_mp4"), device="cpu")[:]
+
+    def fails(number: int) -> bool:
+        try:
+            video[number]
+        except vl.DecodeError:
+            return True
+        return False
+
+    numbers = list(range(60)[::step])
+    first = next(place for place, number in enumerate(numbers) if fails(number))
+    assert 12 < first < 48
+    given = []
+    with pytest.raises(vl.DecodeError):
+        given.extend(video.stream(slice(None, None, step)))  # keeps what comes before the error
+    assert torch.equal(torch.stack(given), whole[numbers[:first]])
+
+
 def test_a_stream_that_is_left_early_leaves_nothing_behind(sample: Sample) -> None:
     video = vl.Video(sample("h264_mp4"), device="cpu")
     for _, frame in zip(range(3), video, strict=False):

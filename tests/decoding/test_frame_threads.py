@@ -14,7 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lies.remuxed import rewritten
-from sample_videos import RECIPES, X264, Recipe, write_video
+from sample_videos import RECIPES, VP9, X264, Recipe, write_video
 from truth import full_decode, hash_of
 from waiting import PATIENCE
 
@@ -23,6 +23,7 @@ from videoloader.convert import Geometry, OutputSpec
 from videoloader.decoding import UnsureError, decode_in_threads, suits_threads
 from videoloader.indexing import MemorySource, build_index, open_source
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
+from videoloader.indexing.bitstream.vp9 import split_superframe
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.packets.read_packets import read_packets
 from videoloader.reading import engines
@@ -117,6 +118,23 @@ def test_nothing_is_given_out_for_a_packet_without_sense(decoded, name):
     packets = [packet._replace(data=bytes(len(packet.data))) for packet in read_packets(source, index, run)]
     with pytest.raises(UnsureError):
         list(decode_in_threads(index, packets, 4))
+
+
+@pytest.mark.parametrize("threads", [2, 3, 8])
+def test_a_damaged_frame_is_seen_that_comes_in_one_packet_with_another_and_is_not_shown(tmp_path, threads):
+    options = VP9 | {"auto-alt-ref": "1", "b": "200k"}
+    path = write_video(tmp_path / "hidden.mp4", Recipe("mp4", "libvpx-vp9", options, frames=24))
+    index, looked_at = build_index(path), 0
+    packets = list(read_packets(open_source(path), index, plan_frames(index, range(24)).runs[0]))
+    for place, packet in enumerate(packets):
+        if len(split_superframe(packet.data)) > 1:
+            data = bytearray(packet.data)
+            data[0] ^= 0xC0  # frame_marker
+            broken = [*packets[:place], packet._replace(data=bytes(data)), *packets[place + 1 :]]
+            with pytest.raises(UnsureError):
+                list(decode_in_threads(index, broken, threads))
+            looked_at += 1
+    assert looked_at
 
 
 def test_a_damaged_frame_is_seen_even_if_only_a_frame_before_it_is_wanted(decoded):

@@ -1,4 +1,4 @@
-"""Lies in the numbers of H.264's pictures, by which decoders see that some are missing."""
+"""Lies in the headers of pictures, among them H.264's numbers, by which decoders see that some are missing."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from dataclasses import replace
 
 from lies.parameter_sets import is_slice, joined_units, units_of
 from lies.registry import Rng, few, lie
-from lies.remuxed import Packet, Packets, rewritten
+from lies.remuxed import Packet, Packets, demuxed, rewritten
 from videoloader.indexing.bitstream.h264_slices import HEAD_BITS, SliceReader
 from videoloader.indexing.bitstream.nal import nal_length_size
+
+# Bytes of a packet in which the header of its first picture lies.
+_HEAD = 16
 
 
 @lie(damages=True)
@@ -39,3 +42,21 @@ def picture_numbers_altered(data: bytes, rng: Rng) -> bytes | None:
         return packets
 
     return rewritten(data, change)
+
+
+@lie(damages=True)
+def picture_heads_flipped(data: bytes, rng: Rng) -> bytes | None:
+    """One bit near the beginning of some packets that lie in one piece.
+
+    Not of H.264, whose order counts ``docs/limits.md`` tells of.
+    """
+    found = demuxed(data)
+    if found is None or found.codec == "h264":
+        return None
+    changed = bytearray(data)
+    for number in few(rng, len(found.packets)):
+        packet = found.packets[number].data
+        at = int(rng.integers(min(_HEAD, len(packet))))
+        if (start := data.find(packet)) >= 0:
+            changed[start + at] ^= 1 << int(rng.integers(8))
+    return bytes(changed)

@@ -203,25 +203,35 @@ class VideoReader:
         made: dict[int, torch.Tensor] = {}
         damaged: set[int] = set()
         workers = workers_of_device(self._device, self._decode)
+
+        def begin(part: npt.NDArray[np.int64]) -> tuple[DecodeJob, Future[ClipsReport]]:
+            job = whole_job(self.index, self._new_clip(part))
+            decode = partial(self._decode_job, self._output, job, token)
+            return job, workers.submit(decode, job.index, job.plan.packets)
+
         try:
             for number in numbers.tolist():
                 while number not in made:
                     held = len(made) + sum(len(job.frames) for job, _ in making)
                     while parts and (not making or held + len(parts[0]) <= most):
-                        part = parts.popleft()
-                        job = whole_job(self.index, self._new_clip(part))
-                        decode = partial(self._decode_job, self._output, job, token)
-                        decoding = workers.submit(decode, job.index, job.plan.packets)
-                        making.append((job, decoding))
-                        held += len(part)
+                        held += len(parts[0])
+                        making.append(begin(parts.popleft()))
                     token.raise_if_forked()
                     job, decoding = making.popleft()
                     outcome, (clip,) = _outcome(decoding), job.parts
                     if isinstance(outcome, ClipsReport):
                         self._accept([outcome], [clip])
                     part = clip.frame_numbers
-                    if self._to_be_made_again(job, outcome).any():
-                        parts.appendleft(part)
+                    try:
+                        if self._to_be_made_again(job, outcome).any():
+                            making.appendleft(begin(part))
+                            continue
+                    except DecodeError:
+                        if len(part) == 1:
+                            raise
+                        # Frames before the one that cannot be decoded come out.
+                        halves = np.array_split(part, 2)
+                        making.extendleft(map(begin, halves if number == part[-1] else halves[::-1]))
                         continue
                     damaged.update(clip.damaged.tolist())
                     made.update(zip(part.tolist(), clip.slots.unbind(0), strict=True))
