@@ -143,4 +143,5 @@ def _read_directory(archive: ByteSource) -> dict[str, zipfile.ZipInfo]:
         raise IndexingError(
             f"is a damaged zip archive (its directory has {len(members)} entries where {told} are told)", archive.name
         )
-    return {each.filename: each for each in members if not each.is_dir()}
+    # ``is_dir`` of Python 3.11 fails at a name without a letter.
+    return {each.filename: each for each in members if not each.filename.endswith("/")}
