@@ -43,7 +43,7 @@ CORE = [
     "tests/interop/test_clip_dataset.py",
 ]
 EXTRAS = {
-    "cli": ["tests/test_cli.py"],
+    "cli": ["tests/cli"],
     "lightning": ["tests/interop/test_lightning.py"],
     "lmdb": ["tests/indexing/sources/test_every_source.py"],
     "parquet": ["tests/dataset/test_table_files.py", "tests/dataset/test_saving.py"],
