@@ -43,7 +43,7 @@ CORE = [
     "tests/interop/test_clip_dataset.py",
 ]
 EXTRAS = {
-    "cli": ["tests/cli"],
+    "cli": ["tests/cli/test_commands.py", "tests/cli/test_index_command.py"],
     "lightning": ["tests/interop/test_lightning.py"],
     "lmdb": ["tests/indexing/sources/test_every_source.py"],
     "parquet": ["tests/dataset/test_table_files.py", "tests/dataset/test_saving.py"],
