@@ -17,6 +17,8 @@ from videoloader.errors import VideoLoaderError, printable
 # What a command ends with, besides 0: something is wrong with the data; the command or a source cannot be used; Ctrl-C.
 WRONG_DATA, CANNOT_RUN, INTERRUPTED = 1, 2, 130
 
+# A program that was started without standard output has None there. What is printed goes nowhere then.
+sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
 # Tables are for people: wide enough for a reason even where nobody looks.
 out = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 160, emoji=False, highlight=False)
 err = Console(stderr=True, emoji=False, highlight=False)
