@@ -131,14 +131,9 @@ def again(name: str, file: Path) -> None:
         print(run_case(TARGETS[name], file.read_bytes(), Path(folder)))
 
 
-def _print_table(outcomes: dict[str, Outcome], seconds: float) -> None:
-    print(f"{'target':10} {'cases':>10} {'features':>9} {'edges':>7} {'kept':>6} {'new':>5} {'last new':>9} findings")
-    for name, outcome in outcomes.items():
-        branches = f"{outcome.features:9} {outcome.edges:7} {outcome.kept:6} {outcome.new:5} {outcome.last_new:8.0f}s"
-        print(f"{name:10} {outcome.cases:10} {branches} {len(outcome.findings)} {' '.join(outcome.findings[:3])}")
-    cases = sum(outcome.cases for outcome in outcomes.values())
-    found = sum(len(outcome.findings) for outcome in outcomes.values())
-    print(f"{cases} cases over {len(outcomes)} targets in {seconds:.0f} s; {found} findings")
+def _row(name: str, outcome: Outcome) -> str:
+    branches = f"{outcome.features:9} {outcome.edges:7} {outcome.kept:6} {outcome.new:5} {outcome.last_new:8.0f}s"
+    return f"{name:10} {outcome.cases:10} {branches} {len(outcome.findings)} {' '.join(outcome.findings[:3])}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -160,10 +155,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     chosen, begin = given.only or list(TARGETS), time.monotonic()
     share = given.seconds * given.workers / len(chosen)
+    outcomes = []
+    print(f"{'target':10} {'cases':>10} {'features':>9} {'edges':>7} {'kept':>6} {'new':>5} {'last new':>9} findings")
     with ThreadPoolExecutor(given.workers) as pool:
-        outcomes = dict(zip(chosen, pool.map(lambda name: fuzz(name, given.corpus, share), chosen), strict=True))
-    _print_table(outcomes, time.monotonic() - begin)
-    return 1 if any(outcome.findings for outcome in outcomes.values()) else 0
+        for name, outcome in zip(chosen, pool.map(lambda name: fuzz(name, given.corpus, share), chosen), strict=True):
+            outcomes.append(outcome)
+            print(_row(name, outcome), flush=True)  # a run that is broken off has told so much
+    cases, found = (sum(each) for each in zip(*((each.cases, len(each.findings)) for each in outcomes), strict=True))
+    print(f"{cases} cases over {len(outcomes)} targets in {time.monotonic() - begin:.0f} s; {found} findings")
+    return 1 if any(outcome.findings for outcome in outcomes) else 0
 
 
 if __name__ == "__main__":
