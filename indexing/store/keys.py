@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from videoloader.errors import SourceError
 from videoloader.indexing.sources.state import Place
 
 _AT_ONCE = 1 << 12
@@ -93,11 +94,18 @@ class SourceKeys(NamedTuple):
 
 
 def to_sql(key: str) -> str | bytes:
-    """A key as SQLite holds it: text, or bytes for names of files that are not UTF-8."""
+    """A key as SQLite holds it: text, or bytes for names of files that are not UTF-8.
+
+    Raises:
+        SourceError: it is neither.
+    """
     try:
         key.encode()
     except UnicodeEncodeError:
-        return os.fsencode(key)
+        try:
+            return os.fsencode(key)
+        except UnicodeEncodeError as error:
+            raise SourceError(f"no file can have this name ({error})", key) from None
     return key
 
 
