@@ -28,6 +28,9 @@ _OPEN_OTHERS = frozenset([
 ])  # fmt: skip
 _EXTENSION = re.compile(r".\.([a-z0-9]{1,12})", re.IGNORECASE)
 _HEAD_SIZE = 64 << 10
+# The start of a transport packet with the table of programs (ISO/IEC 13818-1, 2.4.3.2), and the number of bytes that
+# libavformat searches for streams before it opens a file.
+_PROGRAMS, _PROBED = re.compile(rb"\x47[\x40-\x7f]\0[\x10-\x1f\x30-\x3f]"), 5_000_000
 # Decoder options for pictures that are not looked at. The same pictures come out at the same time, but concealing
 # damaged ones takes ten times as long as everything else, and a picture may be as short as nine bytes.
 UNCONCEALED = {"ec": "0"}
@@ -71,9 +74,11 @@ def open_demuxer(source: ByteSource) -> Iterator[av.container.InputContainer]:
 
     Raises:
         IndexingError: libavformat does not recognise the file, or fails to read it.
-        UnsupportedError: the file is a list of other files, or of streams.
+        UnsupportedError: the file is a list of other files, or of streams, or one over which libavformat ends the
+            process.
         SourceError: the source cannot be read.
     """
+    _refuse_what_aborts(source)
     options = {"protocol_whitelist": "", "format_whitelist": _whole_formats()}
     # libavformat decodes some packets to describe a stream.
     probing = {"max_pixels": str(current_limits().picture_pixels), **UNCONCEALED}
@@ -122,6 +127,15 @@ def _whole_formats() -> str:
         if not known.no_file and _OPEN_OTHERS.isdisjoint(known.name.split(",")):
             names.append(known.name)
     return ",".join(names)
+
+
+def _refuse_what_aborts(source: ByteSource) -> None:
+    """Refuse transport streams over which libavformat ends the process (``has_decode_delay_been_guessed``)."""
+    from videoloader.indexing.mpegts.tables import becomes_h264
+
+    if _PROGRAMS.search(source.read(0, _HEAD_SIZE)) and becomes_h264(source.read(0, _PROBED)):
+        hint = "libavformat would end the process: cut the file there"
+        raise UnsupportedError(f"a stream of it becomes H.264 on the way; {hint}", source.name)
 
 
 def _refuse_lists(source: ByteSource) -> None:

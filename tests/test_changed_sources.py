@@ -7,6 +7,7 @@ import os
 import pickle
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import fsspec
@@ -15,12 +16,14 @@ import torch
 from archive_writing import tar_bytes, write_lmdb, zip_bytes
 from image_files import write_frames
 from range_server import RangeServer, serve
+from sample_videos import RECIPES, write_video
 
 import videoloader as vl
 from videoloader import SourceError, StaleIndexError
-from videoloader.indexing import FileSource, IndexStore, PartSource, build_index, open_source
+from videoloader.indexing import ByteSource, FileSource, IndexStore, PartSource, VideoIndex, build_index, open_source
 from videoloader.indexing.sources import LmdbSource
 from videoloader.indexing.store import build_store
+from videoloader.order import clip_table
 
 Sample = Callable[[str], Path]
 CHANGES = ["replace", "replace with the same times", "rewrite", "cut", "grow", "touch"]
@@ -208,6 +211,24 @@ def test_a_loader_whose_video_changes_between_epochs(clip: Path, how: str, store
     change(clip, how)
     if stored and how == "replace with the same times":
         return  # a store does not know inodes, since data sets are copied
+    with pytest.raises(StaleIndexError, match=r"clip\.mp4: has changed"):
+        list(loader)
+
+
+def test_a_video_that_becomes_shorter_while_its_rows_are_indexed(
+    clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shorter = write_video(tmp_path / "shorter.mp4", replace(RECIPES["h264_mp4"], frames=20)).read_bytes()
+
+    def index_and_change(source: ByteSource) -> VideoIndex:
+        index = build_index(source)
+        if len(index) > 20:
+            change(clip, "replace", shorter)
+        return index
+
+    monkeypatch.setattr(clip_table, "build_index", index_and_change)
+    data = vl.VideoDataset.from_paths([clip] * 3)
+    loader = vl.VideoLoader(data, vl.WholeVideo(), batch_size=1, device="cpu", num_workers=2)
     with pytest.raises(StaleIndexError, match=r"clip\.mp4: has changed"):
         list(loader)
 

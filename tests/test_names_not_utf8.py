@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from videoloader import EveryWindow, Video, VideoDataset, VideoLoader, verify
-from videoloader.errors import VideoLoaderError
+from videoloader.errors import SourceError, VideoLoaderError
 from videoloader.indexing import IndexStore, build_index, build_store, open_source
 
 
@@ -119,3 +119,21 @@ def test_a_key_of_a_database(tmp_path: Path) -> None:
     with pytest.raises(VideoLoaderError) as error:
         open_source(str(tmp_path / "db") + os.fsdecode(b"::\xfe"))
     can_be_printed(error.value)
+
+
+def test_what_steers_a_terminal_is_written_out(tmp_path: Path) -> None:
+    path = tmp_path / "a\x1b[31m\x07\x9b0m.mp4"
+    with pytest.raises(VideoLoaderError, match=r"a\\x1b\[31m\\x07\\x9b0m\.mp4: cannot be opened"):
+        build_index(path)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800"])
+def test_a_name_that_no_file_can_have(tmp_path: Path, name: str) -> None:
+    path = os.path.join(tmp_path, name)
+    doors = [open_source, VideoDataset.from_csv, VideoDataset.from_folder, VideoDataset.from_archives]
+    for door in doors:
+        with pytest.raises(SourceError, match=r"cannot be (opened|read)"):
+            door(path)
+    if name == "a\ud800":
+        with pytest.raises(SourceError, match="no file can have this name"):
+            build_store([path], tmp_path / "index.db")

@@ -53,6 +53,7 @@ def test_batches_are_those_of_a_loader_without_a_store(
 
 @pytest.mark.parametrize("sharding", ["strided", "contiguous", "stick_to_shard", vl.ByColumn("node")], ids=str)
 def test_a_state_goes_on_in_a_data_set_that_was_saved(paths: list[Path], tmp_path: Path, sharding: Any) -> None:
+    pytest.importorskip("pyarrow")
     data = vl.VideoDataset([
         vl.VideoEntry(str(path), start_seconds=row / 10, columns={"node": row % 2}) for row, path in enumerate(paths)
     ])  # fmt: skip

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import errno
 import math
+import re
 import reprlib
 import sys
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
+
+# Control characters but those of white space.
+_STEERS_TERMINALS = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 class VideoLoaderError(Exception):
@@ -287,8 +291,9 @@ def integer_range(name: str, value: object) -> tuple[int, int]:
 
 
 def printable(text: str) -> str:
-    """A text that every terminal and file accepts: bytes of a path that are not UTF-8 are escaped."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    """A text that every terminal and file accepts: control characters, and bytes that are not UTF-8, are escaped."""
+    text = text.encode("utf-8", "backslashreplace").decode()
+    return _STEERS_TERMINALS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def counted(number: int, noun: str) -> str:

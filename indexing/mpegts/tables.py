@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +22,8 @@ _CODECS = {
     **{0x01: "mpeg2video", 0x02: "mpeg2video", 0x1B: "h264", 0x24: "hevc"},
     **dict.fromkeys((0x10, 0x20, 0x21, 0x33, 0x42, 0xD1, 0xD2, 0xD4, 0xDB, 0xEA), _UNKNOWN),
 }
+_H264 = {0x1B, 0x20}
+_MAP, _LONGEST_PAYLOAD = re.compile(b"\2"), 184
 # Private data that is certainly no video: its descriptors name subtitles, teletext or a sound codec.
 _NO_VIDEO_TAGS = {0x46, 0x56, 0x59, 0x6A, 0x7A, 0x7B, 0x7C, 0x7F}
 _NO_VIDEO_FORMATS = {b"AC-3", b"EAC3", b"DTS1", b"DTS2", b"DTS3", b"BSSD", b"Opus", b"KLVA", b"ID3 ", b"VANC", b"HEAC"}
@@ -148,6 +152,23 @@ def read_map(section: bytes) -> list[ElementaryStream]:
         descriptors = section[start:position]
         streams.append(ElementaryStream(pid, stream_type, *_kind(stream_type, descriptors)))
     return streams
+
+
+def becomes_h264(data: bytes) -> bool:
+    """Whether a program map makes a stream H.264 that was something else in one before, wherever packets begin.
+
+    Only maps that lie within one transport packet are seen.
+    """
+    told: dict[int, bool] = {}
+    for found in _MAP.finditer(data):
+        section = _section(data[found.start() : found.start() + _LONGEST_PAYLOAD], _PMT)
+        with suppress(OddStreamError):
+            for stream in read_map(section) if section else ():
+                is_h264 = stream.stream_type in _H264
+                if is_h264 and not told.get(stream.pid, True):
+                    return True
+                told[stream.pid] = is_h264
+    return False
 
 
 def _iterate_descriptors(descriptors: bytes) -> Iterator[tuple[int, bytes]]:

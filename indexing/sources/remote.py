@@ -257,7 +257,7 @@ class RemoteSource(SourceBase):
             )
             some: list[bytes] = self._run(
                 filesystem,
-                lambda: filesystem._cat_ranges([path] * len(ranges), starts, stops, on_error="raise"),
+                lambda: _cat_ranges(filesystem, [path] * len(ranges), starts, stops),
                 what,
                 sum(stops) - sum(starts),
             )
@@ -292,6 +292,18 @@ class RemoteSource(SourceBase):
         whom = protocol if isinstance(protocol, str) else protocol[0]
         asking = ask(work, self._patience, until, passes=_passes, why=_reason, whom=whom, what=what)
         return run_in(filesystem.loop, asking)
+
+
+async def _cat_ranges(
+    filesystem: AbstractFileSystem, paths: list[str], starts: list[int], stops: list[int]
+) -> list[bytes]:
+    """The ranges. fsspec 2024.9 puts errors among them, whatever it is asked to do."""
+    pieces: list[bytes] = []
+    for piece in await filesystem._cat_ranges(paths, starts, stops, on_error="raise"):
+        if isinstance(piece, Exception):
+            raise piece
+        pieces.append(piece)
+    return pieces
 
 
 def _passes(error: BaseException) -> bool:

@@ -151,6 +151,7 @@ def _read_directory(archive: ByteSource) -> tuple[dict[str, zipfile.ZipInfo], bo
             f"is a damaged zip archive (its directory has {len(members)} entries, but its end record states {told})",
             archive.name,
         )
-    files = [each for each in members if not each.is_dir()]
+    # In Python 3.11 ``is_dir`` fails on an empty name.
+    files = [each for each in members if not each.filename.endswith("/")]
     by_name = {each.filename: each for each in files}
     return by_name, len(by_name) < len(files)

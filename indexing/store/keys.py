@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from videoloader.errors import SourceError
 from videoloader.indexing.sources.state import Place
 
 _AT_ONCE = 1 << 12
@@ -102,11 +103,18 @@ class SourceKeys(NamedTuple):
 
 
 def to_sql(key: str) -> str | bytes:
-    """Convert a key for SQLite: to text, or to bytes for file names that are not UTF-8."""
+    """Convert a key for SQLite: to text, or to bytes for file names that are not UTF-8.
+
+    Raises:
+        SourceError: the key is neither.
+    """
     try:
         key.encode()
     except UnicodeEncodeError:
-        return os.fsencode(key)
+        try:
+            return os.fsencode(key)
+        except UnicodeEncodeError as error:
+            raise SourceError(f"no file can have this name ({error})", key) from None
     return key
 
 

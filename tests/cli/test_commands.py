@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from child_environment import SAFE_PATH
 from commands import run, start
 
 import videoloader as vl
@@ -54,7 +56,7 @@ def test_ctrl_c_is_exit_code_130(folder: Path) -> None:
         "module.build_store = wait\n"
         "from videoloader.cli import app; app()"
     )
-    command = [sys.executable, "-P", "-c", waits, "index", str(folder), "-o", "index.db"]
+    command = [sys.executable, *SAFE_PATH, "-c", waits, "index", str(folder), "-o", "index.db"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
@@ -84,18 +86,25 @@ def test_a_reader_that_goes_away_is_no_error(folder: Path) -> None:
         assert "Traceback" not in process.stderr.read()
 
 
+@pytest.mark.parametrize("command", [["info"], ["check"], ["info", "--json"]], ids=" ".join)
+def test_without_standard_output_it_does_its_work(folder: Path, command: list[str]) -> None:
+    process = start(*command, folder / "h264_mp4/h264_mp4.mp4", preexec_fn=lambda: os.close(1))
+    assert process.communicate() == ("", "")
+    assert process.returncode == 0
+
+
 def test_shells_complete_it() -> None:
     assert "--show-completion" in run("--help").stdout
 
 
 def test_the_package_can_be_run() -> None:
-    done = subprocess.run([sys.executable, "-P", "-m", "videoloader", "--help"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, *SAFE_PATH, "-m", "videoloader", "--help"], capture_output=True, text=True)
     assert done.returncode == 0
     assert "describe" in done.stdout
 
 
 def test_without_typer_it_says_what_to_install() -> None:
     code = "import sys; sys.modules['typer'] = None; import videoloader.cli"
-    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, *SAFE_PATH, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.strip() == "the videoloader command needs typer and rich: pip install 'videoloader[cli]'"

@@ -152,6 +152,17 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
             vl.VideoDataset.load(tmp_path / "rows.arrow")
 
 
+@pytest.mark.parametrize("damage", [b"\xff", b"]", b"="])
+def test_damaged_text_is_an_error_when_it_is_read(tmp_path: Path, damage: bytes) -> None:
+    rows = vl.VideoDataset([vl.VideoEntry("a.mp4", columns={"boxes": ["of this row"]})])
+    rows.save(tmp_path / "rows.arrow")
+    content = (tmp_path / "rows.arrow").read_bytes()
+    assert content.count(b'["of this row"]') == 1
+    (tmp_path / "rows.arrow").write_bytes(content.replace(b'["of', damage + b'"of'))
+    with pytest.raises(vl.SourceError, match="the saved data set is damaged"):
+        list(vl.VideoDataset.load(tmp_path / "rows.arrow"))
+
+
 def test_rows_of_a_store(tmp_path: Path, store: vl.IndexStore) -> None:
     assert list(vl.VideoDataset.from_store(store).paths) == [f"{tmp_path}/{name}" for name in FRAMES]
     assert list(vl.VideoDataset.from_store(store.path, where="frames > 50 -- long").paths) == [

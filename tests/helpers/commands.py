@@ -8,11 +8,12 @@ import subprocess
 import sys
 from typing import Any
 
+from child_environment import SAFE_PATH
 from typer.testing import CliRunner, Result
 
 from videoloader.cli import app
 
-_COMMAND = [sys.executable, "-P", "-c", "from videoloader.cli import app; app()"]
+_COMMAND = [sys.executable, *SAFE_PATH, "-c", "from videoloader.cli import app; app()"]
 
 
 def run(*arguments: object) -> Result:

@@ -19,6 +19,12 @@ from videoloader.indexing import MemorySource
 from videoloader.indexing.demuxer import _whole_formats, open_demuxer
 
 HLS = "#EXTM3U\n#EXT-X-VERSION:3\n#EXT-X-TARGETDURATION:9\n#EXT-X-MEDIA-SEQUENCE:0\n#EXTINF:9.0,\n"
+# Transport packets without their padding: a program of an MPEG-2 video (2), a packet of that video lost, and its
+# program of H.264 (1b).
+BECOMES_H264 = [
+    "474000100000b00d0001c100000001f0002ab104b2", "475000100002b0120001c10000e100f00002e100f0009e8b23d1",
+    "474100100000" "01e0", "47010012", "474100100000" "01e0", "475000110002b0120001c10000e100f0001be100f00015bd4d56",
+]  # fmt: skip
 # A line of the file each, and the kind of list that the error names. {bait} is the absolute path of a good video.
 LISTS = {
     "ffconcat": ("ffconcat version 1.0\nfile bait.ts\n", "ffconcat"),
@@ -175,3 +181,11 @@ def test_errors_of_a_source_come_through():
 
     with pytest.raises(SourceError, match=r"x\.flv: is broken"), open_demuxer(Broken(b"FLV", "x.flv")):
         pass
+
+
+def test_a_stream_that_becomes_h264_ends_no_process() -> None:
+    data = b"".join(bytes.fromhex(packet).ljust(188, b"\xff") for packet in BECOMES_H264)
+    program = "import sys; from videoloader import build_index; build_index(sys.stdin.buffer.read())"
+    done = subprocess.run([sys.executable, "-c", program], input=data, capture_output=True, env=child_environment())
+    assert done.returncode == 1
+    assert b"UnsupportedError: <bytes>: a stream of it becomes H.264 on the way" in done.stderr

@@ -43,9 +43,9 @@ CORE = [
     "tests/interop/test_clip_dataset.py",
 ]
 EXTRAS = {
-    "cli": ["tests/test_cli.py"],
+    "cli": ["tests/cli/test_commands.py", "tests/cli/test_index_command.py"],
     "lightning": ["tests/interop/test_lightning.py"],
-    "lmdb": ["tests/indexing/sources/test_every_source.py"],
+    "lmdb": ["tests/indexing/sources/test_records.py::test_values_of_lmdb_by_key"],
     "parquet": ["tests/dataset/test_table_files.py", "tests/dataset/test_saving.py"],
     "ray": ["tests/interop/on_ray/test_ray_indexing.py"],
     "remote": ["tests/indexing/sources/test_remote.py", "tests/indexing/sources/test_patience.py"],

@@ -9,8 +9,8 @@ branches is kept in CORPUS, so that the next run goes on from there. A case may 
 crash, a hang, an exception of another kind, an answer that contradicts another one. Each lies in CORPUS/TARGET/findings
 with the bytes that led to it, once for each place in the code; ``--again FILE --only TARGET`` repeats it.
 
-A table tells cases, branches taken (libFuzzer's features, and edges), the second in which the last new one was taken,
-and findings. Exit code 1 if there are any.
+A table tells cases, branches taken (libFuzzer's features, and edges), the number of files kept, how many of them this
+run found, the second in which it found the last one (0 for none), and findings. Exit code 1 if there are any.
 
 ``tests/test_fuzz_targets.py`` runs a small sample of the targets, without atheris.
 """
@@ -38,12 +38,13 @@ _STATUS = re.compile(r"#(\d+)\s+(\w+)\s+cov: (\d+) ft: (\d+) corp: (\d+)")
 
 
 class Outcome(NamedTuple):
-    """Of one target: cases run, branches and edges taken, files kept, when the last was new, what was found."""
+    """Of one target: cases run, branches and edges taken, files kept, new ones, when the last came, what was found."""
 
     cases: int = 0
     features: int = 0
     edges: int = 0
     kept: int = 0
+    new: int = 0
     last_new: float = 0
     findings: tuple[str, ...] = ()
 
@@ -73,10 +74,9 @@ def fuzz(name: str, corpus: Path, seconds: float) -> Outcome:
             told = [*told[-30:], line]
             if status := _STATUS.search(line):
                 cases, edges, features, kept = (int(status[n]) for n in (1, 3, 4, 5))
-                now = time.monotonic() - begin
-                last = now if features > total.features else total.last_new
-                total = total._replace(features=max(features, total.features), edges=max(edges, total.edges))
-                total = total._replace(kept=kept, last_new=last)
+                total = total._replace(features=max(features, total.features), edges=max(edges, total.edges), kept=kept)
+                if status[2] == "NEW":  # beyond what the files of CORPUS take
+                    total = total._replace(new=total.new + 1, last_new=time.monotonic() - begin)
         total = total._replace(cases=total.cases + cases)
         if process.wait() == 0:
             break
@@ -131,14 +131,9 @@ def again(name: str, file: Path) -> None:
         print(run_case(TARGETS[name], file.read_bytes(), Path(folder)))
 
 
-def _print_table(outcomes: dict[str, Outcome], seconds: float) -> None:
-    print(f"{'target':10} {'cases':>10} {'features':>9} {'edges':>7} {'kept':>6} {'last new':>9} findings")
-    for name, outcome in outcomes.items():
-        numbers = f"{outcome.cases:10} {outcome.features:9} {outcome.edges:7} {outcome.kept:6} {outcome.last_new:8.0f}s"
-        print(f"{name:10} {numbers} {len(outcome.findings)} {' '.join(outcome.findings[:3])}")
-    cases = sum(outcome.cases for outcome in outcomes.values())
-    found = sum(len(outcome.findings) for outcome in outcomes.values())
-    print(f"{cases} cases over {len(outcomes)} targets in {seconds:.0f} s; {found} findings")
+def _row(name: str, outcome: Outcome) -> str:
+    branches = f"{outcome.features:9} {outcome.edges:7} {outcome.kept:6} {outcome.new:5} {outcome.last_new:8.0f}s"
+    return f"{name:10} {outcome.cases:10} {branches} {len(outcome.findings)} {' '.join(outcome.findings[:3])}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -160,10 +155,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     chosen, begin = given.only or list(TARGETS), time.monotonic()
     share = given.seconds * given.workers / len(chosen)
+    outcomes = []
+    print(f"{'target':10} {'cases':>10} {'features':>9} {'edges':>7} {'kept':>6} {'new':>5} {'last new':>9} findings")
     with ThreadPoolExecutor(given.workers) as pool:
-        outcomes = dict(zip(chosen, pool.map(lambda name: fuzz(name, given.corpus, share), chosen), strict=True))
-    _print_table(outcomes, time.monotonic() - begin)
-    return 1 if any(outcome.findings for outcome in outcomes.values()) else 0
+        for name, outcome in zip(chosen, pool.map(lambda name: fuzz(name, given.corpus, share), chosen), strict=True):
+            outcomes.append(outcome)
+            print(_row(name, outcome), flush=True)  # a run that is broken off has told so much
+    cases, found = (sum(each) for each in zip(*((each.cases, len(each.findings)) for each in outcomes), strict=True))
+    print(f"{cases} cases over {len(outcomes)} targets in {time.monotonic() - begin:.0f} s; {found} findings")
+    return 1 if any(outcome.findings for outcome in outcomes) else 0
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ LONGEST = 1 << 16  # bytes of a case
 _FEW_FRAMES, _SMALL = 14, (64, 48)
 _MOST_PIXELS = 1 << 20  # of pictures that are decoded: a case is to take milliseconds
 # Codecs whose damage always tells; docs/architecture/damage.md says of which others it does not.
-_TELL_DAMAGE = ("h264", "mjpeg", "mpeg1video", "mpeg2video")
+_TELL_DAMAGE = ("h264", "mjpeg")
 _numbers = itertools.count()
 
 

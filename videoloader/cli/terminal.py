@@ -17,6 +17,8 @@ from videoloader.errors import VideoLoaderError, printable
 # Exit codes besides 0: faulty data; a wrong command or unusable source; Ctrl-C.
 WRONG_DATA, CANNOT_RUN, INTERRUPTED = 1, 2, 130
 
+# A program that was started without standard output has None here. Its output then goes nowhere.
+sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
 # Without a terminal, tables are wide enough to show reasons.
 out = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 160, emoji=False, highlight=False)
 err = Console(stderr=True, emoji=False, highlight=False)

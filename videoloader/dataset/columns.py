@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from videoloader.attribute_names import tells_of_attributes
 from videoloader.dataset.unchanging import Unchanging
+from videoloader.errors import SourceError
 
 Rows = npt.NDArray[np.int64]
 _PACKED_AT_ONCE = 1 << 14
@@ -88,11 +89,15 @@ class PackedStrings(Unchanging[str]):
     @overload
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
-        if isinstance(index, slice):
-            begin, end, text = self._bounds[:-1][index].tolist(), self._bounds[1:][index].tolist(), self._text
-            return [str(text[a:b], "utf-8", "surrogatepass") for a, b in zip(begin, end, strict=True)]
-        begin, end = self._bounds.item(range(len(self))[index]), self._bounds.item(range(1, len(self) + 1)[index])
-        return str(self._text[begin:end], "utf-8", "surrogatepass")
+        text = self._text
+        try:
+            if isinstance(index, slice):
+                begin, end = self._bounds[:-1][index].tolist(), self._bounds[1:][index].tolist()
+                return [str(text[a:b], "utf-8", "surrogatepass") for a, b in zip(begin, end, strict=True)]
+            first, last = self._bounds.item(range(len(self))[index]), self._bounds.item(range(1, len(self) + 1)[index])
+            return str(text[first:last], "utf-8", "surrogatepass")
+        except UnicodeDecodeError as error:
+            raise _damaged(error) from None
 
     def __iter__(self) -> Iterator[str]:
         for start in range(0, len(self), _PACKED_AT_ONCE):
@@ -182,7 +187,15 @@ class JsonColumn(Sequence[Any]):
 def _read_cell(text: str) -> Any:
     if not text:
         return ABSENT
-    return base64.b64decode(text) if text.startswith("=") else json.loads(text)
+    try:
+        return base64.b64decode(text) if text.startswith("=") else json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(error) from None
+
+
+def _damaged(error: Exception) -> SourceError:
+    """The error for text that only a saved data set can hold: it is read when it is asked for."""
+    return SourceError(f"the saved data set is damaged ({error})")
 
 
 Column = PackedStrings | JsonColumn | npt.NDArray[Any] | list[Any]

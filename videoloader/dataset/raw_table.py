@@ -37,6 +37,8 @@ def lines(source: str, what: str = "table") -> Iterator[str]:
         ConfigurationError: the file is not text, or a line is too long for a table.
     """
     number = 0
+    if "\0" in source:
+        raise SourceError(f"the {what} cannot be read (embedded null byte)", source)
     try:
         with open(source, encoding="utf-8-sig", newline="", opener=open_regular) as file:
             while line := file.readline(_LONGEST_LINE):
@@ -48,8 +50,9 @@ def lines(source: str, what: str = "table") -> Iterator[str]:
                 if "\0" in line:
                     raise _no_text(source, what)
                 yield line
-    except OSError as error:
-        raise SourceError(f"the {what} cannot be read ({error.strerror})", source) from error
+    except (OSError, UnicodeEncodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise SourceError(f"the {what} cannot be read ({reason})", source) from error
     except UnicodeDecodeError as error:
         if b"\0" in error.object and not error.object.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             raise _no_text(source, what) from None

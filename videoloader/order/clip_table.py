@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
+from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
@@ -333,12 +334,16 @@ def _index_all(
     on_indexed: Callable[[], object],
 ) -> tuple[FrameRanges, Collection[VideoLoaderError]]:
     indexes = BuiltIndexes()
+    making: dict[str, Lock] = {}
 
     def row(entry: VideoEntry) -> tuple[int, int, int] | VideoLoaderError:
         try:
-            source = open_source(entry.path)
-            index = build_index(source)
-            indexes[entry.path], indexes.states[entry.path] = index, state_of(source)
+            # Once for all rows of a video: of one that is written to meanwhile they would differ.
+            with making.setdefault(entry.path, Lock()):
+                if entry.path not in indexes:
+                    source = open_source(entry.path)
+                    indexes[entry.path], indexes.states[entry.path] = build_index(source), state_of(source)
+            index = indexes[entry.path]
             return *entry_range(entry, index), len(index)
         except VideoLoaderError as error:
             if not skip_unreadable:

@@ -297,6 +297,11 @@ def test_a_zip_whose_end_record_leaves_members_out_is_refused(lost: int) -> None
         open_zip_member(MemorySource(bytes(whole), "x.zip"), "c")
 
 
+def test_a_zip_with_a_member_whose_name_begins_with_nul() -> None:
+    whole = zip_bytes({"?x": b"1", "a": b"v"}).replace(b"?x", b"\0x")
+    assert content(open_zip_member(MemorySource(whole, "x.zip"), "a")) == b"v"
+
+
 def test_a_zip_of_more_members_than_its_end_record_counts_or_with_more_behind_it() -> None:
     files = {f"{number}": b"" for number in range(65_540)}
     whole = bytearray(zip_bytes(files | {"last": b"v"}))
