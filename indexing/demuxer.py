@@ -98,7 +98,7 @@ def open_demuxer(source: ByteSource) -> Iterator[av.container.InputContainer]:
 
 
 def if_archive(source: ByteSource) -> str:
-    """What to do with a file that is an archive, for the message; empty where it is none."""
+    """Return the advice for a file that is an archive, for the message; empty if it is none."""
     head = source.read(0, 512)
     if head[257:262] == b"ustar" or head.startswith(b"PK\x03\x04"):
         return f": it is an archive, whose members are named as '{source.name}::clip.mp4'; from_archives takes all"

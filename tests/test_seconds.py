@@ -246,7 +246,8 @@ class TestATransportStreamAtEveryDoor:
             video.read(vl.Timestamps([50]))
         row = vl.VideoEntry(video.index.source, start_seconds=50, stop_seconds=60, times=times)
         with pytest.raises(
-            vl.FrameRangeError, match=f"no frames for start_seconds=50.0, stop_seconds=60.0; {told}, 60 frames$"
+            vl.FrameRangeError,
+            match=f"no frames for start_seconds=50.0, stop_seconds=60.0; {told}, 60 frames: start, end",
         ):
             vl.VideoLoader(vl.VideoDataset([row]), [0], batch_size=1, device="cpu")
 

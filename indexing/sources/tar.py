@@ -60,7 +60,7 @@ class TarDirectory:
         names: names of all files, each between two zero bytes.
         offset, size: int64, position and size of the bytes of each.
         index: index file that they come from; None if they come from the headers.
-        doubt: why files may be missing after the last, as a phrase that follows "archives"; empty if nothing says so.
+        doubt: reason why files may be missing after the last, a phrase that follows "archives"; empty if there is none.
     """
 
     names: bytes
@@ -273,7 +273,7 @@ def _doubt_at_end(archive: ByteSource, position: int) -> str:
     """Check that an archive ends here: after whole blocks, and not because the bytes of a header were lost.
 
     Returns:
-        Why files may be missing after it all the same; empty if nothing says so.
+        The reason why files may be missing after it all the same; empty if there is none.
     """
     if position > archive.size:
         raise IndexingError(f"is cut off in the member before byte {position}", archive.name)

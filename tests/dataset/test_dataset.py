@@ -177,7 +177,9 @@ class TestEntryRange:
         ],
     )
     def test_missing_frames_are_an_error_that_names_video_and_entry(self, ends):
-        hints = ": stop is beyond them|; no number counts from the end, .*"
+        hints = (
+            ": stop is beyond them|; no number counts from the end, .*|: start, end and stop of a table are seconds, .*"
+        )
         message = rf"^talk.mp4: no frames for .*; the video lasts 0–4 s, 100 frames({hints})?$"
         with pytest.raises(FrameRangeError, match=message) as error:
             entry_range(VideoEntry("a.mp4", **ends), index_of(range(100)))

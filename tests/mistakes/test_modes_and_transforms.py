@@ -184,7 +184,10 @@ MISTAKES: Mistakes = {
         "Letterbox's fill takes values from 0 to 255, got (0.485, 0.456, 0.406): multiply it by 255",
     ),
     "white as a share": (lambda: vl.Pad(64, fill=1.0), "Pad's fill takes values from 0 to 255, got 1.0: multiply it"),
-    "gray as a share": (lambda: vl.RandomErasing(value=0.5), "RandomErasing's value is of … got 0.5: multiply it"),
+    "gray as a share": (
+        lambda: vl.RandomErasing(value=0.5),
+        "RandomErasing's value takes values from … got 0.5: multiply it",
+    ),
     "a colour of a policy above 255": (lambda: vl.RandAugment(fill=300), "RandAugment's fill must be … got 300"),
     "a colour of a crop's border": (lambda: vl.RandomCrop(9, fill=-1), "RandomCrop's fill must be … got -1"),
     "two channels of a warp's colour": (lambda: vl.Rotate(9, fill=(1, 2)), "Rotate's fill must be … got (1, 2)"),

@@ -25,7 +25,7 @@ MISTAKES: Mistakes = {
     "half a video": (lambda: vl.Video("half.mp4"), "half.mp4: has no moov box … not an mp4 file, or cut off"),
     "a folder of videos": (
         lambda: vl.Video("classes"),
-        "classes: holds no image files; there is … 2 folder; VideoDataset.from_folder takes",
+        "classes: holds no image files; it contains: 2 folder; VideoDataset.from_folder takes",
     ),
     "None for a source": (lambda: vl.Video(None), "source must be a path, a URL, bytes, a binary … got None"),
     "the number of a camera": (lambda: vl.Video(0), "source must be a path, a URL, bytes, a binary … got 0"),

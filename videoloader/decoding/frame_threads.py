@@ -142,10 +142,9 @@ def _decode(
 
 
 def _decoded_alone(codec: str, data: bytes | memoryview) -> Iterable[bytes | memoryview]:
-    """What a packet holds, each part of which a decoder is given by itself.
+    """Split a packet into the parts that a decoder must get one by one: the frames of a VP9 superframe.
 
-    With threads it gives out a frame or an error for each of VP9's frames. PyAV does not tell of an error that comes
-    behind a frame in one call, and of those that are not shown none is missed.
+    PyAV drops an error that follows a frame in the same call. A hidden frame would then be missing unnoticed.
     """
     if codec != "vp9":
         return [data]

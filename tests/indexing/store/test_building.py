@@ -38,7 +38,7 @@ def test_a_report_tells_what_was_done(videos, tmp_path):
     report = build_store(videos, tmp_path / "a.db", workers=2, progress=lambda *counts: seen.append(counts))
     assert (report.indexed, report.unchanged, report.vanished) == (5, 0, [])
     assert report.unreadable == [
-        (str(videos[-1]), "libavformat cannot read it: Invalid data found when processing input")
+        (str(videos[-1]), "libavformat cannot read it: Invalid data found when processing input: it is text")
     ]
     assert seen[-1] == (6, 6)
     assert seen == sorted(seen)
