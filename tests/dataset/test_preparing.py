@@ -34,7 +34,8 @@ if ranks:
 
 
 def make():
-    if not os.fork():  # as pools of multiprocessing do
+    # As pools of multiprocessing do. Not in a process group, whose sockets the child would keep open.
+    if not ranks and not os.fork():
         os.close(1), os.close(2)
         while not (folder / "go").exists():
             time.sleep(0.01)
