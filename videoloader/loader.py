@@ -234,7 +234,9 @@ class VideoLoader(OneLoop):
         self._shard_found = shard_id is None
         numbers = num_workers, cpu_workers, num_processes
         on = resolve_device(device)
-        images = index is None and bool(taken_as_images(dataset, mode).all())
+        # Only the default number of processes on the CPU depends on it.
+        asked = num_processes is None and index is None and on.type == "cpu"
+        images = asked and bool(taken_as_images(dataset, mode).all())
         super().__init__(on, plan, layout, collate, decode, gop_cache, *numbers, on_error, on_corrupt, images=images)
         threads = self._workers.num_workers + self._workers.cpu_workers
         self._prefetch, self._planned_at_once = how_far_ahead(threads, batch_size, order, prefetch)

@@ -180,7 +180,7 @@ def read_reference_picture_set(
     Args:
         bits: reader at the start of the structure.
         sets: sets read before it; in a slice header, all sets of the SPS.
-        in_slice: whether it is in a slice header, where it may build on any of the sets, not only the last.
+        in_slice: True if it is in a slice header, where it may build on any of the sets, not only the last.
     """
     if sets and bits.u(1):
         back = bits.ue() + 1 if in_slice else 1

@@ -27,10 +27,10 @@ class FrameHeader(NamedTuple):
 
     Attributes:
         settings: settings after this frame.
-        writes_map: whether it states the segment of every block.
+        writes_map: True if it states the segment of every block.
         uses_map: whether its blocks have the segments that earlier frames stated.
         writes_probabilities: whether later frames begin with its probabilities.
-        writes_last, writes_golden, writes_altref: whether it replaces these reference frames.
+        writes_last, writes_golden, writes_altref: True if it replaces these reference frames.
     """
 
     settings: Settings

@@ -21,8 +21,8 @@ class FrameHeader(NamedTuple):
 
     Attributes:
         shown: slot that is shown unchanged; None for a new frame.
-        is_key: whether it is a key frame, which forgets everything before it.
-        resilient: whether it takes nothing from earlier frames except its references.
+        is_key: True if it is a key frame, which forgets everything before it.
+        resilient: True if it takes nothing from earlier frames except its references.
         refreshes: bit mask of the slots in which it is stored.
         reads: the slots it names.
         size: (width, height) in pixels; None if it is that of a reference.

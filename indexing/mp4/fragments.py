@@ -55,7 +55,7 @@ class _Run(NamedTuple):
     """A trun as it is in the file: the bytes of its table, and what its samples have that is not in the table.
 
     Attributes:
-        of_track: whether it belongs to the wanted track; for other tracks only the size matters, for what follows them.
+        of_track: True if it belongs to the wanted track; for other tracks only the size matters, for what follows them.
         moof: number of its fragment.
         fields: flags that say which columns the table has.
         samples: number of samples.

@@ -251,7 +251,7 @@ class SessionPool:
         Args:
             key: result of ``session_key``.
             picture: picture format of the video.
-            new: whether it must be a session that has decoded nothing yet.
+            new: True if it must be a session that has decoded nothing yet.
         """
         size = session_bytes(key, picture)
         session, closing = self._take(key, picture, size, new)

@@ -43,7 +43,7 @@ class PacketBytes(NamedTuple):
         number: its number in the index.
         data: its payload.
         wanted: whether its frame is wanted.
-        headers: whether it contains parameter sets or sequence headers, which stay in force after it.
+        headers: True if it contains parameter sets or sequence headers, which stay in force after it.
         place: place of its picture in display order, by the packets' own headers; see ``read_packets``.
         guessed: whether libavcodec may decode it with motion vectors of H.264 pictures that were missing and that it
             invented; see ``FrameNumbers``.

@@ -94,7 +94,7 @@ class DecodeWorkers:
         fetch_ahead: fetches bytes of remote videos for jobs that wait.
 
     Raises:
-        ConfigurationError: a number below 0, or an engine that the device does not have.
+        ConfigurationError: a number is below 0, or processes are asked for where they cannot work.
     """
 
     def __init__(
