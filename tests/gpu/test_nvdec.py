@@ -57,7 +57,7 @@ class Sessions:
         last = max(layout.cb, layout.cr) + (rows - 1) * layout.chroma_pitch + (columns - 1) * layout.chroma_step
         memory = cupy.cuda.UnownedMemory(surface.pointer, (last + 1) * layout.sample_bytes, surface.owner)
         array = cupy.ndarray(last + 1, f"u{layout.sample_bytes}", cupy.cuda.MemoryPointer(memory, 0))
-        with cupy.cuda.ExternalStream(stream.cuda_stream):
+        with cupy.cuda.Stream.from_external(stream):
             host = array.copy().get() >> layout.code_shift
         luma, *chroma = (
             np.lib.stride_tricks.as_strided(

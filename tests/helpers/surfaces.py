@@ -22,7 +22,7 @@ def surface_planes(surface: CudaSurface, stream: torch.cuda.Stream) -> list[np.n
     on_device = cupy.ndarray(
         layout.nbytes // layout.sample_bytes, f"u{layout.sample_bytes}", cupy.cuda.MemoryPointer(memory, 0)
     )
-    with cupy.cuda.ExternalStream(stream.cuda_stream):
+    with cupy.cuda.Stream.from_external(stream):
         samples = on_device.get() >> layout.code_shift
     luma = (0, (layout.height, layout.width), layout.pitch, 1)
     chroma = [(first, layout.chroma_size, layout.chroma_pitch, layout.chroma_step) for first in (layout.cb, layout.cr)]

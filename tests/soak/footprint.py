@@ -76,21 +76,35 @@ def footprint(done: int, device: torch.device) -> Footprint:
     return Footprint(done, resident / 1e6, (total - free) / 1e6, files, threading.active_count(), *heaps)
 
 
-def growth(curve: Sequence[Footprint], warm_up: int) -> dict[str, float]:
-    """By how much the medians rise from the first to the last fifth of the curve after the warm-up."""
+class Growth(NamedTuple):
+    """How far something rose, and how far it may."""
+
+    rise: float
+    most: float
+
+
+def growth(curve: Sequence[Footprint], warm_up: int) -> dict[str, Growth]:
+    """By how much the medians rise from the first to the last fifth of the curve after the warm-up.
+
+    They may rise by ``TOLERANCES``, or by as much as the rows of the first fifth differ. What grows steadily rises by
+    four times that.
+    """
     after = np.array([row[1:] for row in curve if row.done >= warm_up], np.float64)
     if len(after) < 5:
-        return dict.fromkeys(TOLERANCES, 0.0)
-    fifth = len(after) // 5
-    rise = np.median(after[-fifth:], 0) - np.median(after[:fifth], 0)
-    return dict(zip(TOLERANCES, rise.tolist(), strict=True))
+        return {name: Growth(0.0, most) for name, most in TOLERANCES.items()}
+    first, last = after[: len(after) // 5], after[-(len(after) // 5) :]
+    rises, spreads = np.median(last, 0) - np.median(first, 0), np.ptp(first, 0)
+    return {
+        name: Growth(float(rise), max(most, float(spread)))
+        for (name, most), rise, spread in zip(TOLERANCES.items(), rises, spreads, strict=True)
+    }
 
 
-def leaks(rise: dict[str, float]) -> list[str]:
-    """What grows by more than ``TOLERANCES``."""
-    return [name for name, most in TOLERANCES.items() if rise[name] > most]
+def leaks(growths: dict[str, Growth]) -> list[str]:
+    """What grows by more than it may."""
+    return [name for name, found in growths.items() if found.rise > found.most]
 
 
-def told(rise: dict[str, float]) -> str:
-    """A growth beside the tolerances."""
-    return ", ".join(f"{name} {rise[name]:+.1f} (at most {most:+.0f})" for name, most in TOLERANCES.items())
+def told(growths: dict[str, Growth]) -> str:
+    """Each growth, with the most that it may be."""
+    return ", ".join(f"{name} {found.rise:+.1f} (at most {found.most:+.0f})" for name, found in growths.items())

@@ -4,7 +4,7 @@
 
 One loader gives two small clips a batch, augmented, over many epochs, or with ``--anew`` one for each epoch. After each
 epoch memory, open files, threads and the C library's own numbers of its heaps are printed; between the first and the
-last fifth of what comes after the first 1,000 batches, the medians may not grow by more than ``footprint.TOLERANCES``.
+last fifth of what comes after the first 1,000 batches, the medians may grow by no more than ``footprint.growth`` says.
 Exit code 1 if they do. Let nothing else run on the GPU meanwhile.
 
 ``tests/test_loader_memory.py`` runs a small sample of this.

@@ -1,13 +1,13 @@
-"""Hours of everything in one process, on the CPU: what it holds and how fast it is stay what they were.
+"""Hours of everything in one process: what it holds and how fast it is stay what they were.
 
-    python tests/soak/mixed.py [--seconds 7200] [--corpus FOLDER] [--videos FOLDER] [--only exact remote]
+    python tests/soak/mixed.py [--seconds 7200] [--device cuda] [--corpus FOLDER] [--videos FOLDER] [--only exact]
 
 A round does each piece of work of ``WORK`` once: clips whose every frame is checked, real files (of VIDEOLOADER_CORPUS,
 unless FOLDER is given), damaged files, files behind a server that is now and then busy, archives, loops that are left
 early, videos that nobody closes, workers of a DataLoader, processes forked while a loop is under way; with another
 frame mode, seed and choice of files in each round. After each round memory, open files, threads and the C library's own
 numbers of its heaps are printed. From the first to the last fifth of what comes after the first rounds, the medians may
-not grow by more than ``footprint.TOLERANCES``. Clips for a second of processor time (that of child processes included)
+grow by no more than ``footprint.growth`` says. Clips for a second of processor time (that of child processes included)
 may become fewer, from the median of the first tenth to that of the last, by no more than the rounds of the first tenth
 differ; a tenth has five rounds at least. Exit code 1 otherwise, and if any frame is wrong or any other error comes up.
 
@@ -70,6 +70,7 @@ class World:
         damaged, archived, remote: rows of these kinds.
         server: that of the remote ones.
         rng: says what comes next.
+        device: where loaders and videos put their frames; workers of a DataLoader and forked processes use the CPU.
     """
 
     painted: list[Path]
@@ -79,10 +80,11 @@ class World:
     remote: list[str]
     server: RangeServer
     rng: random.Random
+    device: str = "cpu"
 
 
 @contextmanager
-def made_world(folder: Path, corpus: Path, names: Sequence[str] = VIDEOS) -> Iterator[World]:
+def made_world(folder: Path, corpus: Path, names: Sequence[str] = VIDEOS, *, device: str = "cpu") -> Iterator[World]:
     """The files, in a folder, and the server, while the context lasts."""
     painted = mixed_clips.write_videos(folder, names)
     contents = {path.name: path.read_bytes() for path in painted}
@@ -108,7 +110,7 @@ def made_world(folder: Path, corpus: Path, names: Sequence[str] = VIDEOS) -> Ite
     real = [str(path) for path in sorted(corpus.rglob("*")) if path.is_file() and path.stat().st_size < _LARGEST]
     real = [path for path in real if not path.endswith((".tsv", ".md", ".txt"))] or [str(path) for path in painted]
     with serve(contents) as server:
-        yield World(painted, real, damaged, archived, [server.url + name for name in contents], server, rng)
+        yield World(painted, real, damaged, archived, [server.url + name for name in contents], server, rng, device)
 
 
 def _loader(world: World, rows: Sequence[str], mode: vl.FrameMode | None = None) -> vl.VideoLoader:
@@ -117,7 +119,7 @@ def _loader(world: World, rows: Sequence[str], mode: vl.FrameMode | None = None)
         vl.VideoDataset.from_paths(some),
         mode or world.rng.choice(MODES),
         batch_size=4,
-        device="cpu",
+        device=world.device,
         num_workers=2,
         num_processes=0,
         shuffle=True,
@@ -139,7 +141,7 @@ def _some_clips(loader: vl.VideoLoader) -> int:
 
 def exact(world: World) -> int:
     """An epoch of which every frame is the one that was asked for."""
-    outcome = mixed_clips.run(world.painted, 1, device="cpu", num_workers=2, seed=world.rng.randrange(1 << 20))
+    outcome = mixed_clips.run(world.painted, 1, device=world.device, num_workers=2, seed=world.rng.randrange(1 << 20))
     assert not outcome.wrong, outcome.wrong[:5]
     return outcome.frames // mixed_clips.MODE.length
 
@@ -179,7 +181,7 @@ def left_early(world: World) -> int:
 def unclosed(world: World) -> int:
     """Videos that are read, and forgotten."""
     for path in world.painted:
-        video = vl.Video(path, device="cpu")
+        video = vl.Video(path, device=world.device)  # type: ignore[arg-type]
         assert len(video.read([0, len(video) // 2, len(video) - 1]).frames) == 3
     return len(world.painted)
 
@@ -230,7 +232,7 @@ def run(
     while not rounds or time.monotonic() < end:
         begin = _processor_time()
         clips = sum(WORK[name](world) for name in only or WORK)
-        rounds.append(Round(footprint(len(rounds) + 1, torch.device("cpu")), clips, _processor_time() - begin))
+        rounds.append(Round(footprint(len(rounds) + 1, torch.device(world.device)), clips, _processor_time() - begin))
         progress(rounds[-1])
     return rounds
 
@@ -266,6 +268,7 @@ def rates_of(rounds: Sequence[Round]) -> Rates | None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=7200)
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--corpus", type=Path, default=CORPUS)
     parser.add_argument("--videos", type=Path, help="folder that keeps the made files for another run")
     parser.add_argument("--only", nargs="+", choices=WORK, default=())
@@ -276,7 +279,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.videos or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        with made_world(folder, arguments.corpus) as world:
+        with made_world(folder, arguments.corpus, device=arguments.device) as world:
             print(header("rounds"), "  clips  clips/s of processor time")
 
             def show(done: Round) -> None:

@@ -7,7 +7,7 @@ The videos differ in codec, size, chroma, bit depth, kind of GOP and container (
 they are made in FOLDER unless they are there. Clips are windows and lists of all kinds, cut and flipped at random;
 each frame carries its number and its video's in its pixels, which are read back. What the process and the GPU hold is
 printed after each epoch and must be flat: between the first and the last fifth of what comes after the first 1,000
-clips, the medians may not grow by more than ``footprint.TOLERANCES``. Exit code 1 if they do, or if any frame is
+clips, the medians may not grow by more than ``footprint.growth`` allows. Exit code 1 if they do, or if any frame is
 wrong.
 
 With ``--lies`` two or three files at a time are read in turn in one thread, in a process of its own: encodes that have
