@@ -130,13 +130,13 @@ def _loader(world: World, rows: Sequence[str], mode: vl.FrameMode | None = None)
     )
 
 
-def _some_clips(loader: vl.VideoLoader) -> int:
+def _some_clips(world: World, rows: Sequence[str]) -> int:
     """Of the first clips of an epoch, how many came; none if no clip of them can be made."""
-    with loader:
-        try:
+    try:
+        with _loader(world, rows) as loader:
             return sum(len(batch) for batch in islice(loader, _CLIPS // 4))
-        except vl.VideoLoaderError:
-            return 0
+    except vl.VideoLoaderError:
+        return 0
 
 
 def exact(world: World) -> int:
@@ -147,21 +147,21 @@ def exact(world: World) -> int:
 
 
 def real(world: World) -> int:
-    return _some_clips(_loader(world, world.real))
+    return _some_clips(world, world.real)
 
 
 def damaged(world: World) -> int:
-    return _some_clips(_loader(world, world.damaged))
+    return _some_clips(world, world.damaged)
 
 
 def remote(world: World) -> int:
     world.server.refusals = [(503, {"Retry-After": "0"})] * world.rng.randrange(3)
     world.server.forget()
-    return _some_clips(_loader(world, world.remote))
+    return _some_clips(world, world.remote)
 
 
 def archived(world: World) -> int:
-    return _some_clips(_loader(world, world.archived))
+    return _some_clips(world, world.archived)
 
 
 def left_early(world: World) -> int:
