@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Executor, Future, wait
+from concurrent.futures import Executor, Future, wait
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -27,6 +27,7 @@ from videoloader.batching.row_decoding import (
     apply_corrections,
     decode_rows,
     group_into_jobs,
+    is_outdated,
     submit_rows,
 )
 from videoloader.batching.rows import about, arrange_rows, decoding_memory, show_instead, transform_rows
@@ -36,6 +37,7 @@ from videoloader.decoding import Decode
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import hand_over, on_stream, own_stream, profiler_range
 from videoloader.errors import CorruptFramesError, DecodeError, enough_memory
+from videoloader.indexing import VideoIndex
 from videoloader.indexing.forks import after_fork
 from videoloader.indexing.images import image_of_a_pixel
 from videoloader.reading.cancellation import CancelToken
@@ -80,6 +82,7 @@ class BatchMaker:
         self._layout, self._device = layout, device
         self._memory = decoding_memory(transforms, layout, device, workers.num_processes > 0)
         self._cache, self._on_error, self._on_corrupt = cache, on_error, on_corrupt
+        self._corrected: set[str] = set()  # paths of videos whose index was corrected
         self._forget_threads()
         after_fork(self._forget_threads)
         self._stream = own_stream(self._device, self) if self._device.type == "cuda" else None
@@ -198,7 +201,7 @@ class BatchMaker:
             for row in job.rows:
                 rows_of.setdefault(batch_of[row], []).append(row)
             for number, (batch, theirs) in enumerate(rows_of.items()):
-                (batch.shared if number else batch.jobs).append(SubmittedJob(job.report, theirs))
+                (batch.shared if number else batch.jobs).append(SubmittedJob(job.report, theirs, job.index))
 
     def _finish(self, planned: SimpleQueue[DecodingBatch | BaseException]) -> Callable[[], MadeBatch]:
         decoding = planned.get()
@@ -232,45 +235,89 @@ class BatchMaker:
         return MadeBatch(batch, clip_stats(masks, own) + times + lost, ready)
 
     def _wait_and_replace(self, decoding: DecodingBatch) -> list[ClipsReport]:
-        """Wait for the decoding jobs; then decode clips of failed jobs one by one, or others in their place."""
-        reports, failed = self._wait(*decoding.jobs, *decoding.shared)
+        """Wait for the decoding jobs; then decode clips of failed jobs one by one, or others in their place.
+
+        Jobs that ran side by side may have decoded frames without knowing what others found about the video at the same
+        time. Those clips are decoded again, too.
+        """
+        used: dict[BatchRow, list[VideoIndex]] = {}
+        reports, failed = self._wait(used, *decoding.jobs, *decoding.shared)
         if any(part.left for part in decoding.parts):
             decoding.rows = [row for part in decoding.parts for row in part.one_by_one()]
             decoding.parts = []
         if not all(row.fits for row in decoding.rows):
-            more, lost = self._wait(*self._arrange_again(decoding))
+            more, lost = self._wait(used, *self._arrange_again(decoding))
             reports, failed = reports + more, failed + [row for row in lost if row not in failed]
-        if failed:
+        failed += [row for row in self._outdated(used) if row not in failed]
+        while failed:
             # A clip may be split over several jobs. Those that succeeded may still be writing on the GPU, and must not
             # overwrite the clip's replacement.
             for event in [event for report in reports for event in report.ready]:
                 event.synchronize()
-        for row in failed:
-            planned, make = row.clip, partial(self._make_replaced, row, decoding)
-            index = image_of_a_pixel() if planned.undrawn else planned.video.index
-            again = self._workers.submit(make, index, 0).result()
-            if again is None:
-                row.left_out = True
-            else:
-                apply_corrections(row, again)
-                reports.append(again)
-                decoding.replaced += row.clip.number != planned.number
+            for row in failed:
+                planned, make = row.clip, partial(self._make_replaced, row, decoding)
+                index = image_of_a_pixel() if planned.undrawn else planned.video.index
+                again = self._workers.submit(make, index, 0).result()
+                used.pop(row, None)
+                if again is None:
+                    row.left_out = True
+                else:
+                    self._apply_corrections(row, again)
+                    used[row] = [again.index]
+                    reports.append(again)
+                    decoding.replaced += row.clip.number != planned.number
+            failed = self._outdated(used)
         return reports
 
-    def _wait(self, *jobs: SubmittedJob) -> tuple[list[ClipsReport], list[BatchRow]]:
-        """Wait for jobs, and return their reports and the rows that were not made."""
+    def _wait(
+        self, used: dict[BatchRow, list[VideoIndex]], *jobs: SubmittedJob
+    ) -> tuple[list[ClipsReport], list[BatchRow]]:
+        """Wait for jobs, and return their reports and the rows that were not made.
+
+        Args:
+            used: receives, for each row that was made, the indexes by which its frames were decoded.
+            jobs: the jobs.
+        """
         reports: list[ClipsReport] = []
         failed: list[BatchRow] = []
         # Waiting for all at once spares this thread a wake-up for each, which would take the GIL from decoding threads.
-        wait([job.report for job in jobs], return_when=FIRST_EXCEPTION)
+        wait([job.report for job in jobs])
         for job in jobs:
-            # The exception is not raised here: its traceback would keep this frame, and with it the whole batch, alive.
-            if self._remedy(job.report.exception()) == "raise":
-                reports.append(job.result())
-                failed += [row for row in job.rows if row.clip.undrawn is not None]
+            # Exceptions are not raised here: their traceback would keep this frame, and with it the whole batch, alive.
+            if job.report.exception() is None and job.rows:
+                self._apply_corrections(job.rows[0], job.report.result())
+        for job in jobs:
+            error, rows = job.report.exception(), job.rows
+            if error is None:
+                report = job.report.result()
+                reports.append(report)
+                if job.index is not None:
+                    for row in rows:
+                        used.setdefault(row, []).append(report.index)
+                failed += [row for row in rows if row.clip.undrawn is not None]
+            elif self._remedy(error) != "raise" or self._was_by_an_outdated_index(job):
+                failed += [row for row in rows if row not in failed]
             else:
-                failed += [row for row in job.rows if row not in failed]
+                job.report.result()  # raises the error
         return reports, failed
+
+    def _apply_corrections(self, row: BatchRow, report: ClipsReport) -> None:
+        if report.corrections:
+            apply_corrections(row, report)
+            self._corrected.add(row.clip.video.entry.path)
+
+    def _was_by_an_outdated_index(self, job: SubmittedJob) -> bool:
+        """Whether a failed job may succeed by the index of its video as it is now."""
+        if job.index is None or not isinstance(job.report.exception(), UNREADABLE):
+            return False
+        return bool(self._outdated({row: [job.index] for row in job.rows}))
+
+    def _outdated(self, used: dict[BatchRow, list[VideoIndex]]) -> list[BatchRow]:
+        """The rows whose frames would be decoded differently by now."""
+        if not self._corrected:
+            return []
+        rows = [row for row in used if row.clip.video.entry.path in self._corrected]
+        return [row for row in rows if is_outdated(row, used[row])]
 
     def _arrange_again(self, decoding: DecodingBatch) -> list[SubmittedJob]:
         """Decode a batch again whose clips turned out to have other shapes than its memory."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -16,6 +16,7 @@ from videoloader.decoding import Decode
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import profiler_range
 from videoloader.indexing import VideoIndex
+from videoloader.indexing.configurations import decoded_otherwise
 from videoloader.indexing.sources.remote_reads import reads_so_far
 from videoloader.order.clip_table import EntryFrames
 from videoloader.packets.decode_plan import gops_in_common
@@ -32,29 +33,32 @@ class SubmittedJob(NamedTuple):
     """A submitted job, and the rows of a batch that it writes to.
 
     Attributes:
-        report: future of the job's report. Call ``result`` for it, which also corrects the index.
+        report: future of the job's report.
         rows: the rows; for listed clips (``ListedRows``), those that the engines left, once the job is done.
+        index: index by which the job was planned; None for image files.
     """
 
     report: Future[ClipsReport]
     rows: list[BatchRow]
-
-    def result(self) -> ClipsReport:
-        """Wait for the job, and apply what it learned about the index for later clips of the video.
-
-        Raises:
-            ReadCancelled, VideoLoaderError: see ``decode_rows``.
-        """
-        report = self.report.result()
-        for row in self.rows[:1]:
-            apply_corrections(row, report)
-        return report
+    index: VideoIndex | None = None
 
 
 def apply_corrections(row: BatchRow, report: ClipsReport) -> None:
-    """Correct the index of a row's video by what decoding has shown."""
+    """Correct the index of a row's video by what decoding has shown, for later clips of the video."""
     if report.corrections:
         row.clip.video.index = report.corrected(row.clip.video.index)
+
+
+def is_outdated(row: BatchRow, used: Iterable[VideoIndex]) -> bool:
+    """Whether the row's frames would be decoded differently by the index of its video as it is now.
+
+    Args:
+        row: the row.
+        used: indexes by which its frames were decoded. Other jobs may have corrected the index since then.
+    """
+    known, frames = row.clip.video.index, row.clip.frame_numbers
+    packets = known.frame_packet[frames[frames != CONSTANT_FRAME]]
+    return any(index is not known and decoded_otherwise(index, known)[packets].any() for index in used)
 
 
 def group_into_jobs(rows: Sequence[BatchRow]) -> Iterator[tuple[DecodeJob, list[BatchRow]]]:
@@ -162,7 +166,7 @@ def submit_rows(
         else:
             report = workers.submit(partial(make, fetching=ahead[0]), job.index, job.plan.packets)
             report.add_done_callback(partial(_release, workers.fetch_ahead, ahead[1]))
-        submitted.append(SubmittedJob(report, shown))
+        submitted.append(SubmittedJob(report, shown, job.index))
         workers.let_others_run()
     return submitted
 

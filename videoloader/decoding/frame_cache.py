@@ -8,11 +8,20 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from videoloader.convert.surface import CudaSurface
 from videoloader.indexing.forks import after_fork
 from videoloader.indexing.index import VideoIndex
+
+
+class _Gop(NamedTuple):
+    """A GOP of a video, and the configurations by which it was decoded, which a corrected index may replace."""
+
+    source: str
+    number: int
+    configurations: tuple[bytes, ...]
 
 
 class _Kept(NamedTuple):
@@ -33,7 +42,7 @@ class FrameCache:
 
     def __init__(self, budget: int) -> None:
         self._budget, self._bytes = budget, 0
-        self._gops: OrderedDict[tuple[str, int], dict[int, _Kept]] = OrderedDict()
+        self._gops: OrderedDict[_Gop, dict[int, _Kept]] = OrderedDict()
         self._start()
         after_fork(self._start)
 
@@ -45,11 +54,11 @@ class FrameCache:
         wanted = np.array(sorted(packets), np.int64)
         found: dict[int, CudaSurface] = {}
         with self._lock:
-            for gop, packet in zip(index.gop_of(wanted).tolist(), wanted.tolist(), strict=True):
-                kept = self._gops.get((index.source, gop), {}).get(packet)
+            for gop, packet in zip(_gops_of(index, wanted), wanted.tolist(), strict=True):
+                kept = self._gops.get(gop, {}).get(packet)
                 if kept is None:
                     continue
-                self._gops.move_to_end((index.source, gop))
+                self._gops.move_to_end(gop)
                 stream.wait_event(kept.ready)
                 # The cache may drop the memory while the stream still reads it.
                 kept.memory.record_stream(stream)
@@ -61,15 +70,23 @@ class FrameCache:
         packets = np.array(list(pictures), np.int64)
         ready = stream.record_event()
         with self._lock:
-            for gop, packet in zip(index.gop_of(packets).tolist(), pictures, strict=True):
+            for gop, packet in zip(_gops_of(index, packets), pictures, strict=True):
                 surface = pictures[packet]
                 memory = surface.owner
                 assert isinstance(memory, torch.Tensor), "copy_surface makes these"
-                of_gop = self._gops.setdefault((index.source, gop), {})
-                self._gops.move_to_end((index.source, gop))
+                of_gop = self._gops.setdefault(gop, {})
+                self._gops.move_to_end(gop)
                 if packet not in of_gop:
                     of_gop[packet] = _Kept(surface, memory, ready)
                     self._bytes += memory.nbytes
             while self._bytes > self._budget:
                 _, oldest = self._gops.popitem(last=False)
                 self._bytes -= sum(kept.memory.nbytes for kept in oldest.values())
+
+
+def _gops_of(index: VideoIndex, packets: npt.NDArray[np.int64]) -> list[_Gop]:
+    """Return the GOP of each packet."""
+    configurations = index.stream.codec_configs
+    if len(configurations) > 1:
+        configurations += (index.packet_config.tobytes(),)
+    return [_Gop(index.source, number, configurations) for number in index.gop_of(packets).tolist()]
