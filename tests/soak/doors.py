@@ -1,13 +1,15 @@
-"""One file by all doors: streams and random clips, from open and new videos, with several threads, against libav."""
+"""One file by all doors: streams, clips of open and new videos, loaders, with several threads, against libav."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from soak.libav_truth import MOST_FRAMES, Truth, decode_truth, hash_of
 
@@ -189,16 +191,56 @@ class Reader:
             if sound:
                 self._account.found("read fails", f"{request}: {error}")
             return None
-        account = self._account
-        account.checked += len(request.frames)
-        account.marked += int(clip.corrupt.sum())
         if sound and not damaged and clip.corrupt.any():
-            account.found("marked though sound", str(request), int(clip.corrupt.sum()))
-        for number, picture, corrupt in zip(request.frames, clip.frames, clip.corrupt, strict=True):
+            self._account.found("marked though sound", str(request), int(clip.corrupt.sum()))
+        self._compare(str(request), request.frames, clip.frames, clip.corrupt)
+        return clip
+
+    def _compare(self, name: str, numbers: Sequence[int], frames: torch.Tensor, marks: npt.NDArray[np.bool_]) -> None:
+        """Frames are what they are known to look like, or marked."""
+        self._account.checked += len(numbers)
+        self._account.marked += int(marks.sum())
+        for number, picture, corrupt in zip(numbers, frames, marks, strict=True):
             known = self._expected is not None and number < len(self._expected) and number not in self.undefined
             if known and not corrupt and hash_of(picture) != self._expected[number]:  # type: ignore[index]
-                account.found("silent", f"{request}: frame {number} is another")
-        return clip
+                self._account.found("silent", f"{name}: frame {number} is another")
+
+    def read_by_loader(self, rng: np.random.Generator, most: int, *, sound: bool) -> None:
+        """All frames in order through a loader, whose jobs decode side by side.
+
+        Args:
+            rng: says how long clips and batches are, and how many threads decode.
+            most: about so many frames.
+            sound: as in ``read``.
+        """
+        torch.set_num_threads(1)
+        length, batch_size = int(rng.integers(1, 7)), int(rng.integers(1, 12))
+        workers = int(rng.choice((0, *THREADS)))
+        name = f"a loader of {length} frames, {batch_size} clips, {workers} threads"
+        account = self._account
+        try:
+            loader = vl.VideoLoader(
+                vl.VideoDataset.from_paths([self._path]),
+                vl.EveryWindow(length),
+                batch_size=batch_size,
+                device="cpu",
+                num_workers=workers,
+                num_processes=0,
+                collate="list",
+                layout="TCHW",
+                last_batch="partial",
+                on_error="skip",
+            )
+            with loader:
+                for batch in islice(loader, -(-most // (length * batch_size))):
+                    for frames, numbers, corrupt in zip(batch.frames, batch.frame_numbers, batch.corrupt, strict=True):
+                        self._compare(name, numbers.tolist(), frames, corrupt)
+                if sound and loader.stats().skipped:
+                    account.found("loader skips", name, loader.stats().skipped)
+        except VideoLoaderError as error:
+            account.refused(error)
+            if sound:
+                account.found("loader fails", f"{name}: {error}")
 
 
 def compare_file(path: Path, seed: int, clips: int, *, inside_gops: bool = False, damaged: bool = False) -> Account:
@@ -245,6 +287,7 @@ def compare_file(path: Path, seed: int, clips: int, *, inside_gops: bool = False
     for request in asked:
         reader.read(request, sound=sound, damaged=damaged)
     compare_repeats(reader, asked[:2], account)
+    reader.read_by_loader(rng, most, sound=sound)
     return account
 
 
