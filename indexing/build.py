@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import warnings
+from itertools import islice
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.errors import (
@@ -27,6 +28,7 @@ from videoloader.indexing.limits import check_picture, decoding_budget
 from videoloader.indexing.lost_pictures import may_lose_pictures, with_pictures_that_come
 from videoloader.indexing.matroska import EBML_MAGIC, index_matroska
 from videoloader.indexing.mp4 import index_mp4
+from videoloader.indexing.mp4.boxes import iterate_file_boxes
 from videoloader.indexing.mpegts import index_mpegts
 from videoloader.indexing.sources import (
     ByteSource,
@@ -46,6 +48,8 @@ INDEXER_VERSION = 9
 
 # The types of the boxes with which an ISO base media or QuickTime file may begin.
 _MP4_FIRST_BOXES = {b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"free", b"skip", b"wide", b"pnot", b"sidx", b"uuid"}
+
+_MOST_BOXES_BEFORE_MOOV = 8
 
 
 @tells_of_arguments
@@ -129,12 +133,23 @@ def _build(opened: ByteSource) -> VideoIndex:
     return index
 
 
+def _begins_with_another_box(source: ByteSource, head: bytes) -> bool:
+    """Whether a ``moov`` box follows a box of a type of its own.
+
+    libavformat takes such a file for an mp4 as well, and allocates memory for as many samples as its tables claim.
+    """
+    size = int.from_bytes(head[:4], "big")
+    if not 8 <= size < source.size or not head[4:8].isalnum():
+        return False
+    return any(box.type == b"moov" for box in islice(iterate_file_boxes(source), _MOST_BOXES_BEFORE_MOOV))
+
+
 def _index_by_tables(source: ByteSource) -> VideoIndex | None:
     """Index a video from the container's own tables or headers; None if only libavformat can read it."""
     if isinstance(source, FolderSource):
         return index_images(source)
     head = source.read(0, 12)
-    if head[4:8] in _MP4_FIRST_BOXES:
+    if head[4:8] in _MP4_FIRST_BOXES or _begins_with_another_box(source, head):
         return index_mp4(source)
     if head[:4] == EBML_MAGIC:
         return index_matroska(source)

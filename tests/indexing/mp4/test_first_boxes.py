@@ -1,0 +1,33 @@
+"""The first box of an mp4 file may be of any type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from videoloader.errors import IndexingError
+from videoloader.indexing import MemorySource, build_index
+
+
+def renamed(data: bytes) -> bytearray:
+    assert data[4:8] == b"ftyp"
+    return bytearray(data[:4] + b"qrst" + data[8:])
+
+
+@pytest.mark.parametrize("name", ["h264_mp4_tables_first", "h264_mp4", "h264_mp4_fragmented"])
+def test_its_own_tables_index_the_file(sample: Any, name: str) -> None:
+    data = sample(name).read_bytes()
+    known, index = build_index(MemorySource(data)), build_index(MemorySource(bytes(renamed(data))))
+    assert index.method == known.method == "tables"
+    assert np.array_equal(index.packet_offset, known.packet_offset)
+    assert np.array_equal(index.frame_pts, known.frame_pts)
+
+
+def test_counts_are_checked_before_libavformat_believes_them(sample: Any) -> None:
+    data = renamed(sample("h264_mp4_fragmented").read_bytes())
+    at = data.index(b"trun") + 8
+    data[at : at + 4] = (1 << 26).to_bytes(4, "big")
+    with pytest.raises(IndexingError, match="lists 67108864 samples but has room for"):
+        build_index(MemorySource(bytes(data)))
