@@ -21,6 +21,7 @@ from videoloader.indexing.configurations import brings_others, with_configuratio
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.number_leaps import is_behind_leap, looked_at_for
 from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources.base import NEAR, read_starts
 from videoloader.indexing.stream_info import StreamInfo
 
 # Number of bytes that usually contain everything before a picture, and the number to try next.
@@ -30,7 +31,6 @@ _WITH_KEYFRAME_HEADERS = (*WITH_HEADERS, "vvc", "vp8", "vp9", "av1")
 # Maximum number of packets examined when a video is indexed, if a read costs a system call or a network request. In
 # videos with more, each keyframe is examined when decoding first starts there.
 _MOST_NEAR, _MOST_FAR = 2000, 8
-NEAR = 64 << 10  # ByteSource.read_through
 _IDR = 5  # nal_unit_type of ITU-T H.264, table 7-1
 
 
@@ -78,8 +78,9 @@ def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoInd
     headers = b""
     sizes: set[tuple[int, int]] = set()
     columns = (keys, index.packet_config[keys], index.packet_offset[keys], index.packet_size[keys])
-    for packet, config, offset, size in zip(*(column.tolist() for column in columns), strict=True):
-        start = source.read(offset, min(size, _HEAD))
+    packets, config_of, offsets, lengths = (column.tolist() for column in columns)
+    starts = read_starts(source, offsets, lengths, _HEAD)
+    for packet, config, offset, size, start in zip(packets, config_of, offsets, lengths, starts, strict=True):
         head = read_head(codec, configs[config], start, size) or _head(source, codec, configs[config], offset, size)
         if head is _IDR_FIRST:
             continue

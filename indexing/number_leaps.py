@@ -9,6 +9,7 @@ from __future__ import annotations
 from videoloader.indexing.bitstream.frame_numbers import FrameNumbers
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources.base import read_starts
 
 # Maximum number of reference pictures that an H.264 decoder holds (ITU-T H.264, A.3.1: MaxDpbFrames).
 MOST_REFERENCES = 16
@@ -47,13 +48,14 @@ def _look(index: VideoIndex, source: ByteSource, first: int, last: int) -> tuple
     """Return whether the last packet is behind a leap, and the reference pictures since the first or an IDR picture."""
     numbers: FrameNumbers | None = None
     config, references, since = -1, 0, -1
-    for packet in range(first, last + 1):
+    offsets, sizes = index.packet_offset[first : last + 1].tolist(), index.packet_size[first : last + 1].tolist()
+    starts = read_starts(source, offsets, sizes, _HEAD)
+    for packet, start in enumerate(starts, first):
         if index.packet_config[packet] != config:
             config = int(index.packet_config[packet])
             numbers = FrameNumbers(index.stream.codec_configs[config])
         assert numbers is not None
-        offset, size = index.packet_range(packet)
-        leaps = numbers.show_missing(source.read(offset, min(size, _HEAD)))
+        leaps = numbers.show_missing(start)
         if numbers.restarts:
             references, since = 2 * MOST_REFERENCES, -1
         references += numbers.is_reference

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
+
+# ``ByteSource.read_through`` of sources whose reads are short: a page cache delivers this much in the time of another
+# system call.
+NEAR = 64 << 10
 
 
 @runtime_checkable
@@ -56,8 +60,7 @@ class ByteSource(Protocol):
 class SourceBase:
     """Common behaviour of most sources: short distances, ranges read one by one, and file objects made from reads."""
 
-    # A page cache delivers this much in the time of another system call.
-    read_through = 64 << 10
+    read_through = NEAR
 
     def read_ranges(self: ByteSource, offsets: Sequence[int], sizes: Sequence[int]) -> list[bytes]:
         return [self.read(offset, size) for offset, size in zip(offsets, sizes, strict=True)]
@@ -92,3 +95,10 @@ class _PositionedFile(io.RawIOBase):
             raise ValueError(f"seek to byte {start + offset}")
         self._position = start + offset
         return self._position
+
+
+def read_starts(source: ByteSource, offsets: Sequence[int], sizes: Sequence[int], most: int) -> Iterable[bytes]:
+    """Return the first bytes of several ranges, at most this many of each."""
+    sizes = [min(size, most) for size in sizes]
+    # From a server, one ``read`` may bring the bytes of several ranges; elsewhere they cost less all at once.
+    return source.read_ranges(offsets, sizes) if source.read_through <= NEAR else map(source.read, offsets, sizes)

@@ -98,7 +98,9 @@ class FileSource(SourceBase):
         return self.state.fingerprint
 
     def read(self, offset: int, size: int) -> bytes:
-        file = self._file()
+        return self._read(self._file(), offset, size)
+
+    def _read(self, file: _OpenFile, offset: int, size: int) -> bytes:
         try:
             data = os.pread(file.fileno(), size, offset)
         except OSError as error:
@@ -109,8 +111,8 @@ class FileSource(SourceBase):
         return data
 
     def read_ranges(self, offsets: Sequence[int], sizes: Sequence[int]) -> list[bytes]:
-        data = super().read_ranges(offsets, sizes)
         file = self._file()
+        data = list(map(partial(self._read, file), offsets, sizes))
         self._compare(os.fstat(file.fileno()))
         return data
 

@@ -30,11 +30,12 @@ from videoloader.indexing.bitstream.x264_version import demands_version, x264_ve
 from videoloader.indexing.configurations import brings_others
 from videoloader.indexing.images import is_cut_off
 from videoloader.indexing.index import DISPOSABLE_NO, VideoIndex
-from videoloader.indexing.keyframe_heads import NEAR, with_sets_found
+from videoloader.indexing.keyframe_heads import with_sets_found
 from videoloader.indexing.libav import open_video
 from videoloader.indexing.mpegts import read_transport_packets
 from videoloader.indexing.number_leaps import MOST_REFERENCES, is_behind_leap
 from videoloader.indexing.sources import ByteSource, FolderSource
+from videoloader.indexing.sources.base import NEAR
 from videoloader.packets.decode_plan import PacketBytes, Run, packet_bytes
 from videoloader.packets.picture_places import with_places
 from videoloader.packets.run_start import WrongIndexError, from_keyframe, without_keyframe
