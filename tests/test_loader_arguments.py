@@ -119,13 +119,13 @@ def test_an_array_in_a_transform_of_ones_own_stays_an_array() -> None:
     [
         (
             lambda: vl.Normalize([123.7, 116.3, 103.5], [58.4, 57.1, 57.4]),
-            r"takes values in \[0, 1\], got .*: divide both",
+            r"must be three values in \[0, 1\], got .*: divide both",
         ),
         (lambda: vl.Normalize([0.5], [0.5]), r"Normalize's mean must be three numbers, for R, G and B, got \(0.5,\)"),
         (lambda: vl.Normalize(std=0.5), "Normalize's std must be three numbers"),
-        (lambda: vl.Resize("32"), r"Resize needs an integer or \(height, width\), not '32'"),
-        (lambda: vl.CenterCrop(2.5), r"CenterCrop needs an integer or \(height, width\), not 2.5"),
-        (lambda: vl.Pad([1, 2, 3]), r"Pad needs an integer or \(height, width\), not \(1, 2, 3\)"),
+        (lambda: vl.Resize("32"), r"Resize's size must be a positive integer or \(height, width\), got '32'"),
+        (lambda: vl.CenterCrop(2.5), r"CenterCrop's size must be a positive integer or \(height, width\), got 2.5"),
+        (lambda: vl.Pad([1, 2, 3]), r"Pad's size must be a positive integer or \(height, width\), got \(1, 2, 3\)"),
     ],
 )
 def test_values_of_transforms_that_cannot_be_meant(call: Callable[[], object], says: str) -> None:

@@ -89,5 +89,5 @@ def test_attributes_are_not_taken_for_arguments() -> None:
 
 
 def test_the_name_that_is_spelled_most_alike_is_found_whatever_its_case() -> None:
-    assert alike("Shufle", ["shuffle", "stride"]) == "shuffle"
-    assert alike("zzz", ["shuffle", "stride"]) is None
+    assert alike("Shufle", ["shuffle", "stride"]) == "write shuffle"
+    assert alike("zzz", ["shuffle", "stride"]) == "it takes shuffle, stride"

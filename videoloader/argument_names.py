@@ -78,9 +78,7 @@ def _what_is_wrong(function: Callable[..., Any], args: tuple[Any, ...], argument
     by_place = [each.name for each in parameters.values() if each.kind is not each.KEYWORD_ONLY]
     for given in arguments:
         if given not in parameters:
-            close = alike(given, parameters)
-            instead = f"write {close}" if close else f"it takes {', '.join(parameters) or 'none'}"
-            return f"{name} has no argument {given}: {meant(given, parameters) or instead}"
+            return f"{name} has no argument {given}: {meant(given, parameters) or alike(given, parameters)}"
     if extra := args[len(by_place) :]:
         by_name = [each for each in parameters if each not in by_place and each not in arguments]
         shown = f"{name} takes {' and '.join(by_place) or 'nothing'} by position and all else by name"

@@ -16,18 +16,8 @@ from typing import Any, BinaryIO, Literal, Union, get_args, get_origin
 
 _NUMBERS = {int: Integral, float: Real}
 _LISTS = (Sequence, Iterable, Collection, list, tuple)
-_CALLED = {
-    "BinaryIO": "a binary file",
-    "Callable": "a function",
-    "Mapping": "a dict",
-    "NoneType": "None",
-    "PathLike": "a Path",
-    "bool": "True or False",
-    "bytes": "bytes",
-    "float": "a number",
-    "int": "an integer",
-    "str": "a string",
-}
+_CALLED = dict(BinaryIO="a binary file", Callable="a function", Mapping="a dict", NoneType="None", PathLike="a Path")
+_CALLED |= dict(bool="True or False", bytes="bytes", float="a number", int="an integer", str="a string")
 
 
 def argument_of_wrong_type(

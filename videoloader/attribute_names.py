@@ -27,9 +27,8 @@ def no_such_name(module: str, name: str, known: Collection[str]) -> MissingAttri
         >>> print(no_such_name("videoloader", "RandomWindws", ["RandomWindow"]))
         module videoloader has no attribute RandomWindws: write RandomWindow
     """
-    close = alike(name, known)
-    told = f"write {close}" if close else f"dir({module}) lists what it has"
-    return MissingAttributeError(f"module {module} has no attribute {name}: {meant(name, known, ['import']) or told}")
+    told = meant(name, known, ["import"]) or alike(name, known, otherwise=f"dir({module}) lists what it has")
+    return MissingAttributeError(f"module {module} has no attribute {name}: {told}")
 
 
 class TellsOfReaders(ABCMeta):
@@ -41,8 +40,7 @@ class TellsOfReaders(ABCMeta):
             if name.startswith("_"):
                 raise AttributeError(name)
             there = [each for each in dir(cls) if each[0] != "_" and inspect.ismethod(getattr(cls, each))]
-            close = alike(name, there)
-            told = f"write {cls.__name__}.{close}" if close else f"it has {', '.join(there)}"
+            told = alike(name, there, f"{cls.__name__}.", f"it has {', '.join(there)}")
             elsewhere = meant(name, there, [base.__name__ for base in cls.__mro__])
             raise MissingAttributeError(f"{cls.__name__} has no {name}: {elsewhere or told}")
 
@@ -71,8 +69,7 @@ def tells_of_attributes(called: str, frames: str = "") -> Callable[[_C], _C]:
 
         def missing(self: Any, name: str) -> MissingAttributeError:
             there = [each for each in dir(self) if not each.startswith("_")]
-            close = alike(name, there)
-            told = f"write {called}.{close}" if close else f"it has {', '.join(there)}"
+            told = alike(name, there, f"{called}.", f"it has {', '.join(there)}")
             if frames and hasattr(sys.modules["torch"].Tensor, name):
                 told = f"write {frames}.{name}"
             return MissingAttributeError(f"{one} has no attribute {name}: {elsewhere(self, name) or told}")

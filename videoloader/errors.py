@@ -14,7 +14,9 @@ import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
+from typing import Any, TypeVar
 
+_T = TypeVar("_T")
 # Control characters but those of white space.
 _STEERS_TERMINALS = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
@@ -30,6 +32,9 @@ class VideoLoaderError(Exception):
         message, source: as given.
     """
 
+    # What rows that are left out because of it are counted as.
+    counted_as = "unreadable"
+
     def __init__(self, message: str, source: str | None = None) -> None:
         super().__init__(f"{source}: {message}" if source else message)
         self.message = message
@@ -42,13 +47,19 @@ class VideoLoaderError(Exception):
 class SourceError(VideoLoaderError):
     """The bytes cannot be read: the file does not exist, may not be read, or ends early."""
 
+    counted_as = "cannot be opened"
+
 
 class IndexingError(VideoLoaderError):
     """The container's tables are missing, are damaged, or contradict the file."""
 
+    counted_as = "damaged"
+
 
 class UnsupportedError(VideoLoaderError):
     """The file is intact, but cannot be decoded here: it is encrypted, has no video stream, or its codec is unknown."""
+
+    counted_as = "cannot be decoded"
 
 
 class NotIndexedError(VideoLoaderError, LookupError):
@@ -58,6 +69,8 @@ class NotIndexedError(VideoLoaderError, LookupError):
 class StaleIndexError(SourceError):
     """A video has changed since it was indexed."""
 
+    counted_as = "changed since they were indexed"
+
 
 class DecodeError(VideoLoaderError):
     """The decoder rejected the packets, or did not return a requested frame.
@@ -66,6 +79,8 @@ class DecodeError(VideoLoaderError):
         message, source: as in every error.
         packet: number of the packet that caused it, where known.
     """
+
+    counted_as = "cannot be decoded"
 
     def __init__(self, message: str, source: str | None = None, packet: int | None = None) -> None:
         super().__init__(message, source)
@@ -78,6 +93,8 @@ class CorruptFramesError(DecodeError):
 
 class FrameRangeError(VideoLoaderError, IndexError):
     """A frame number lies outside the video."""
+
+    counted_as = "outside of their video"
 
 
 class NoMemoryError(VideoLoaderError, MemoryError):
@@ -182,14 +199,29 @@ def given(value: object) -> str:
     return f"{value.dtype} of shape {tuple(value.shape)}" if getattr(value, "ndim", 0) else repr(value)  # type: ignore[attr-defined]
 
 
-def check_choice(name: str, value: object, allowed: Iterable[object]) -> None:
-    """Raise ConfigurationError unless an argument has an allowed value.
+def check(name: str, value: object, holds: object, wanted: str, hint: str = "", source: str | None = None) -> None:
+    """Raise ConfigurationError unless an argument is right; for what is checked once, since the message is always made.
 
     Args:
         name: the argument's name, for the message: ``"layout"``, ``"Pad's position"``.
         value: the user's value.
-        allowed: the allowed values.
+        holds: whether it is right, as a truth value.
+        wanted: description of a right value, for the message.
+        hint: the end of the message.
+        source: see ``VideoLoaderError``.
     """
+    if not holds:
+        raise ConfigurationError(f"{name} must be {wanted}, got {given(value)}{hint}", source)
+
+
+def check_shape(name: str, tensor: Any, holds: object, wanted: str) -> None:
+    """Raise ConfigurationError unless a tensor has the right type and shape; see ``check``."""
+    if not holds:
+        raise ConfigurationError(f"{name} must be {wanted}, got {tensor.dtype} {list(tensor.shape)}")
+
+
+def check_choice(name: str, value: object, allowed: Iterable[object]) -> None:
+    """Raise ConfigurationError unless an argument has one of the allowed values."""
     values = tuple(allowed)
     if not isinstance(value, Hashable) or value not in values:
         raise ConfigurationError(f"{name} must be one of {', '.join(map(str, values))}, got {given(value)}")
@@ -200,29 +232,39 @@ def check_integer(name: str, value: object, low: int = 1, high: int | None = Non
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if whole and low <= int(value) and (high is None or int(value) <= high):  # type: ignore[call-overload]
         return
-    if high is not None:
-        allowed = f"an integer in [{low}, {high}]"
-    else:
-        allowed = "a positive integer" if low == 1 else f"an integer of at least {low}"
-    raise ConfigurationError(f"{name} must be {allowed}, got {given(value)}")
+    allowed = "a positive integer" if low == 1 else f"an integer of at least {low}"
+    check(name, value, False, allowed if high is None else f"an integer in [{low}, {high}]")
+
+
+def check_size(name: str, value: Any) -> None:
+    """Raise ConfigurationError unless an argument is a positive int or (height, width)."""
+    sides = both_ends(value)
+    sound = len(sides) == 2 and all(type(each) is int and each > 0 for each in sides)
+    check(name, value, sound, "a positive integer or (height, width)")
 
 
 def check_numbers(name: str, value: object, count: int | None, wanted: str, allowed: Callable[..., bool]) -> None:
     """Raise ConfigurationError unless an argument is ``count`` finite numbers that can be used together.
 
     Args:
-        name: as in ``check_choice``.
-        value: the user's value.
+        name, value, wanted: as in ``check``.
         count: length of the tuple; None for a single number.
-        wanted: description of a right value, for the message.
         allowed: whether these numbers can be used.
     """
     numbers = (value,) if count is None else value
-    if isinstance(numbers, tuple) and len(numbers) == (count or 1):
-        known = [isinstance(each, Real) and not isinstance(each, bool) and math.isfinite(each) for each in numbers]
-        if all(known) and allowed(*numbers):
-            return
-    raise ConfigurationError(f"{name} must be {wanted}, got {given(value)}")
+    known = isinstance(numbers, tuple) and len(numbers) == (count or 1) and all(map(is_finite, numbers))
+    check(name, value, known and allowed(*numbers), wanted)  # type: ignore[misc]  # it is a tuple
+
+
+def check_weights(name: str, value: object, count: int) -> None:
+    """Raise ConfigurationError unless an argument is a tuple of ``count`` weights."""
+    wanted = f"{count} finite weights of at least 0, one above 0"
+    check_numbers(name, value, count, wanted, lambda *each: min(each) >= 0 < sum(each) < math.inf)
+
+
+def is_finite(value: object) -> bool:
+    """Whether a value is a number, neither infinite nor NaN; True and False are none."""
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def check_positive(**arguments: object) -> None:
@@ -250,8 +292,7 @@ def check_probability(name: str, value: object) -> None:
 
 def check_flag(name: str, value: object) -> None:
     """Raise ConfigurationError unless an argument is True or False."""
-    if not isinstance(value, bool):
-        raise ConfigurationError(f"{name} must be True or False, got {given(value)}")
+    check(name, value, isinstance(value, bool), "True or False")
 
 
 def is_true(name: str, given: object) -> bool:
@@ -273,6 +314,11 @@ def is_true(name: str, given: object) -> bool:
         raise ConfigurationError(f"{name} must give True or False, got {reprlib.repr(given)}") from None
 
 
+def both_ends(value: _T | tuple[_T, _T]) -> tuple[_T, _T]:
+    """The two values of a pair, or one value twice."""
+    return value if isinstance(value, tuple) else (value, value)
+
+
 def integer_range(name: str, value: object) -> tuple[int, int]:
     """(least, largest) from an argument that is a positive integer or a pair of them.
 
@@ -280,13 +326,11 @@ def integer_range(name: str, value: object) -> tuple[int, int]:
         ConfigurationError: it is neither.
     """
     pair = tuple(value) if isinstance(value, tuple | list) else (value, value)
-    if len(pair) != 2:
-        raise ConfigurationError(f"{name} must be a number or (least, largest), got {given(value)}")
+    check(name, value, len(pair) == 2, "a number or (least, largest)")
     for each in pair:
         check_integer(name, each)
     least, largest = (int(each) for each in pair)
-    if least > largest:
-        raise ConfigurationError(f"{name} must be (least, largest), got {given(value)}")
+    check(name, value, least <= largest, "(least, largest)")
     return least, largest
 
 

@@ -158,11 +158,20 @@ def meant(given: str, known: Collection[str], places: Collection[str] | None = N
     return said(given) or synonym or next(filter(None, map(said, ours)), None)
 
 
-def alike(given: str, known: Iterable[str]) -> str | None:
-    """The known name that is spelled most alike, whatever the case; None where none is close."""
+def alike(given: str, known: Collection[str], of: str = "", otherwise: str = "") -> str:
+    """Advice to write the known name that is spelled most alike, whatever the case.
+
+    Args:
+        given, known, of: as in ``meant``.
+        otherwise: advice where none is close; the known names by default.
+
+    Examples:
+        >>> alike("Shufle", ["shuffle", "stride"]), alike("zzz", ["shuffle", "stride"])
+        ('write shuffle', 'it takes shuffle, stride')
+    """
     by_lower = {each.lower(): each for each in known}
-    if close := get_close_matches(given.lower(), by_lower, n=1, cutoff=0.75):
-        return by_lower[close[0]]
+    close = [by_lower[each] for each in get_close_matches(given.lower(), by_lower, n=1, cutoff=0.75)]
     # One name may be a prefix of the other.
-    starts = (each for each in by_lower.values() if len(given) > 2 and each.startswith(given))
-    return next(starts, None) or next((each for each in by_lower.values() if given.startswith(f"{each}_")), None)
+    close += [each for each in by_lower.values() if len(given) > 2 and each.startswith(given)]
+    close += [each for each in by_lower.values() if given.startswith(f"{each}_")]
+    return f"write {of}{close[0]}" if close else otherwise or f"it takes {', '.join(known) or 'none'}"

@@ -131,7 +131,7 @@ def test_points_of_warped_frames_go_back_frame_by_frame(sample: Sample) -> None:
     ((x1, y1, x2, y2),) = batch.to_source(torch.tensor([[10.0, 10, 30, 30]]), [0], torch.tensor([0])).tolist()
     assert x2 - x1 > 40
     assert y2 - y1 > 40
-    with pytest.raises(vl.ConfigurationError, match=r"points must be .*, got \[2, 4\]"):
+    with pytest.raises(vl.ConfigurationError, match=r"points must be .*, got .*\[2, 4\]"):
         batch.to_source(torch.zeros(2, 4))
     with pytest.raises(vl.ConfigurationError, match="times must be"):
         batch.to_source(torch.zeros(2, 4), [0, 1], [1])

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from videoloader.dataset import VideoDataset
@@ -199,6 +199,7 @@ PARTS = st.sampled_from([*PLACES.split(" "), *SIGNS.split(), "::", "root outside
 
 
 @given(st.lists(PARTS, min_size=1, max_size=7).map("".join))
+@example("a.pgm/../link")
 @settings(max_examples=1500, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_nothing_outside_the_root_is_opened_for_a_row_that_is_taken(place: Path, name: str) -> None:
     """Names put together at random from all that names are made of."""

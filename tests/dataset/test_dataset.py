@@ -104,7 +104,7 @@ class TestEntries:
     @pytest.mark.parametrize(
         ("entries", "names", "message"),
         [
-            ([], (), "there must be at least one video, got none"),
+            ([], (), "there is no video: check what"),
             ([VideoEntry("a.mp4", 2)], ["x", "y"], "a.mp4: label 2 has no name in class_names"),
             ("videos", (), "entries must be a list of VideoEntry, got 'videos': .*from_folder takes a folder"),
             (Path("videos"), (), "entries must be a list of VideoEntry, got .*Path.*from_folder takes a folder"),

@@ -168,7 +168,7 @@ def test_what_is_there_is_loaded_and_nothing_is_made(folder: Path) -> None:
 
 
 def test_what_cannot_be_made_leaves_nothing(folder: Path) -> None:
-    with pytest.raises(vl.ConfigurationError, match="make must give a VideoDataset, got 3"):
+    with pytest.raises(vl.ConfigurationError, match="what make gives must be a VideoDataset, got 3"):
         vl.VideoDataset.load_or_make(folder / "x.arrow", lambda: 3)
     with pytest.raises(vl.SourceError, match=r"y/x\.arrow\.lock: cannot be prepared \(No such file"):
         vl.VideoDataset.load_or_make(folder / "y" / "x.arrow", lambda: 3)

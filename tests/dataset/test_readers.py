@@ -67,7 +67,7 @@ class TestFromPaths:
         ("arguments", "message"),
         [
             (("a.mp4",), "paths must be a list of paths, got 'a.mp4'"),
-            (([],), "at least one video"),
+            (([],), "there is no video"),
             ((["a", "b"], [1]), "one for each of 2 paths, got 1"),
             ((["a", "b"], ["x", 1]), r"labels\[0\] of a: labels must be all integers or all names, got 'x'"),
             ((5,), "paths must be a list of paths, got 5"),

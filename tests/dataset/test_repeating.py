@@ -90,8 +90,8 @@ class TestWeighted:
             ([1, -1], "v1: row 1: a weight must be a number of at least 0, got -1"),
             ([1, math.nan], "v1: row 1: .* got nan"),
             (["x", 1], "v0: row 0: .* got 'x'"),
-            ([0, 0], "a positive, finite sum"),
-            ([1.7e308, 1.7e308], "a positive, finite sum"),
+            ([0, 0], "the sum of the weights must be positive and finite"),
+            ([1.7e308, 1.7e308], "the sum of the weights must be positive and finite"),
             ("w", "there is no column 'w'"),
         ],
     )
@@ -160,7 +160,7 @@ class TestMix:
             ([1, 0], None, r"ratios must be positive numbers, got \[1, 0\]"),
             ([1, math.nan], None, "ratios must be positive"),
             ([1, 1], 0, "rows must be a positive integer, got 0"),
-            ([100, 1], 3, "rows=3 is too small: a data set with ratio 1 of 101"),
+            ([100, 1], 3, "rows=3 is too small: the data set with ratio 1 of 101"),
         ],
     )
     def test_nonsense_is_refused(self, ratios: list[float], rows: int | None, message: str) -> None:

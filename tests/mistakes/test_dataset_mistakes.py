@@ -68,7 +68,7 @@ MISTAKES: Mistakes = {
     "None for paths": (lambda: VD.from_paths(None), "paths must be a list of paths, got None"),
     "a glob that finds nothing": (
         lambda: VD.from_paths(sorted(Path(".").glob("*.avi"))),
-        "there must be at least one video, got none: check what the list of paths",
+        "there is no video: check what the list of paths",
     ),
     "bytes for a path": (lambda: VD.from_paths([b"a.mp4"]), "paths[0] must be a string or a Path, got b'a.mp4'"),
     "videos for paths": (lambda: VD.from_paths([video()]), "paths[0] must be a string or … got Video('a.mp4'"),

@@ -75,7 +75,7 @@ MISTAKES: Mistakes = {
     ),
     "masks of other frames for Compose": (
         lambda: vl.Compose([vl.Resize(8)])(torch.zeros(4, 3, 9, 9), apply_to={"mask": torch.zeros(6, 9, 9)}),
-        "mask of apply_to must have the 4 frames of its clip, got [6, 9, 9]",
+        "mask of apply_to must be of the 4 frames of its clip, got … [6, 9, 9]",
     ),
     "an empty path": (lambda: vl.Video(""), "source is an empty path"),
     "a closed file": (lambda: vl.Video(closed()), "closed"),

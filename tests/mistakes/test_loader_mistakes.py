@@ -283,7 +283,7 @@ MISTAKES: Mistakes = {
     "an array for a mask": (lambda: batch().replay(0, np.zeros((4, 128, 160)), "mask"), "tensor must be a Tensor"),
     "no row of a mask": (lambda: batch().replay(torch.zeros(4, 128, 160)), "Batch.replay needs the argument tensor"),
     "points in a list": (lambda: batch().to_source([[1, 2]]), "points must be a Tensor, got [[1, 2]]"),
-    "points of one number": (lambda: batch().to_source(torch.zeros(3)), "points must be [2, ..., 2] or … got [3]"),
+    "points of one number": (lambda: batch().to_source(torch.zeros(3)), "points must be [2, ..., 2] or … float32 [3]"),
     "PyTorch's DataLoader": (lambda: vl.DataLoader, "module videoloader has no attribute … write VideoLoader"),
 }
 

@@ -176,7 +176,7 @@ MISTAKES: Mistakes = {
     ),
     "no boxes": (
         lambda: first(transforms=[vl.CropToBox(), SMALL]),
-        "a.mp4: row 0 of the data set: the row has no box in … columns, and Compose has columns=)",
+        "a.mp4: row 0 of the data set: the row has no box in … Compose has columns=)",
     ),
     "boxes with sizes": (
         lambda: first(dataset=table('path,box\na.mp4,"100,100,20,20"\n'), transforms=[vl.CropToBox(), SMALL]),

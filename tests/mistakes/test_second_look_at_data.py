@@ -134,7 +134,7 @@ MISTAKES: Mistakes = {
     ),
     "-1 among names": (
         lambda: table("path,label\na.mp4,-1\nb.mp4,x\n").labels,
-        "t.csv: line 2: -1 stands for no label only where labels are numbers",
+        "t.csv: line 2: -1 means no label only where labels are numbers",
     ),
     "a table's label of 0.5": (
         lambda: table("path,label\na.mp4,0.5\nb.mp4,1\n").labels,

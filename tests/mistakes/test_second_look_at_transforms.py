@@ -131,11 +131,11 @@ MISTAKES: Mistakes = {
     ),
     "a probability first": (
         lambda: vl.RandomApply(0.5, [vl.Invert()]),
-        "RandomApply can hold transforms of pixels and geometric ones, but 0.5 is neither",
+        "each of RandomApply's transforms must be a transform of pixels or a geometric one, got 0.5",
     ),
     "a choice of time": (
         lambda: vl.RandomChoice([vl.Reverse()]),
-        "RandomChoice can hold transforms of pixels and geometric ones, but Reverse(p=0.5) is neither",
+        "each of RandomChoice's transforms must be a transform of pixels or a geometric one, got Reverse(p=0.5)",
     ),
     "a condition that is computed at once": (
         lambda: vl.When(data()[0].label == 1, vl.Invert()),
@@ -151,7 +151,7 @@ MISTAKES: Mistakes = {
     ),
     "mixings of different classes": (
         lambda: vl.MixChoice([vl.MixUp(0.8, 2), vl.CutMix(1, 3)]),
-        "MixChoice's choices differ in num_classes: [2, 3]",
+        "num_classes of MixChoice's choices must be the same in all, got [2, 3]",
     ),
     "a function that moves axes": (
         lambda: shape(vl.PythonFunction(lambda f, rng: f.transpose(0, 2, 3, 1))),

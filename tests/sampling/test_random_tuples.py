@@ -122,7 +122,7 @@ def test_roles_count_the_targets_that_are_shown():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Triplets((1, 4)), r"gap=\(1, 4\) is drawn for each clip: give clips=, the number of clips"),
+        (lambda: Triplets((1, 4)), r"gap=\(1, 4\) is drawn for each clip: give clips=, their number per video"),
         (lambda: Triplets((4, 1), clips=1), r"gap must be \(least, largest\), got \(4, 1\)"),
         (lambda: Triplets((1, 2, 3), clips=1), r"gap must be a number or \(least, largest\), got \(1, 2, 3\)"),
         (lambda: Triplets((0, 2), clips=1), "gap must be a positive integer, got 0"),

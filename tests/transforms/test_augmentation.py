@@ -111,7 +111,7 @@ def test_a_function_that_changes_shape_or_type_is_told_of() -> None:
         (lambda: cutout.at(0.6), r"cutout's magnitude must be in \[0, 0.5\], got 0.6"),
         (lambda: cutout.at(), r"cutout's magnitude must be .*, got None"),
         (lambda: warmth.at(-0.2), r"warmth's magnitude must be in \[0.1, 0.4\], got -0.2"),
-        (lambda: swap.at(0.1), "swap has no magnitudes"),
+        (lambda: swap.at(0.1), "swap.s magnitude must be None, as it has none, got 0.1"),
     ],
 )
 def test_bad_parameters_are_refused(make: Any, message: str) -> None:

@@ -376,17 +376,17 @@ def test_policies_can_be_pickled_compared_and_hashed_and_repeat_what_they_draw(t
         (lambda: RandAugment(operations=3), r"RandAugment's operations must be a list of at least one, got 3"),  # type: ignore[arg-type]
         (
             lambda: RandAugment(operations={"rotate": 10}),  # type: ignore[dict-item]
-            r"RandAugment's rotate must have two numbers in \[-360, 360\], degrees, got 10",
+            r"RandAugment's rotate must be two numbers in \[-360, 360\], degrees, got 10",
         ),
         (
             lambda: RandAugment(operations={"brightness": (0.5, 1.5)}),
-            r"RandAugment's brightness must have two numbers in \[-1, 1\], added to the factor 1, got \(0.5, 1.5\)",
+            r"RandAugment's brightness must be two numbers in \[-1, 1\], added to the factor 1, got \(0.5, 1.5\)",
         ),
         (
             lambda: RandAugment(operations={"translate_x": (0, 32)}),
-            r"translate_x must have two numbers in \[-1, 1\], shares of the width, got \(0, 32\)",
+            r"translate_x must be two numbers in \[-1, 1\], shares of the width, got \(0, 32\)",
         ),
-        (lambda: RandAugment(operations={"posterize": (9, 4)}), r"posterize must have two numbers in \[0, 8\], bits"),
+        (lambda: RandAugment(operations={"posterize": (9, 4)}), r"posterize must be two numbers in \[0, 8\], bits"),
         (
             lambda: TrivialAugmentWide(operations={"equalize": (0, 1)}),
             r"TrivialAugmentWide's equalize has no magnitudes, so it cannot have \(0, 1\): write None",

@@ -193,6 +193,6 @@ def test_what_cannot_be_composed_is_refused() -> None:
     with pytest.raises(vl.ConfigurationError, match=r"frames must be a tensor, got ndarray: torch\.from_numpy"):
         compose(np.zeros((4, 3, 8, 8), np.uint8))  # type: ignore[call-overload]
     with pytest.raises(
-        vl.ConfigurationError, match=r"mask of apply_to must be \[2, ...\], one a clip, got \[4, 8, 8\]"
+        vl.ConfigurationError, match=r"mask of apply_to must be \[2, ...\], one a clip, got torch.float32 \[4, 8, 8\]"
     ):
         compose(torch.zeros(2, 4, 3, 8, 8), apply_to={"mask": torch.zeros(4, 8, 8)})

@@ -76,7 +76,7 @@ def test_what_lies_outside_is_cut_off_and_a_square_is_moved(options: Any, box: A
 @pytest.mark.parametrize(
     ("columns", "says"),
     [
-        ({}, r"the row has no box in column 'box'; its columns are none \(rows of a .* and Compose has columns=\)"),
+        ({}, r"the row has no box in column 'box'; its columns are none \(rows of a .* Compose has columns=\)"),
         ({"box": [0.1, 0.1, 0.9, 0.9]}, r"'box' is in pixels, got \[0.1, .*: write CropToBox\(…, relative=True\) if"),
         ({"box": "0 0 1 1"}, r"'box' is in pixels, got '0 0 1 1': write CropToBox\(…, relative=True\)"),
         ({"box": [0.0, 0.0, 1.0, 1.0]}, r"'box' is in pixels, got .*: write CropToBox\(…, relative=True\)"),

@@ -85,12 +85,12 @@ def test_after_a_resize_it_is_a_window() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: RandomCrop(0), "RandomCrop needs a positive size"),
+        (lambda: RandomCrop(0), "RandomCrop's size must be a positive integer"),
         (lambda: RandomCrop(4, padding=4), r"RandomCrop's padding must be an integer in \[0, 3\], got 4"),
         (lambda: RandomCrop(4, padding=-1), r"RandomCrop's padding must be .*, got -1"),
         (lambda: RandomCrop(4, padding=1, mode="wrap"), "'constant' or 'edge'"),
         (lambda: RandomCrop(4, mode="mirror"), "RandomCrop's mode: .*mirror"),
-        (lambda: RandomCrop(4, mode="none"), "RandomCrop's mode is 'none'"),
+        (lambda: RandomCrop(4, mode="none"), "RandomCrop's mode must be a mode that pads frames, got 'none'"),
         (lambda: RandomCrop(4, fill=-1), r"\[0, 255\]"),
     ],
 )

@@ -186,9 +186,9 @@ def test_grids_with_different_colours_run_together() -> None:
         ),
         (lambda: RandomErasing(value=(1, 2)), r"RandomErasing's value must be .*, got \(1, 2\)"),
         (lambda: RandomErasing(value="noise"), "RandomErasing's value must be .*, got 'noise'"),
-        (lambda: Cutout(0), "Cutout needs a positive size, not 0"),
-        (lambda: Cutout((3, 0)), r"Cutout needs a positive size, not \(3, 0\)"),
-        (lambda: Cutout(0.5), r"Cutout needs an integer or \(height, width\), not 0.5"),  # type: ignore[arg-type]
+        (lambda: Cutout(0), "Cutout's size must be a positive integer or .*, got 0"),
+        (lambda: Cutout((3, 0)), r"Cutout's size must be a positive integer or .*, got \(3, 0\)"),
+        (lambda: Cutout(0.5), r"Cutout's size must be a positive integer or \(height, width\), got 0.5"),  # type: ignore[arg-type]
         (lambda: Cutout(3, holes=0), "Cutout's holes must be a positive integer, got 0"),
         (lambda: Cutout(3, fill=-1), "Cutout's fill must be .*, got -1"),
         (lambda: GridMask(1), "GridMask's d must be at least 2, .*got 1"),

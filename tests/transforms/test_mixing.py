@@ -209,9 +209,9 @@ def test_one_of_several_ways_is_chosen_by_weight() -> None:
     ("labels", "message"),
     [
         ([1, 2, -1, 0], "clip 2 of the batch has no label"),
-        ([1, 5, 0, 0], "a label is 5, but num_classes is 5"),
-        ([0.5, 1, 2, 3], "labels are float64"),
-        ([[1, 2, 3, 4]], r"labels are int64 of shape \(1, 4\)"),
+        ([1, 5, 0, 0], "labels must be below num_classes=5, got 5"),
+        ([0.5, 1, 2, 3], "labels must be a row of integers, got float64"),
+        ([[1, 2, 3, 4]], r"labels must be a row of integers, got int64 of shape \(1, 4\)"),
     ],
 )
 def test_labels_that_cannot_be_mixed_are_refused(step: Mixing, labels: Any, message: str) -> None:
@@ -242,9 +242,9 @@ def test_bad_parameters_are_refused(make: Any, arguments: dict[str, Any], messag
 def test_bad_choices_are_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"VideoMix's cut must be one of spatial.*, got 'diagonal'"):
         VideoMix(1.0, 3, cut="diagonal")  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="MixChoice's choices are empty"):
+    with pytest.raises(ConfigurationError, match="MixChoice's choices must be a list of ways to mix, got"):
         MixChoice([])
-    with pytest.raises(ConfigurationError, match=r"MixChoice's choices differ in num_classes: \[3, 4\]"):
+    with pytest.raises(ConfigurationError, match=r"num_classes of MixChoice's choices must be .*, got \[3, 4\]"):
         MixChoice([MixUp(1.0, 3), MixUp(1.0, 4)])
     for weights in ([1], [1, -1], [0, 0], [1, math.inf]):
         with pytest.raises(ConfigurationError, match="MixChoice's weights must be"):

@@ -353,8 +353,8 @@ def test_nothing_to_do_gives_the_frames_themselves() -> None:
         (noise(1, 1, 4, 4).float(), [[]], "torch.float32"),
         (noise(1, 1, 4, 4)[0], [[]], r"\[1, 3, 4, 4\]"),
         (noise(1, 1, 4, 4).transpose(3, 4), [[]], "contiguous"),
-        (noise(2, 1, 4, 4), [[]], "1 lists of operations for 2 clips"),
-        (noise(1, 3, 4, 4), [[Table(np.zeros((2, 3, 256), np.uint8))]], r"must be .*, got uint8\[2, 3, 256\]"),
+        (noise(2, 1, 4, 4), [[]], "the lists of operations must be 2, one a clip, got 1"),
+        (noise(1, 3, 4, 4), [[Table(np.zeros((2, 3, 256), np.uint8))]], r"must be .*, got uint8 \[2, 3, 256\]"),
         (noise(1, 3, 4, 4), [[Table(np.zeros((1, 3, 255), np.uint8))]], "Table.values"),
         (noise(1, 3, 4, 4), [[ColorMatrix(np.zeros((1, 3, 4)))]], "ColorMatrix.matrix must be .*, got float64"),  # type: ignore[arg-type]
         (noise(1, 1, 4, 4), [[StatisticTable("median", ONE, False)]], "median"),  # type: ignore[arg-type]

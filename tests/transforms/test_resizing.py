@@ -33,7 +33,7 @@ def test_a_resize_of_a_crop_has_its_size() -> None:
     ("make", "message"),
     [
         (lambda: Resize(None), "needs a size, a max_size, or both"),
-        (lambda: Resize(0), "positive size"),
+        (lambda: Resize(0), "positive integer"),
         (lambda: Resize(50, max_size=50), "max_size must be an integer of at least 51, got 50"),
         (lambda: Resize(None, max_size=0), "max_size must be a positive integer, got 0"),
         (lambda: Resize((5, 6), max_size=9), "not for"),

@@ -145,7 +145,7 @@ def test_a_range_of_speeds_is_drawn_evenly_in_the_logarithm() -> None:
         (lambda: SpeedChange(0), "SpeedChange's factor must be .*, got 0"),
         (lambda: SpeedChange((2, 1)), r"SpeedChange's factor must be .*, got \(2, 1\)"),
         (lambda: SpeedChange(float("inf")), "SpeedChange's factor must be .*, got inf"),
-        (lambda: SpeedChange(2, "constant"), "SpeedChange's beyond is 'constant'"),
+        (lambda: SpeedChange(2, "constant"), "SpeedChange's beyond must be edge, .*, got 'constant'"),
         (lambda: SpeedChange(2, "bounce"), "pad must be one of"),
     ],
 )

@@ -80,7 +80,7 @@ def test_a_crop_that_does_not_fit_is_refused() -> None:
     for step in (ThreeCrop(30), FiveCrop(30), TenCrop(30)):
         with pytest.raises(ConfigurationError, match="does not fit"):
             plan_geometries([step], (29, 60), rng)
-        with pytest.raises(ConfigurationError, match=f"{type(step).__name__} needs a positive size"):
+        with pytest.raises(ConfigurationError, match=f"{type(step).__name__}'s size must be a positive integer"):
             type(step)(0)
 
 

@@ -50,8 +50,7 @@ class CheckReport:
             if (told["videoloader"], told["device"]) != (__version__, self._device):
                 return 0
             for each in told["files"]:
-                path = each["path"]
-                fingerprint = each["fingerprint"]
+                path, fingerprint = each["path"], each["fingerprint"]
                 FileReport.from_dict(each)
                 if path in self._known and fingerprint and fingerprint == fingerprint_of(path):
                     self._known[path] = each

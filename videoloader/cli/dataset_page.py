@@ -122,8 +122,8 @@ def _examples(data: VideoDataset, summary: DatasetSummary, store: IndexStore) ->
     except VideoLoaderError as error:
         return f"<p>There are none: {text(error)}</p>"
     file = io.BytesIO()
-    contact_sheet([clip.strip for clip in clips]).save(file, "JPEG", quality=88)
-    names = ", ".join(clip.facts["path"] for clip in clips)
+    contact_sheet([strip for strip, _ in clips]).save(file, "JPEG", quality=88)
+    names = ", ".join(facts["path"] for _, facts in clips)
     return f"<p>{text(mode)}</p>{picture(file.getvalue(), 'jpeg', f'clips of {names}')}"
 
 

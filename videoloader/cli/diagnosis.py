@@ -110,9 +110,7 @@ def _system() -> Iterator[Finding]:
         yield Finding("package", name, "ok", importlib.metadata.version(name))
 
 
-def _packages(
-    wanted: tuple[tuple[str, tuple[str, ...], str, str], ...], group: str, cuda: str = ""
-) -> Iterator[Finding]:
+def _packages(wanted: tuple[_Package, ...], group: str, cuda: str = "") -> Iterator[Finding]:
     for name, distributions, purpose, extra in wanted:
         if version := _version(name, distributions):
             yield Finding(group, name, "ok", f"{version} ({purpose})")

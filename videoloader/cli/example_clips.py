@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -25,19 +25,6 @@ if TYPE_CHECKING:
 _ROWS_PER_CLIP = 4
 
 
-@dataclass(frozen=True)
-class ExampleClip:
-    """A clip with its frames and facts.
-
-    Attributes:
-        strip: strip of its frames.
-        facts: facts for JSON.
-    """
-
-    strip: Strip
-    facts: dict[str, Any]
-
-
 def some_rows(data: VideoDataset, clips: int, seed: int) -> VideoDataset:
     """Random rows, enough for so many clips if most are readable."""
     from videoloader.permutation import permute
@@ -55,11 +42,10 @@ def example_clips(
     seed: int,
     device: str,
     index: Store | None,
-) -> list[ExampleClip]:
-    """The first clips of a loader, perhaps of different sizes, with at most ``frames`` frames of each."""
+) -> list[tuple[Strip, dict[str, Any]]]:
+    """The first clips of a loader, perhaps of different sizes: strips of at most ``frames`` frames, and facts."""
     from videoloader.loader import VideoLoader
 
-    shown: list[ExampleClip] = []
     loader = VideoLoader(
         data,
         mode,
@@ -72,14 +58,13 @@ def example_clips(
         prefetch=count,
     )
     with closing(loader):
-        for batch in itertools.islice(loader, count):
-            shown.append(_clip(batch, data, frames))
+        shown = [_clip(batch, data, frames) for batch in itertools.islice(loader, count)]
     for path, reason in loader.unreadable:
         err.print(f"left out: {printable(told_once(path, reason))}", markup=False, soft_wrap=True)
     return shown
 
 
-def _clip(batch: Batch, data: VideoDataset, frames: int | None) -> ExampleClip:
+def _clip(batch: Batch, data: VideoDataset, frames: int | None) -> tuple[Strip, dict[str, Any]]:
     from videoloader.showing import batch_strip, label_text
 
     times, mask = batch.timestamps[0], batch.mask[0]
@@ -92,4 +77,4 @@ def _clip(batch: Batch, data: VideoDataset, frames: int | None) -> ExampleClip:
         "timestamps": [None if np.isnan(time) else float(time) for time in times],
         "mask": mask.tolist(),
     }
-    return ExampleClip(replace(batch_strip(batch, 0, len(mask) if frames is None else frames), title=title), facts)
+    return replace(batch_strip(batch, 0, len(mask) if frames is None else frames), title=title), facts

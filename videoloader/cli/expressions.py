@@ -35,7 +35,7 @@ def transforms_from(text: str) -> list[Any]:
 
 
 def _classes(module: Any) -> dict[str, Any]:
-    return {name: getattr(module, name) for name in module.__all__}
+    return {name: each for name, each in vars(module).items() if isinstance(each, type)}
 
 
 def _value(text: str, known: Mapping[str, Any], wanted: str) -> Any:

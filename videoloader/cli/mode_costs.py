@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -26,23 +26,14 @@ USUAL_MODES = (
 _CLIPS = 16
 
 
-class ModeCost(NamedTuple):
-    """Upper bounds for the packets that a mode's clips need: reading them may show that more can be skipped.
+def mode_cost(index: VideoIndex, mode: str) -> dict[str, Any]:
+    """The cost of a mode's clips of one video, computed from some of them, always the same, for JSON.
 
-    Attributes:
-        mode: the mode as written in Python.
-        clips: number of clips that the mode makes of the video.
-        packets_per_clip, packets_per_frame: averages over some of the clips; 0 without clips.
+    Returns:
+        ``mode`` as written in Python; ``clips``, the number that the mode makes of the video; ``packets_per_clip`` and
+        ``packets_per_frame``, averages over some of the clips, 0 without clips. These are upper bounds: reading the
+        packets may show that more of them can be skipped.
     """
-
-    mode: str
-    clips: int
-    packets_per_clip: float
-    packets_per_frame: float
-
-
-def mode_cost(index: VideoIndex, mode: str) -> ModeCost:
-    """The cost of a mode's clips of one video, computed from some of them, always the same."""
     video, made = AllFrames(index), mode_from(mode)
     count = made.num_clips(video)
     packets = frames = 0
@@ -51,4 +42,5 @@ def mode_cost(index: VideoIndex, mode: str) -> ModeCost:
         wanted, _ = clip_frames(made, video, clip, clip_rng(draw, 0, clip))
         plan = plan_frames(index, wanted[wanted != CONSTANT_FRAME])
         packets, frames = packets + plan.packets, frames + plan.frames_wanted
-    return ModeCost(mode, count, packets / max(len(draws), 1), packets / max(frames, 1))
+    averages = {"packets_per_clip": packets / max(len(draws), 1), "packets_per_frame": packets / max(frames, 1)}
+    return {"mode": mode, "clips": count, **averages}

@@ -47,61 +47,42 @@ def coded_pictures(source: ByteSource, index: VideoIndex, count: int, by_decode_
     """
     packets = np.arange(len(index.packet_size)) if by_decode_order else index.frame_packet.astype(np.int64)
     packets = packets[:count]
-    look = _Look(source, index)
-    error = look.decode(np.flatnonzero(np.isin(index.frame_packet, packets)))
+    kinds, disposable = dict[int, str](), set[int]()
+    error = _decode(source, index, np.flatnonzero(np.isin(index.frame_packet, packets)), kinds, disposable)
     letters = ""
     for packet in packets.tolist():
-        letter = look.kinds.get(packet, _UNKNOWN) if index.packet_has_frame[packet] else _HIDDEN
-        letter = letter.lower() if packet in look.disposable else letter
+        letter = kinds.get(packet, _UNKNOWN) if index.packet_has_frame[packet] else _HIDDEN
+        letter = letter.lower() if packet in disposable else letter
         letters += f"|{letter}" if index.packet_key[packet] else letter
     return CodedPictures(letters[:count], error)
 
 
-class _Look:
-    """Decodes some frames, and records their picture types.
+def _decode(
+    source: ByteSource, index: VideoIndex, frames: npt.NDArray[np.int64], kinds: dict[int, str], disposable: set[int]
+) -> str:
+    """Decode frames, and record their picture types.
 
-    Attributes:
-        kinds: letter of each decoded picture, by packet.
-        disposable: packets that no other packet refers to, according to their headers.
+    Args:
+        source, index, frames: the frames of a video.
+        kinds: gets the letter of each decoded picture, by packet.
+        disposable: gets the packets that no other packet refers to, according to their headers.
+
+    Returns:
+        What ended decoding early, or an empty text.
     """
+    from videoloader.decoding import CpuDecoder, decode_run
+    from videoloader.packets.decode_plan import plan_frames
+    from videoloader.packets.read_packets import read_packets
+    from videoloader.packets.run_start import WrongIndexError
 
-    def __init__(self, source: ByteSource, index: VideoIndex) -> None:
-        self._source, self._index = source, index
-        self.kinds: dict[int, str] = {}
-        self.disposable: set[int] = set()
-
-    def decode(self, frames: npt.NDArray[np.int64]) -> str:
-        """Decode these frames; return what ended decoding early, or an empty text."""
-        from videoloader.decoding import CpuDecoder, decode_run
-        from videoloader.packets.decode_plan import plan_frames
-        from videoloader.packets.run_start import WrongIndexError
-
-        decoder = CpuDecoder()
-        try:
-            while True:
-                try:
-                    for run in plan_frames(self._index, frames).runs:
-                        decode_run(decoder, self._index, run, self._read, self._take)
-                    return ""
-                except WrongIndexError as found:
-                    self._index = found.index
-        except VideoLoaderError as error:
-            return error.message
-
-    def _take(self, packet: int, frame: av.VideoFrame) -> None:
-        self.kinds[packet] = _LETTERS[int(frame.pict_type)]
-
-    def _read(self, run: Run) -> Iterator[PacketBytes]:
+    def read(run: Run) -> Iterator[PacketBytes]:
         """Yield the packets of a run, and read their headers on the way to the decoder."""
-        from videoloader.packets.read_packets import read_packets
-
-        codec, configs = self._index.stream.codec, self._index.stream.codec_configs
-        config = configs[self._index.packet_config[run.packets[0]]]
+        codec, config = index.stream.codec, index.stream.codec_configs[index.packet_config[run.packets[0]]]
         tracker = new_tracker(codec, config)
         passed, needed = set[int](), set[int]()
-        for packet in read_packets(self._source, self._index, run):
+        for packet in read_packets(source, index, run):
             if is_disposable(codec, config, packet.data):
-                self.disposable.add(packet.number)
+                disposable.add(packet.number)
             if tracker is not None:
                 try:
                     needed |= tracker.read(packet.number, packet.data)
@@ -110,4 +91,19 @@ class _Look:
                     tracker = None
             yield packet
         if tracker is not None:
-            self.disposable |= passed - needed - tracker.held()
+            disposable.update(passed - needed - tracker.held())
+
+    def take(packet: int, frame: av.VideoFrame) -> None:
+        kinds[packet] = _LETTERS[int(frame.pict_type)]
+
+    decoder = CpuDecoder()
+    try:
+        while True:
+            try:
+                for run in plan_frames(index, frames).runs:
+                    decode_run(decoder, index, run, read, take)
+                return ""
+            except WrongIndexError as found:
+                index = found.index
+    except VideoLoaderError as error:
+        return error.message

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from videoloader.pictures import Strip
     from videoloader.transforms.normalize import Normalize
 
+_OUTPUT = "Picture to write: .png or .jpg for a contact sheet, .gif or .webp for an animation."
 _STILL, _MOVING = (".png", ".jpg", ".jpeg"), (".gif", ".webp")
 # The shortest frame duration of an animated picture in milliseconds: browsers slow down shorter ones.
 _SHORTEST = 20
@@ -28,15 +29,7 @@ _SHORTEST = 20
 
 def preview(
     source: Annotated[str, typer.Argument(help="A video, a folder of videos, a table, a list, or an index store.")],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            help="Picture to write: .png or .jpg for a contact sheet, .gif or .webp for an animation.",
-            show_default=False,
-        ),
-    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help=_OUTPUT, show_default=False)],
     mode: Annotated[str, typer.Option(help=MODE_HELP)] = "RandomWindow(16, stride=4)",
     transforms: Annotated[str, typer.Option(help="Transforms, written as in Python. Default: none.")] = "",
     clips: Annotated[int, typer.Option(min=1, help="Maximum number of clips.")] = 4,
@@ -70,13 +63,13 @@ def preview(
         data = some_rows(dataset_of(source, root), clips, seed)
         most = frames if ending in _STILL else None
         shown = example_clips(data, mode_from(mode), chosen, clips, most, seed, device, index)
-        strips = [each.strip for each in shown]
+        strips = [strip for strip, _ in shown]
         if ending in _STILL:
             contact_sheet(strips, size=size, normalize=normalize).save(output)
         else:
             _save_moving(strips, output, size, normalize, fps)
         if json:
-            print_json({"output": str(output), "clips": [each.facts for each in shown]})
+            print_json({"output": str(output), "clips": [facts for _, facts in shown]})
         else:
             print_line(f"{counted(len(shown), 'clip')} of {mode} in {output}")
 

@@ -64,7 +64,7 @@ def video_facts(source: ByteSource, index: VideoIndex) -> dict[str, Any]:
         "bits_per_second": 8 * size / index.duration if index.duration else None,
         "gops": _gops(index),
         "index": {"method": index.method, "by_position": index.byte_ranges or index.transport is not None},
-        "cost": [mode_cost(index, mode)._asdict() for mode in USUAL_MODES],
+        "cost": [mode_cost(index, mode) for mode in USUAL_MODES],
         "nvdec": _nvdec(index),
     }
 

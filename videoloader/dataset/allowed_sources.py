@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Literal
 
 from videoloader.errors import ConfigurationError, SourceError, check_choice
@@ -29,11 +30,11 @@ def check_sources(paths: Iterable[str], sources: Sources, root: str, where: Call
     if sources == "any":
         return
     allowed = os.path.realpath(root) if sources == "inside root" else None
-    places = _RealPlaces()
+    real = cache(os.path.realpath)  # many videos share a folder
     refused: list[str] = []
     count = row = 0
     for row, path in enumerate(paths, 1):
-        if reason := _refusal(path, allowed, places):
+        if reason := _refusal(path, allowed, real):
             count += 1
             if count <= _MOST_NAMED:
                 refused.append(f"{where(row - 1)}: {path!r:.200} {reason}")
@@ -46,13 +47,13 @@ def check_sources(paths: Iterable[str], sources: Sources, root: str, where: Call
         )
 
 
-def _refusal(path: str, root: str | None, places: _RealPlaces) -> str:
+def _refusal(path: str, root: str | None, real: Callable[[str], str]) -> str:
     """The reason why a row may not name this path; empty where it may."""
     try:
         found = local_places(path)
         if found is None:
             return "is opened by fsspec"
-        outside = [place for each in found if root is not None and not _is_in(place := places.find(each), root)]
+        outside = [place for each in found if root is not None and not _is_in(place := _real_place(each, real), root)]
     except (SourceError, ValueError, OSError) as error:  # for example a zero byte, or a folder that may not be read
         return f"cannot be looked at ({error})"
     return f"leads to {outside[0]!r}" if outside else ""
@@ -62,16 +63,9 @@ def _is_in(place: str, root: str) -> bool:
     return place == root or place.startswith(os.path.join(root, ""))
 
 
-class _RealPlaces:
-    """Resolves paths, and caches the folders that many videos share."""
-
-    def __init__(self) -> None:
-        self._folders: dict[str, str] = {}
-
-    def find(self, path: str) -> str:
-        folder, name = os.path.split(path)
-        if name in ("", ".", "..") or os.path.islink(path):
-            return os.path.realpath(path)
-        if folder not in self._folders:
-            self._folders[folder] = os.path.realpath(folder or ".")
-        return os.path.join(self._folders[folder], name)
+def _real_place(path: str, real: Callable[[str], str]) -> str:
+    folder, name = os.path.split(path)
+    # A name may go up out of a file, where nothing is a link.
+    if name in ("", ".", "..") or "/.." in folder or os.path.islink(path):
+        return os.path.realpath(path)
+    return os.path.join(real(folder or "."), name)

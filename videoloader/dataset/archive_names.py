@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable
 
-from videoloader.errors import ConfigurationError, SourceError, needs
+from videoloader.errors import ConfigurationError, SourceError, check, needs
 from videoloader.indexing.sources.folder import natural_order
 from videoloader.indexing.sources.opening import is_remote
 
@@ -24,8 +24,8 @@ def names_of_archives(archives: str | os.PathLike[str] | Iterable[str | os.PathL
         ConfigurationError: nothing matches a pattern, or the names come in no fixed order.
         SourceError: a bucket cannot be listed.
     """
-    if isinstance(archives, set | frozenset):
-        raise ConfigurationError(f"archives must be a list of paths, got {archives!r}: a set has no order")
+    is_set = isinstance(archives, set | frozenset)
+    check("archives", archives, not is_set, "a list of paths", ": a set has no order")
     given = [archives] if isinstance(archives, str | os.PathLike) else list(archives)
     return [found for each in given for name in _with_braces(os.fspath(each)) for found in _matching(name)]
 

@@ -120,11 +120,7 @@ def rows_of_records(name: str, file: ByteSource) -> list[ArchiveRow]:
 
 
 def _members(
-    name: str,
-    kind: ArchiveKind,
-    archive: ByteSource,
-    wanted: Callable[[str, int], bool],
-    doubts: list[tuple[str, str]],
+    name: str, kind: ArchiveKind, archive: ByteSource, wanted: Callable[[str, int], bool], doubts: list[tuple[str, str]]
 ) -> Mapping[str, bytes | None]:
     """The names of all members in archive order, with the bytes of those that are wanted."""
     if kind == "zip":

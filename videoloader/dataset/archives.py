@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -16,7 +15,7 @@ from videoloader.dataset.archive_rows import ArchiveRow, rows_of_examples, rows_
 from videoloader.dataset.entry import VideoEntry
 from videoloader.dataset.folders import VIDEO_EXTENSIONS, file_endings
 from videoloader.dataset.labels import parse_labels
-from videoloader.errors import ConfigurationError, warn_user
+from videoloader.errors import ConfigurationError, check, is_finite, warn_user
 from videoloader.indexing.sources.opening import open_archive_of_kind
 
 _ARCHIVES_AT_ONCE = 16
@@ -65,9 +64,8 @@ def _endings(video: str | Collection[str] | None) -> tuple[str, ...]:
 def _rows_of(name: str, video: str | Collection[str] | None, doubts: list[tuple[str, str]]) -> list[ArchiveRow]:
     kind, archive = open_archive_of_kind(name)
     if kind == "TFRecord":
-        if video is not None and not isinstance(video, str):
-            raise ConfigurationError(f"video must be the name of a feature, got {video!r}", name)
-        return rows_of_examples(name, archive, video)
+        check("video", video, video is None or isinstance(video, str), "the name of a feature", source=name)
+        return rows_of_examples(name, archive, video)  # type: ignore[arg-type]  # checked above
     if kind == "RecordIO":
         if video is not None:
             raise ConfigurationError(f"records of RecordIO have no names: leave video={video!r} out", name)
@@ -103,7 +101,6 @@ def _label_of(row: ArchiveRow, label: str | None) -> str:
         value = row.columns[column].get(field)
     if value is None:
         return ""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not isinstance(value, str) and not is_number:
-        raise ConfigurationError(f"the label {label!r} must be a number or a name, got {value!r}", row.path)
+    holds = isinstance(value, str) or is_finite(value)
+    check(f"the label {label!r}", value, holds, "a number or a name", source=row.path)
     return str(value).strip()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from videoloader.dataset.table import EntryTable
-from videoloader.errors import ConfigurationError, check_flag, check_uint64
+from videoloader.errors import ConfigurationError, check, check_flag, check_uint64
 from videoloader.indexing.store.keys import SourceKeys
 from videoloader.permutation import Integers, permute
 from videoloader.sampling.integers import positions_in, shortened
@@ -28,8 +28,7 @@ def chosen_rows(index: object, count: int) -> tuple[Integers, bool]:
 
 def split_rows(table: EntryTable, share: float, seed: int, stratified: bool) -> tuple[Integers, Integers]:
     """The row numbers of two parts, in rising order; ``VideoDataset.split`` explains arguments and errors."""
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
-        raise ConfigurationError(f"share must be a number between 0 and 1, got {share!r}: 0.8 means 80 %")
+    check("share", share, isinstance(share, float) and 0 < share < 1, "a number between 0 and 1", ": 0.8 means 80 %")
     check_uint64(seed=seed)
     check_flag("stratified", stratified)
     number, paths = dict[str, int](), SourceKeys.all_absolute(table.path)

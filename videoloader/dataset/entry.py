@@ -99,17 +99,16 @@ class VideoEntry:
         first, begin, end = self.start or 0, self.start_seconds, self.stop_seconds
         last = end if self.stop is None else self.stop
         hint = FROM_END if last is not None and last < 0 else ""
-        no_frames = first < 0 or (self.stop is not None and self.stop <= first)
-        if no_frames:
-            wanted = "start must be at least 0 and less than stop"
-            raise ConfigurationError(f"{wanted}, got {self._ends()}{hint}", self.path)
-        # Annotations may start slightly before the file, and container timestamps anywhere.
-        too_early = begin is not None and begin <= -1 and self.times == "start"
-        if too_early or (begin is not None and end is not None and begin >= end):
-            wanted = (
-                "start_seconds must be in the file" if too_early else "start_seconds must be less than stop_seconds"
+        if first < 0 or (self.stop is not None and self.stop <= first):
+            raise ConfigurationError(
+                f"start must be at least 0 and less than stop, got {self._ends()}{hint}", self.path
             )
-            hint = FROM_END_START if too_early else hint
+        # Annotations may start slightly before the file, and container timestamps anywhere.
+        if begin is not None and begin <= -1 and self.times == "start":
+            wanted = "start_seconds must be in the file"
+            raise ConfigurationError(f"{wanted}, got {self._ends()}{FROM_END_START}", self.path)
+        if begin is not None and end is not None and begin >= end:
+            wanted = "start_seconds must be less than stop_seconds"
             raise ConfigurationError(f"{wanted}, got {self._ends()}{hint}", self.path)
         if self.times not in _TIMES:
             check_choice("times", self.times, _TIMES)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from videoloader.dataset.columns import PackedStrings
 from videoloader.dataset.left_out import tell_left_out
 from videoloader.dataset.table import EntryTable, make_table
-from videoloader.errors import ConfigurationError, SourceError, warn_user
+from videoloader.errors import ConfigurationError, SourceError, check, warn_user
 from videoloader.indexing.sources.folder import is_image_name, natural_order
 from videoloader.live_line import counted_live, live_line
 
@@ -34,8 +34,8 @@ def file_endings(extensions: Collection[str]) -> tuple[str, ...]:
     Raises:
         ConfigurationError: they are not a list, or there are none.
     """
-    if isinstance(extensions, str) or not extensions:
-        raise ConfigurationError(f"extensions must be a list of file name endings, got {extensions!r}")
+    is_list = extensions and not isinstance(extensions, str)
+    check("extensions", extensions, is_list, "a list of file name endings")
     return tuple(f".{extension.lower().removeprefix('.')}" for extension in extensions)
 
 

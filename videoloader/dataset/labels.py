@@ -56,9 +56,7 @@ def check_rows(table: EntryTable, class_names: Sequence[str]) -> None:
         ConfigurationError: there are no rows, or a name is missing.
     """
     if not len(table):
-        raise ConfigurationError(
-            "there must be at least one video, got none: check what the list of paths was made from"
-        )
+        raise ConfigurationError("there is no video: check what the list of paths was made from")
     named = (table.label == NONE) | ((table.label >= 0) & (table.label < len(class_names)))
     if class_names and not named.all():
         row = int(np.argmin(named))
@@ -125,9 +123,7 @@ def numbers_in(
         if several := next(filter(_SEVERAL.fullmatch, texts), None):
             warn_user(f"label {several!r} is taken for the name of one class: a row has one label, or none")
         if "-1" in different:
-            raise ConfigurationError(
-                f"{where(texts.index('-1'))}: -1 stands for no label only where labels are numbers"
-            )
+            raise ConfigurationError(f"{where(texts.index('-1'))}: -1 means no label only where labels are numbers")
         return texts
     if numbers.keys() < different:
         row = next(row for row, text in enumerate(texts) if text not in numbers)

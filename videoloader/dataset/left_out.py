@@ -3,30 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from videoloader.errors import (
-    ConfigurationError,
-    DecodeError,
-    FrameRangeError,
-    IndexingError,
-    SourceError,
-    StaleIndexError,
-    UnsupportedError,
-    VideoLoaderError,
-    warn_user,
-)
+from videoloader.errors import ConfigurationError, warn_user
 
 _MOST_LISTED = 5
-# The first class that an error is an instance of counts.
-_REASONS: Mapping[type[VideoLoaderError], str] = {
-    StaleIndexError: "changed since they were indexed",
-    SourceError: "cannot be opened",
-    FrameRangeError: "outside of their video",
-    UnsupportedError: "cannot be decoded",
-    DecodeError: "cannot be decoded",
-    IndexingError: "damaged",
-}
 
 
 def none_left(total: int, hint: str = "") -> ConfigurationError:
@@ -55,8 +36,3 @@ def tell_left_out(
             told.append(f"{len(counts) - _MOST_LISTED} more kinds")
         message = f"{counts.total()} of {total} {what} are left out ({', '.join(told)}); {listed_in} lists them{hint}"
         warn_user(f"{source}: {message}")
-
-
-def reason_of(error: VideoLoaderError) -> str:
-    """A short reason why a row is left out."""
-    return next((reason for kind, reason in _REASONS.items() if isinstance(error, kind)), "unreadable")

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from videoloader.dataset.columns import PackedStrings
 from videoloader.dataset.labels import number_labels, numbers_in
 from videoloader.dataset.table import EntryTable, array_of, make_table
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check
 
 
 def path_text(name: str, value: object) -> str:
@@ -35,15 +35,14 @@ def entries_of_paths(
     class_names: Sequence[str] | None,
 ) -> tuple[EntryTable, Sequence[str]]:
     """An entry for each path, and the class names; ``VideoDataset.from_paths`` explains arguments and errors."""
-    if isinstance(paths, str | bytes | os.PathLike | Mapping | set | frozenset) or not isinstance(paths, Iterable):
-        hint = ": a set has no order, sorted(paths) has one" if isinstance(paths, set | frozenset) else ""
-        raise ConfigurationError(f"paths must be a list of paths, got {paths!r}{hint}")
+    is_no_list = isinstance(paths, str | bytes | os.PathLike | Mapping | AbstractSet) or not isinstance(paths, Iterable)
+    hint = ": a set has no order, sorted(paths) has one" if isinstance(paths, AbstractSet) else ""
+    check("paths", paths, not is_no_list, "a list of paths", hint)
     packed = PackedStrings(path_text(f"paths[{row}]", path) for row, path in enumerate(paths))
     fields, known = dict[str, npt.NDArray[np.int64]](), class_names or ()
     if labels is not None:
         given = _plain_list(labels)
-        if len(given) != len(packed):
-            raise ConfigurationError(f"labels must be one for each of {len(packed)} paths, got {len(given)}")
+        check("labels", len(given), len(given) == len(packed), f"one for each of {len(packed)} paths")
         rows = [row for row, label in enumerate(given) if label is not None]
         some = [given[row] for row in rows]
 
@@ -60,7 +59,7 @@ def entries_of_paths(
 
 def _plain_list(labels: object) -> list[Any]:
     """Labels in the order of the paths; an array or a tensor as Python numbers."""
-    values = labels.tolist() if hasattr(labels, "tolist") else labels
-    if isinstance(values, str | bytes | Mapping | AbstractSet) or not isinstance(values, Iterable):
-        raise ConfigurationError(f"labels must be a list of one label for each path, got {labels!r}")
+    values: Any = labels.tolist() if hasattr(labels, "tolist") else labels
+    is_list = isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping | AbstractSet)
+    check("labels", labels, is_list, "a list of one label for each path")
     return list(values)

@@ -128,13 +128,10 @@ def ends_late(entry: VideoEntry, index: VideoIndex, stop: int) -> bool:
 
 
 def _end_late(seconds: Floats, rules: TimeRules, in_pts: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """bool[R]: ``ends_late`` for rows whose range includes the last frame of the video."""
-    steps = np.maximum(rules.frames - 1, 1)
-    shown, more = np.divmod(rules.last - rules.first, steps)
-    # Round to the nearest, halves to even, as Python does.
-    shown += (2 * more > steps) | ((2 * more == steps) & (shown % 2 == 1))
+    """bool[R]: ``ends_late`` for rows that include the last frame of their video, with times that are not rounded."""
+    shown = np.maximum((rules.last - rules.first) / np.maximum(rules.frames - 1, 1), 1)
     zero, base = np.where(in_pts, 0, rules.zero), rules.time_base
-    begin, end = ((units - zero) * base[0] / base[1] for units in (rules.first, rules.last + np.maximum(shown, 1)))
+    begin, end = ((units - zero) * base[0] / base[1] for units in (rules.first, rules.last + shown))
     late: npt.NDArray[np.bool_] = seconds > end + np.maximum(_LATE_SECONDS, _LATE_SHARE * (end - begin))
     return late
 

@@ -21,7 +21,7 @@ from videoloader.dataset.reading import read_table
 from videoloader.dataset.saving import map_rows
 from videoloader.dataset.stores import Store
 from videoloader.dataset.where import entries_of_store
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check
 from videoloader.indexing import IndexStore
 from videoloader.indexing.sources.folder import times_suffix
 
@@ -37,10 +37,7 @@ class DatasetReaders(metaclass=TellsOfReaders):
     if TYPE_CHECKING:
 
         def __init__(
-            self,
-            entries: Sequence[VideoEntry],
-            class_names: ClassNames = (),
-            left_out: Sequence[tuple[str, str]] = (),
+            self, entries: Sequence[VideoEntry], class_names: ClassNames = (), left_out: Sequence[tuple[str, str]] = ()
         ) -> None: ...
 
     @classmethod
@@ -363,8 +360,7 @@ class DatasetReaders(metaclass=TellsOfReaders):
 
 def _make_and_save(path: str, make: Callable[[], VideoDataset], store: Store | None) -> None:
     data = make()
-    if not isinstance(data, DatasetReaders):
-        raise ConfigurationError(f"make must give a VideoDataset, got {data!r}")
+    check("what make gives", data, isinstance(data, DatasetReaders), "a VideoDataset")
     if store is not None:
         data.build_index(store.path if isinstance(store, IndexStore) else store)
     data.save(path, store=store)

@@ -7,7 +7,6 @@ keyed permutation, exact resume and sharding work unchanged.
 from __future__ import annotations
 
 import math
-import reprlib
 from collections.abc import Iterable, Mapping, Sequence, Set
 from fractions import Fraction
 from typing import Any
@@ -16,7 +15,7 @@ import numpy as np
 
 from videoloader.dataset.readers import DatasetReaders
 from videoloader.dataset.table import NONE, EntryTable
-from videoloader.errors import ConfigurationError, check_positive
+from videoloader.errors import ConfigurationError, check, check_positive
 from videoloader.permutation import Integers, permute
 
 
@@ -52,16 +51,13 @@ def repeat_by_weight(table: EntryTable, weights: str | Sequence[float], rows: in
     """Row numbers in rising order, repeated in proportion to weights; see ``VideoDataset.weighted``."""
     check_positive(rows=rows)
     given = table.column(weights) if isinstance(weights, str) else weights
-    if isinstance(given, Mapping | Set):
-        raise ConfigurationError(f"weights must be a list of one number for each row, got {reprlib.repr(given)}")
-    if len(given) != len(table):
-        raise ConfigurationError(f"weights must be one for each of {len(table)} rows, got {len(given)}")
+    check("weights", given, not isinstance(given, Mapping | Set), "a list of one number for each row")
+    check("weights", len(given), len(given) == len(table), f"one for each of {len(table)} rows")
     values = np.array([_weight(value, table, row) for row, value in enumerate(given)])
     with np.errstate(over="ignore"):
         bounds = np.cumsum(values)
     total = bounds[-1]
-    if not 0 < total < math.inf:
-        raise ConfigurationError(f"weights must have a positive, finite sum, got {total}")
+    check("the sum of the weights", float(total), 0 < total < math.inf, "positive and finite")
     bounds *= rows / total
     # There is one random offset for all rows: a row comes once for each whole number plus the offset in its interval.
     offset = int(permute(np.zeros(1, np.int64), 1 << 48, seed, rows)[0]) / (1 << 48)
@@ -84,8 +80,7 @@ def apportion(ratios: Sequence[float], lengths: Sequence[int], rows: int | None)
         shares = [Fraction(str(ratio)) for ratio in ratios]
     except (ValueError, ZeroDivisionError):
         shares = []
-    if not shares or min(shares) <= 0:
-        raise ConfigurationError(f"ratios must be positive numbers, got {list(ratios)}")
+    check("ratios", list(ratios), shares and min(shares) > 0, "positive numbers")
     whole = sum(shares)
     if rows is None:
         rows = max(math.ceil(length * whole / share) for length, share in zip(lengths, shares, strict=True))
@@ -96,9 +91,8 @@ def apportion(ratios: Sequence[float], lengths: Sequence[int], rows: int | None)
     for i in by_remainder[: rows - sum(sizes)]:
         sizes[i] += 1
     if not min(sizes):
-        raise ConfigurationError(
-            f"rows={rows} is too small: a data set with ratio {ratios[sizes.index(0)]} of {float(whole)} would get none"
-        )
+        least = f"the data set with ratio {ratios[sizes.index(0)]} of {float(whole)} would get none"
+        raise ConfigurationError(f"rows={rows} is too small: {least}")
     return sizes
 
 

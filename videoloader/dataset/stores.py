@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from videoloader.errors import ConfigurationError, NotIndexedError
+from videoloader.errors import NotIndexedError, check
 from videoloader.indexing import IndexStore, build_store
 from videoloader.indexing.store.keys import to_sql
 
@@ -26,8 +26,8 @@ def opened_store(paths: Sequence[str], store: Store | None) -> Iterator[IndexSto
     Raises:
         SourceError, IndexingError: the store cannot be read, or a temporary one cannot be written.
     """
-    if not isinstance(store, IndexStore | str | os.PathLike | None):
-        raise ConfigurationError(f"store must be an IndexStore or the path of one, got {store!r}")
+    is_store = isinstance(store, IndexStore | str | os.PathLike | None)
+    check("store", store, is_store, "an IndexStore or the path of one")
     if store is not None:
         yield store if isinstance(store, IndexStore) else IndexStore(store)
         return

@@ -13,19 +13,9 @@ from typing import TYPE_CHECKING, Any, get_args, overload
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.dataset.columns import (
-    ABSENT,
-    Column,
-    PackedStrings,
-    Rows,
-    constant,
-    join,
-    pack,
-    plain,
-    take,
-)
+from videoloader.dataset.columns import ABSENT, Column, PackedStrings, Rows, constant, join, pack, plain, take
 from videoloader.dataset.entry import VideoEntry
-from videoloader.errors import ConfigurationError, check_choice
+from videoloader.errors import ConfigurationError, check, check_choice
 from videoloader.indexing.index import Times
 
 if TYPE_CHECKING:
@@ -35,11 +25,8 @@ _MADE_AT_ONCE = 1024
 # Marks a missing value in integer columns; in seconds NaN does.
 NONE = -(2**63)
 _NONE: dict[str, int | float] = {
-    "label": NONE,
-    "start": NONE,
-    "stop": NONE,
-    "start_seconds": math.nan,
-    "stop_seconds": math.nan,
+    **dict.fromkeys(("label", "start", "stop"), NONE),
+    **dict.fromkeys(("start_seconds", "stop_seconds"), math.nan),
 }
 ARRAYS = (*_NONE, "in_pts")
 
@@ -175,12 +162,10 @@ class EntryTable(Sequence[VideoEntry]):
 
 
 def _checked(entries: object) -> list[VideoEntry]:
-    if isinstance(entries, str | os.PathLike):
-        readers = "VideoDataset.from_folder takes a folder, from_csv a table, from_paths a list of paths"
-        raise ConfigurationError(f"entries must be a list of VideoEntry, got {entries!r}: {readers}")
-    if not isinstance(entries, Iterable):
-        raise ConfigurationError(f"entries must be a list of VideoEntry, got {entries!r}")
-    rows = list(entries)
+    readers = ": VideoDataset.from_folder takes a folder, from_csv a table, from_paths a list of paths"
+    is_path, is_list = isinstance(entries, str | os.PathLike), isinstance(entries, Iterable)
+    check("entries", entries, is_list and not is_path, "a list of VideoEntry", readers if is_path else "")
+    rows: list[VideoEntry] = list(entries)  # type: ignore[call-overload]  # checked above
     for row, entry in enumerate(rows):
         if not isinstance(entry, VideoEntry):
             hint = "VideoDataset.from_paths(paths, labels) takes paths"

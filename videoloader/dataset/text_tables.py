@@ -7,15 +7,12 @@ import json
 from array import array
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from videoloader.dataset.columns import ABSENT, Column, PackedStrings, join, pack
 from videoloader.dataset.raw_table import ROWS_AT_ONCE, RawTable, lines
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check
 from videoloader.indexing.limits import current_limits
-
-if TYPE_CHECKING:
-    from _csv import Reader
 
 _SEPARATORS = ",\t;|"
 _ONE_A_LINE = (
@@ -42,10 +39,10 @@ def read_delimited(source: str, given: Sequence[str] | None = None, separator: s
     """
     line_of = array("q")
     names = given if isinstance(given, list | tuple) else ()
-    if given is not None and (not names or not all(isinstance(name, str) for name in names)):
-        raise ConfigurationError(f"header must be a list of names, as ['path', 'label'], got {given!r}", source)
-    if separator is not None and (not isinstance(separator, str) or len(separator) != 1 or separator in '"\r\n'):
-        raise ConfigurationError(f"separator must be one character, as ',' or ' ', got {separator!r}", source)
+    are_names = given is None or (names and all(isinstance(name, str) for name in names))
+    check("header", given, are_names, "a list of names, as ['path', 'label']", source=source)
+    is_one = isinstance(separator, str) and len(separator) == 1 and separator not in '"\r\n'
+    check("separator", separator, separator is None or is_one, "one character, as ',' or ' '", source=source)
     first = next(lines(source), "")
     if first.lstrip().startswith(("[", "{")):
         raise ConfigurationError(f"begins as JSON does: {_ONE_A_LINE}, and ends with .jsonl", source)
@@ -53,17 +50,18 @@ def read_delimited(source: str, given: Sequence[str] | None = None, separator: s
         raise ConfigurationError(f"the header begins with #{_COMMENT}", source)
     limit, usual = current_limits().cell_characters, csv.field_size_limit()  # csv has one global limit
     try:
-        reader: Reader | _Words
+        numbered: Iterator[tuple[int, list[str]]]
         if separator == " ":
-            reader = _Words(lines(source))
+            numbered = ((number, text.split()) for number, text in enumerate(lines(source), 1))
         else:
             delimiter = separator or max(_SEPARATORS, key=first.count)
             reader = csv.reader(lines(source), delimiter=delimiter, strict=True)
             csv.field_size_limit(limit)
-        header = [name.strip() for name in (next(filter(None, reader), []) if given is None else given)]
+            numbered = ((reader.line_num, cells) for cells in reader)
+        header = [name.strip() for name in (next((row for _, row in numbered if row), []) if given is None else given)]
         if len(set(header)) < len(header):
             raise ConfigurationError(f"the header has two columns of one name: {header}", source)
-        rows, parts = _rows(reader, line_of, len(header), source), list[list[Column]]()
+        rows, parts = _rows(numbered, separator == " ", line_of, len(header), source), list[list[Column]]()
         while chunk := list(islice(rows, ROWS_AT_ONCE)):
             parts.append([PackedStrings(values) for values in zip(*chunk, strict=True)])
     except csv.Error as error:
@@ -102,32 +100,20 @@ def read_json_lines(source: str) -> RawTable:
     return RawTable(source, {name: join(part) for name, part in parts.items()}, lambda row: f"line {line_of[row]}")
 
 
-class _Words:
-    """Splits each line at spaces and tabs, with the interface of ``csv.reader``."""
-
-    def __init__(self, texts: Iterator[str]) -> None:
-        self.line_num = 0
-        self._texts = texts
-
-    def __iter__(self) -> _Words:
-        return self
-
-    def __next__(self) -> list[str]:
-        values = next(self._texts).split()
-        self.line_num += 1
-        return values
-
-
-def _rows(reader: Reader | _Words, line_of: array[int], width: int, source: str) -> Iterator[list[str]]:
+def _rows(
+    numbered: Iterator[tuple[int, list[str]]], are_words: bool, line_of: array[int], width: int, source: str
+) -> Iterator[list[str]]:
     """The rows that are not blank; the number of the line that each ends at is added to ``line_of``."""
-    for cells in filter(None, reader):  # a blank line has no cells
-        if isinstance(reader, _Words):
+    for number, cells in numbered:
+        if not cells:  # a blank line
+            continue
+        if are_words:
             cells += [""] * (width - len(cells))
         if len(cells) != width:
-            hint = "; a path with spaces needs another separator" if isinstance(reader, _Words) else ""
+            hint = "; a path with spaces needs another separator" if are_words else ""
             hint = _COMMENT if cells[0].startswith("#") else hint
-            raise ConfigurationError(f"line {reader.line_num}: {len(cells)} values, header of {width}{hint}", source)
-        line_of.append(reader.line_num)
+            raise ConfigurationError(f"line {number}: {len(cells)} values, header of {width}{hint}", source)
+        line_of.append(number)
         yield cells
 
 
@@ -141,8 +127,7 @@ def _objects(texts: Iterator[str], line_of: array[int], source: str) -> Iterator
         except (ValueError, RecursionError) as error:
             raise ConfigurationError(f"line {number} is not JSON ({error}): {_ONE_A_LINE}", source) from None
         if not isinstance(row, dict):
-            raise ConfigurationError(
-                f"line {number} is a {type(row).__name__}, not a JSON object: {_ONE_A_LINE}", source
-            )
+            kind = type(row).__name__
+            raise ConfigurationError(f"line {number} is a {kind}, not a JSON object: {_ONE_A_LINE}", source)
         line_of.append(number)
         yield row

@@ -12,7 +12,7 @@ from videoloader.dataset.left_out import none_left, tell_left_out
 from videoloader.dataset.ranges import entry_ranges
 from videoloader.dataset.stores import DISPLAYED_HEIGHT, Store, facts_of_rows, opened_store
 from videoloader.dataset.table import EntryTable, make_table
-from videoloader.errors import ConfigurationError, FrameRangeError, check_positive_or_none
+from videoloader.errors import ConfigurationError, FrameRangeError, check, check_positive_or_none
 from videoloader.indexing import IndexStore
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.indexing.store.keys import from_sql
@@ -91,35 +91,28 @@ def conditions_in_sql(
     Raises:
         ConfigurationError: an argument has an invalid value.
     """
-    _check(condition, min_height, codec, fps)
+    check_positive_or_none(min_height=min_height)
+    wanted = "SQL over facts of videos, as 'duration_s < 60'; filter takes a function of rows"
+    check("condition", condition, isinstance(condition, str), wanted)
     conditions, parameters = [f"({condition}\n)" if condition.strip() else "1"], list[object]()
     if min_height is not None:
         conditions.append(f"{DISPLAYED_HEIGHT} >= ?")
         parameters.append(min_height)
     if codec is not None:
-        codecs = [name.lower() for name in ([codec] if isinstance(codec, str) else codec)]
+        codecs = codec if isinstance(codec, Collection) and not isinstance(codec, str) else [codec]
+        check("codec", codec, all(isinstance(name, str) for name in codecs), "a name, as 'h264', or a list of names")
         conditions.append(f"codec IN ({','.join('?' * len(codecs))})")
-        parameters += codecs
+        parameters += [name.lower() for name in codecs]
     if fps is not None:
-        rate = (fps * (1 - _SAME_RATE), fps * (1 + _SAME_RATE)) if isinstance(fps, int | float) else fps
+        low, high = fps if isinstance(fps, list | tuple) and len(fps) == 2 else (fps, fps)
+        are_rates = all(isinstance(rate, int | float) and not isinstance(rate, bool) for rate in (low, high))
+        check("fps", fps, are_rates, "a number or a pair (lowest, highest)")
+        check("fps", fps, low <= high, "(lowest, highest)", f": write {(high, low)}")
+        if isinstance(fps, int | float):
+            low, high = fps * (1 - _SAME_RATE), fps * (1 + _SAME_RATE)
         conditions.append("fps BETWEEN ? AND ?")
-        parameters += map(float, rate)
+        parameters += [float(low), float(high)]
     return " AND ".join(conditions), parameters
-
-
-def _check(condition: object, min_height: object, codec: object, fps: object) -> None:
-    check_positive_or_none(min_height=min_height)
-    if not isinstance(condition, str):
-        wanted = "SQL over facts of videos, as 'duration_s < 60'; filter takes a function of rows"
-        raise ConfigurationError(f"condition must be {wanted}, got {condition!r}")
-    codecs = codec if isinstance(codec, Collection) and not isinstance(codec, str) else (codec,)
-    if codec is not None and not all(isinstance(name, str) for name in codecs):
-        raise ConfigurationError(f"codec must be a name, as 'h264', or a list of names, got {codec!r}")
-    rates = fps if isinstance(fps, list | tuple) and len(fps) == 2 else (fps,)
-    if fps is not None and not all(isinstance(rate, int | float) and not isinstance(rate, bool) for rate in rates):
-        raise ConfigurationError(f"fps must be a number or a pair (lowest, highest), got {fps!r}")
-    if len(rates) == 2 and rates[0] > rates[1]:
-        raise ConfigurationError(f"fps must be (lowest, highest), got {fps!r}: write {(rates[1], rates[0])}")
 
 
 def _values_of_videos(store: IndexStore, paths: Sequence[str]) -> str:

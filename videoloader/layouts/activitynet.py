@@ -12,16 +12,12 @@ from videoloader.dataset.missing import Missing
 from videoloader.errors import ConfigurationError
 from videoloader.indexing.sources.folder import natural_order
 from videoloader.layouts.list_files import read_json
-from videoloader.layouts.rows import dataset_of_list, videos_in
+from videoloader.layouts.rows import AnyPath, dataset_of_list, videos_in
 
 
 @tells_of_arguments
 def activitynet(
-    annotations: str | os.PathLike[str],
-    videos: str | os.PathLike[str],
-    *,
-    subset: str = "training",
-    missing: Missing = "raise",
+    annotations: AnyPath, videos: AnyPath, *, subset: str = "training", missing: Missing = "raise"
 ) -> VideoDataset:
     """Read ActivityNet 1.2 or 1.3, or another data set in its format (HACS, FCVID, THUMOS14): one row for each segment.
 
@@ -68,30 +64,23 @@ def activitynet(
         subsets = ", ".join(sorted({str(video.get("subset")) for video in database.values()}))
         raise ConfigurationError(f"there is no subset {subset!r}: {subsets or 'videos name none'}", source)
     if empty and missing != "skip":
-        raise ConfigurationError(
-            f"{empty[0].place} and {len(empty) - 1} more are empty; missing='skip' leaves them out", source
-        )
+        told = f"{empty[0].place} and {len(empty) - 1} more are empty"
+        raise ConfigurationError(f"{told}; missing='skip' leaves them out", source)
     labelled = any(segment.label for segment in listed)
     for segment in listed:
         if labelled and segment.label is None:
             raise ConfigurationError(f"{segment.name} has no annotations, unlike other videos of {subset!r}", source)
     folder = videos_in(videos)
+    ids, durations, numbers, labels, starts, stops = map(list, zip(*listed, strict=True))
     data = dataset_of_list(
         source,
-        [folder.find(f"v_{segment.name}", segment.name, otherwise=f"v_{segment.name}.mp4") for segment in listed],
+        [folder.find(f"v_{name}", name, otherwise=f"v_{name}.mp4") for name in ids],
         lambda row: listed[row].place,
-        [str(segment.label) for segment in listed] if labelled else None,
+        labels if labelled else None,
         natural_order(names),
         missing,
-        ends={
-            "start_seconds": [segment.start for segment in listed],
-            "stop_seconds": [segment.stop for segment in listed],
-        },
-        columns={
-            "youtube_id": [segment.name for segment in listed],
-            "duration": [segment.duration for segment in listed],
-            "segment": [segment.number for segment in listed],
-        },
+        ends={"start_seconds": starts, "stop_seconds": stops},
+        columns={"youtube_id": ids, "duration": durations, "segment": numbers},
     )
     return replace(data, left_out=[*data.left_out, *((segment.place, "the segment is empty") for segment in empty)])
 
@@ -126,6 +115,5 @@ def _segments(name: str, video: Any, source: str) -> list[_Segment]:
             found.append(_Segment(name, video.get("duration"), number, annotation["label"], float(begin), float(end)))
         return found
     except (AttributeError, TypeError, KeyError, ValueError):
-        raise ConfigurationError(
-            f"{name}: annotations must be objects with a label and a segment of two times", source
-        ) from None
+        wanted = "annotations must be objects with a label and a segment of two times"
+        raise ConfigurationError(f"{name}: {wanted}", source) from None

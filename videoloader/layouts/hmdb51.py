@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.dataset import VideoDataset
@@ -11,19 +11,15 @@ from videoloader.dataset.folders import list_folder
 from videoloader.dataset.missing import Missing
 from videoloader.errors import ConfigurationError, check_choice
 from videoloader.layouts.list_files import read_lines
-from videoloader.layouts.rows import dataset_of_list, videos_in
+from videoloader.layouts.rows import AnyPath, dataset_of_list, videos_in
 
+Part: TypeAlias = Literal["train", "test", "unused"]
 _PARTS = {"train": "1", "test": "2", "unused": "0"}
 
 
 @tells_of_arguments
 def hmdb51(
-    splits: str | os.PathLike[str],
-    videos: str | os.PathLike[str],
-    *,
-    split: int = 1,
-    part: Literal["train", "test", "unused"] = "train",
-    missing: Missing = "raise",
+    splits: AnyPath, videos: AnyPath, *, split: int = 1, part: Part = "train", missing: Missing = "raise"
 ) -> VideoDataset:
     """Read HMDB51 from its split files, one for each class and split.
 

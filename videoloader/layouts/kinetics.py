@@ -14,16 +14,12 @@ from videoloader.dataset.raw_table import RawTable
 from videoloader.dataset.reading import read_table
 from videoloader.errors import ConfigurationError
 from videoloader.layouts.list_files import read_json
-from videoloader.layouts.rows import VideoFolder, dataset_of_list, videos_in
+from videoloader.layouts.rows import AnyPath, VideoFolder, dataset_of_list, videos_in
 
 
 @tells_of_arguments
 def kinetics(
-    annotations: str | os.PathLike[str],
-    videos: str | os.PathLike[str],
-    *,
-    class_names: ClassNames | None = None,
-    missing: Missing = "raise",
+    annotations: AnyPath, videos: AnyPath, *, class_names: ClassNames | None = None, missing: Missing = "raise"
 ) -> VideoDataset:
     """Read Kinetics from one of its published lists.
 

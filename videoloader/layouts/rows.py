@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from videoloader.dataset.labels import number_labels
 from videoloader.dataset.missing import Missing, leave_out
 from videoloader.dataset.table import array_of, make_table
 from videoloader.errors import ConfigurationError
+
+AnyPath: TypeAlias = str | os.PathLike[str]
 
 
 def dataset_of_list(
@@ -91,7 +93,7 @@ class VideoFolder:
         return os.path.join(self.folder, otherwise), False
 
 
-def videos_in(folder: str | os.PathLike[str]) -> VideoFolder:
+def videos_in(folder: AnyPath) -> VideoFolder:
     """All videos below a folder. Hidden ones are skipped, and links to folders are followed.
 
     Raises:

@@ -10,16 +10,12 @@ from videoloader.dataset import VideoDataset
 from videoloader.dataset.missing import Missing
 from videoloader.errors import ConfigurationError
 from videoloader.layouts.list_files import read_json
-from videoloader.layouts.rows import dataset_of_list, videos_in
+from videoloader.layouts.rows import AnyPath, dataset_of_list, videos_in
 
 
 @tells_of_arguments
 def something_something(
-    annotations: str | os.PathLike[str],
-    videos: str | os.PathLike[str],
-    *,
-    labels: str | os.PathLike[str] | None = None,
-    missing: Missing = "raise",
+    annotations: AnyPath, videos: AnyPath, *, labels: AnyPath | None = None, missing: Missing = "raise"
 ) -> VideoDataset:
     """Read Something-Something v2 from one of its published lists.
 

@@ -9,16 +9,12 @@ from videoloader.dataset import VideoDataset
 from videoloader.dataset.missing import Missing
 from videoloader.errors import ConfigurationError
 from videoloader.layouts.list_files import read_lines
-from videoloader.layouts.rows import dataset_of_list, videos_in
+from videoloader.layouts.rows import AnyPath, dataset_of_list, videos_in
 
 
 @tells_of_arguments
 def ucf101(
-    split: str | os.PathLike[str],
-    videos: str | os.PathLike[str],
-    *,
-    classes: str | os.PathLike[str] | None = None,
-    missing: Missing = "raise",
+    split: AnyPath, videos: AnyPath, *, classes: AnyPath | None = None, missing: Missing = "raise"
 ) -> VideoDataset:
     """Read UCF101 from one of its split files.
 

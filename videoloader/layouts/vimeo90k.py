@@ -9,13 +9,11 @@ from videoloader.dataset import VideoDataset
 from videoloader.dataset.missing import Missing
 from videoloader.errors import ConfigurationError, SourceError
 from videoloader.layouts.list_files import read_lines
-from videoloader.layouts.rows import dataset_of_list
+from videoloader.layouts.rows import AnyPath, dataset_of_list
 
 
 @tells_of_arguments
-def vimeo90k(
-    split: str | os.PathLike[str], sequences: str | os.PathLike[str] | None = None, *, missing: Missing = "raise"
-) -> VideoDataset:
+def vimeo90k(split: AnyPath, sequences: AnyPath | None = None, *, missing: Missing = "raise") -> VideoDataset:
     """Read Vimeo-90K's triplets or septuplets from one of its lists: one row for each folder of images, without labels.
 
     The published files:

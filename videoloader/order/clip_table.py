@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.dataset import VideoDataset, VideoEntry, entry_range
-from videoloader.dataset.left_out import reason_of, tell_left_out
+from videoloader.dataset.left_out import tell_left_out
 from videoloader.dataset.ranges import ends_late, rows_in_seconds, tell_of_late_ends
 from videoloader.dataset.row_frames import OF_MODES, look_up_rows
 from videoloader.dataset.stores import Store
@@ -260,7 +260,7 @@ def build_clip_table(
     else:
         opened = store if isinstance(store, IndexStore) else IndexStore(store)
         ranges, known, errors = _look_up_all(dataset, mode, opened, skip_unreadable, on_indexed)
-    tell_left_out("the data set", map(reason_of, errors), len(dataset), listed_in=listed_in)
+    tell_left_out("the data set", (each.counted_as for each in errors), len(dataset), listed_in=listed_in)
     clips = _count_all(dataset, mode, ranges, known)
     if not clips.any():
         raise ConfigurationError(_why_no_clip(dataset, mode, ranges))

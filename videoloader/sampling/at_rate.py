@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check
 from videoloader.indexing.exact_numbers import exact, exact_rate
 from videoloader.padding import check_mode
 from videoloader.sampling.checked_fields import CheckedFields
@@ -79,8 +79,7 @@ class AtRate(SavedRepr, CheckedFields):
         exact_rate(self.fps)
         start, step = self.start, self.step
         drawn = isinstance(start, str)
-        if drawn and start not in ("random", "even"):
-            raise ConfigurationError(f"start must be 'random', 'even' or a number of seconds, got {start!r}")
+        check("start", start, not drawn or start in ("random", "even"), "'random', 'even' or a number of seconds")
         if not drawn:
             object.__setattr__(self, "start", as_times("start", [start])[0])
         if self.clips is not None and not drawn:
@@ -90,8 +89,7 @@ class AtRate(SavedRepr, CheckedFields):
             )
         if step is not None:
             object.__setattr__(self, "step", as_times("step", [step])[0])
-            if exact("step", step) <= 0:
-                raise ConfigurationError(f"step must be a positive number of seconds, got {step!r}")
+            check("step", step, exact("step", step) > 0, "a positive number of seconds")
             if drawn or exact("start", start) < 0:
                 raise ConfigurationError(f"step needs a start of 0 s or more, got start={start!r}: write start=0")
 

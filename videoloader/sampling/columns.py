@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from videoloader import padding
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check
 from videoloader.padding import Mode
 from videoloader.sampling.exact_time import Time, as_times
 from videoloader.sampling.integers import several_integers, shortened
 from videoloader.sampling.sampled_video import SampledVideo
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,7 @@ class PadColumn:
     column: str
 
     def __post_init__(self) -> None:
-        if not isinstance(self.column, str) or not self.column:
-            raise ConfigurationError(f"column must be the name of a column, got {self.column!r}")
+        check("column", self.column, isinstance(self.column, str) and self.column, "the name of a column")
 
 
 Pad: TypeAlias = Mode | PadColumn
@@ -102,14 +103,11 @@ def integers_of(video: SampledVideo, column: str, *, least: int = 1) -> tuple[in
     Raises:
         ConfigurationError: there is no such column, or something else in it.
     """
-    value = column_of(video, column)
-    try:
-        cells = [int(cell) for cell in cells_of(value)] if isinstance(value, str) else value
-        return integer_tuple(f"column {column!r}", cells) if least or len(cells) else ()
-    except (ConfigurationError, TypeError, ValueError):
-        raise ConfigurationError(
-            f"column {column!r} must be a list of integers, got {value!r}", video.index.source
-        ) from None
+
+    def read(name: str, cells: Any) -> tuple[int, ...]:
+        return integer_tuple(name, cells) if least or len(cells) else ()
+
+    return _listed(video, column, "integers", int, read)
 
 
 def times_of(video: SampledVideo, column: str) -> tuple[Time, ...]:
@@ -118,17 +116,20 @@ def times_of(video: SampledVideo, column: str) -> tuple[Time, ...]:
     Raises:
         ConfigurationError: there is no such column, or something else in it.
     """
+    # Decimals written as text are exact; ``as_times`` says what a float means.
+    return _listed(video, column, "seconds", lambda text: Fraction(Decimal(text)), as_times)
+
+
+def _listed(
+    video: SampledVideo, column: str, what: str, cell: Callable[[str], Any], read: Callable[[str, Any], _T]
+) -> _T:
+    """The values that a video's row lists in a column, as ``read(name, values)``; text is split into cells before."""
     value = column_of(video, column)
     try:
-        # Decimals written as text are exact; ``as_times`` says what a float means.
-        cells: Iterable[Any] = (
-            [Fraction(Decimal(cell)) for cell in cells_of(value)] if isinstance(value, str) else value
-        )
-        return as_times(f"column {column!r}", cells)
-    except (ConfigurationError, ArithmeticError, ValueError):
-        raise ConfigurationError(
-            f"column {column!r} must be a list of seconds, got {value!r}", video.index.source
-        ) from None
+        return read(f"column {column!r}", list(map(cell, cells_of(value))) if isinstance(value, str) else value)
+    except (ConfigurationError, ArithmeticError, TypeError, ValueError):
+        told = f"column {column!r} must be a list of {what}, got {value!r}"
+        raise ConfigurationError(told, video.index.source) from None
 
 
 def cells_of(text: str) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError
+from videoloader.errors import check
 from videoloader.indexing.exact_numbers import exact
 from videoloader.indexing.index import VideoIndex
 
@@ -27,11 +27,10 @@ def as_times(name: str, values: Any) -> tuple[Time, ...]:
     Raises:
         ConfigurationError: the value is anything else.
     """
-    if not isinstance(values, Iterable) or isinstance(values, str | bytes):
-        raise ConfigurationError(f"{name} must be a list of seconds, got {values!r}")
+    is_list = isinstance(values, Iterable) and not isinstance(values, str | bytes)
+    check(name, values, is_list, "a list of seconds")
     given = list(values)
-    if not given:
-        raise ConfigurationError(f"{name} must be a list of one or more seconds, got {values!r}")
+    check(name, values, given, "a list of one or more seconds")
     return tuple(_own_number(name, value) for value in given)
 
 

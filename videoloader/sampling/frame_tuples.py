@@ -126,22 +126,18 @@ class FrameTuples(Placed):
         if both:
             raise ConfigurationError(f"position {both[0]} is both an input and a target: remove it from one")
         if self.random_targets is not None:
-            check_integer("random_targets", self.random_targets, 1, self._num_targets)
+            check_integer("random_targets", self.random_targets, 1, len(self._targets))
         super().__post_init__()
 
     @property
     def roles(self) -> Roles:
         """The inputs come first."""
-        inputs, shown = len(self.inputs), self.random_targets or self._num_targets
+        inputs, shown = len(self.inputs), self.random_targets or len(self._targets)
         return Roles(tuple(range(inputs)), tuple(range(inputs, inputs + shown)))
 
     @property
     def _targets(self) -> tuple[int, ...]:
         return (self.targets,) if isinstance(self.targets, int) else tuple(self.targets)
-
-    @property
-    def _num_targets(self) -> int:
-        return len(self._targets)
 
     @property
     def _places(self) -> npt.NDArray[np.int64]:
@@ -153,5 +149,5 @@ class FrameTuples(Placed):
         if self.random_targets is None:
             return places
         inputs = np.arange(len(self.inputs))
-        drawn = len(inputs) + np.sort(rng.permutation(self._num_targets)[: self.random_targets])
+        drawn = len(inputs) + np.sort(rng.permutation(len(self._targets))[: self.random_targets])
         return places[np.append(inputs, drawn)]

@@ -8,18 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError, check_integer
+from videoloader.errors import check, check_integer
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.sampling.columns import PadColumn
-from videoloader.sampling.mode import (
-    CountsByFrames,
-    CountsByLength,
-    FrameMode,
-    KnownFrames,
-    clip_frames,
-    clip_rng,
-)
+from videoloader.sampling.mode import CountsByFrames, CountsByLength, FrameMode, KnownFrames, clip_frames, clip_rng
 from videoloader.sampling.roles import Roles, roles_of
 from videoloader.sampling.sampled_video import AllFrames, SampledVideo
 
@@ -76,8 +69,7 @@ class NearKeyframes:
 
     def __post_init__(self) -> None:
         check_integer("within", self.within, 0)
-        if not isinstance(self.mode, FrameMode):
-            raise ConfigurationError(f"mode must be a frame mode, got {self.mode!r}")
+        check("mode", self.mode, isinstance(self.mode, FrameMode), "a frame mode")
 
     @property
     def pad(self) -> str | PadColumn:

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError, integer_range
+from videoloader.errors import ConfigurationError, both_ends, check, integer_range
 from videoloader.indexing.index import VideoIndex
 from videoloader.sampling.columns import integers_of, pad_of
 from videoloader.sampling.counting import CountedByLength
@@ -38,11 +38,9 @@ class Placed(SavedRepr, CountedByLength):
             object.__setattr__(self, "gap", gaps)
         super().__post_init__()
         if gaps[0] < gaps[1] and self.clips is None:
-            raise ConfigurationError(
-                f"gap={self.gap} is drawn for each clip: give clips=, the number of clips per video"
-            )
-        if self.cuts is not None and (not isinstance(self.cuts, str) or not self.cuts):
-            raise ConfigurationError(f"cuts must be the name of a column, got {self.cuts!r}")
+            raise ConfigurationError(f"gap={self.gap} is drawn for each clip: give clips=, their number per video")
+        is_column = isinstance(self.cuts, str) and self.cuts
+        check("cuts", self.cuts, self.cuts is None or is_column, "the name of a column")
 
     @property
     @abstractmethod
@@ -57,7 +55,7 @@ class Placed(SavedRepr, CountedByLength):
         """The number of placements; with ``clips``, that many if the video has any."""
         if not self._leaves_some_out:
             return super().num_clips(video)
-        least = self._gaps[0]
+        least = both_ends(self.gap)[0]
         if self.clips is None:
             return len(self._all_allowed(video, least))
         return self.clips if self._has_any(video, least) else 0
@@ -75,7 +73,7 @@ class Placed(SavedRepr, CountedByLength):
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """int64[T]: the frames of a triplet, or inputs and then targets; random choices are drawn with ``rng``."""
-        gap = self._gaps[0]
+        gap = both_ends(self.gap)[0]
         if self.clips is not None:
             start, gap = self._draw_placement(video, rng)
         elif self._leaves_some_out:
@@ -88,12 +86,8 @@ class Placed(SavedRepr, CountedByLength):
     def _leaves_some_out(self) -> bool:
         return self.even or self.cuts is not None
 
-    @property
-    def _gaps(self) -> tuple[int, int]:
-        return self.gap if isinstance(self.gap, tuple) else (self.gap, self.gap)
-
     def _clips(self, frames: npt.NDArray[np.int64], pad: str) -> npt.NDArray[np.int64]:
-        reach = self._reach(self._gaps[0]) if pad == "none" else 1
+        reach = self._reach(both_ends(self.gap)[0]) if pad == "none" else 1
         if self.clips is None:
             return np.maximum((frames - reach) // self.step + 1, 0)
         return np.int64(self.clips) * (frames >= reach)
@@ -114,7 +108,7 @@ class Placed(SavedRepr, CountedByLength):
 
     def _draw_placement(self, video: SampledVideo, rng: np.random.Generator) -> tuple[int, int]:
         """(start, gap): a gap with which some placement is allowed, and one of those placements."""
-        least, largest = self._gaps
+        least, largest = both_ends(self.gap)
         extent, frames = int(self._places.max()), video.stop - video.first
         while True:
             gap = draw_gap(least, largest, extent, frames, rng)

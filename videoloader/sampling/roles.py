@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, check
 from videoloader.indexing.index import VideoIndex
 from videoloader.padding import CONSTANT_FRAME
 
@@ -38,9 +38,9 @@ def roles_of(mode: object) -> Roles | None:
         ConfigurationError: its attribute ``roles`` is not a ``Roles``.
     """
     roles = getattr(mode, "roles", None)
-    if roles is None or isinstance(roles, Roles):
-        return roles
-    raise ConfigurationError(f"roles of {type(mode).__name__} must be Roles(inputs, targets) or None, got {roles!r}")
+    known = roles is None or isinstance(roles, Roles)
+    check(f"roles of {type(mode).__name__}", roles, known, "Roles(inputs, targets) or None")
+    return roles
 
 
 def target_times(index: VideoIndex, frame_numbers: npt.NDArray[np.int64], roles: Roles) -> npt.NDArray[np.float32]:

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import check_probability, integer_range
+from videoloader.errors import both_ends, check_probability, integer_range
 from videoloader.sampling.columns import Pad
 from videoloader.sampling.counting import CountedByLength
 from videoloader.sampling.placements import draw_gap, even_start
@@ -103,18 +103,16 @@ class RandomWindow(CountedByLength):
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """int64[length]: a window drawn with ``rng``."""
         frames = video.stop - video.first
-        stride = draw_gap(*self._strides, self.length - 1, frames, rng)
+        stride = draw_gap(*both_ends(self.stride), self.length - 1, frames, rng)
         starts = frames - _span(self.length, stride) + 1
         start = int(rng.integers(starts)) if starts > 1 else 0
         window = _window(video.first + start, self.length, stride)
         return window[::-1] if self.reverse and rng.random() < self.reverse else window
 
     def _clips(self, frames: npt.NDArray[np.int64], pad: str) -> npt.NDArray[np.int64]:
-        return np.int64(self.clips) * (frames >= (_span(self.length, self._strides[0]) if pad == "none" else 1))
-
-    @property
-    def _strides(self) -> tuple[int, int]:
-        return self.stride if isinstance(self.stride, tuple) else (self.stride, self.stride)
+        return np.int64(self.clips) * (
+            frames >= (_span(self.length, both_ends(self.stride)[0]) if pad == "none" else 1)
+        )
 
 
 @dataclass(frozen=True)

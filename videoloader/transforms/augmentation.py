@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.argument_names import tells_of_arguments
-from videoloader.errors import ConfigurationError, check_integer
+from videoloader.errors import ConfigurationError, check, check_integer
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Function, Operation, Params, PixelTransform
 from videoloader.transforms.policies import Strength
 
@@ -93,14 +93,11 @@ class AugmentationAt(PixelTransform):
     def __post_init__(self) -> None:
         strength, name = self.augmentation.strength, self.augmentation.name
         if strength is None:
-            if self.magnitude is not None:
-                raise ConfigurationError(
-                    f"the augmentation {name} has no magnitudes, so it cannot have {self.magnitude!r}"
-                )
+            check(f"{name}'s magnitude", self.magnitude, self.magnitude is None, "None, as it has none")
             return
         low, high = sorted(strength[:2])
-        if not isinstance(self.magnitude, int | float) or not low <= self.magnitude <= high:
-            raise ConfigurationError(f"{name}'s magnitude must be in [{low:g}, {high:g}], got {self.magnitude!r}")
+        inside = isinstance(self.magnitude, int | float) and low <= self.magnitude <= high
+        check(f"{name}'s magnitude", self.magnitude, inside, f"in [{low:g}, {high:g}]")
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
         """The function with its parameters."""
@@ -167,12 +164,9 @@ def augmentation(
             low, high = (float(each) for each in magnitudes)
         except (TypeError, ValueError):
             low = high = math.nan
-        if not (math.isfinite(low) and math.isfinite(high)):
-            raise ConfigurationError(f"an augmentation's magnitudes must be two finite numbers, got {magnitudes!r}")
+        is_finite = math.isfinite(low) and math.isfinite(high)
+        check("an augmentation's magnitudes", magnitudes, is_finite, "two finite numbers")
         strength = Strength(low, high, signed)
     check_integer("an augmentation's draws", draws, 0)
 
-    def made(function: Function) -> Augmentation:
-        return Augmentation(function, strength, to_param, draws, geometric)
-
-    return made
+    return lambda function: Augmentation(function, strength, to_param, draws, geometric)

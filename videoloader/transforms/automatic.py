@@ -11,13 +11,12 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
-from numbers import Real
 from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 
 from videoloader.convert import Interpolation, fill_color
-from videoloader.errors import ConfigurationError, check_choice, check_integer, check_probability
+from videoloader.errors import ConfigurationError, check, check_choice, check_integer, check_numbers, check_probability
 from videoloader.transforms.augmentation import Augmentation
 from videoloader.transforms.automatic_operations import GEOMETRIC, color_operations, warps
 from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform, checked
@@ -60,8 +59,8 @@ class _Automatic(PixelTransform):
         if self.operations is None:
             return
         given = self.operations.items() if isinstance(self.operations, Mapping) else self.operations
-        if isinstance(given, str) or not isinstance(given, Iterable) or not given:
-            raise ConfigurationError(f"{kind}'s operations must be a list of at least one, got {self.operations!r}")
+        is_list = isinstance(given, Iterable) and not isinstance(given, str)
+        check(f"{kind}'s operations", self.operations, is_list and given, "a list of at least one")
         # An operation given by name alone has the policy's magnitudes.
         pairs = [each if isinstance(each, tuple) and len(each) == 2 else (each, None) for each in given]
         for name, span in pairs:
@@ -266,30 +265,24 @@ def _own_policy(policy: OwnPolicy) -> OwnPolicy:
         rows = tuple(tuple((name, p, place) for name, p, place in row) for row in policy)
     except (TypeError, ValueError):
         rows = ()
-    if not rows:
-        raise ConfigurationError(
-            f"AutoAugment's policy must be a name or a list of lists of (operation, probability, bin), got {policy!r}"
-        )
+    check("AutoAugment's policy", policy, rows, "a name or a list of lists of (operation, probability, bin)")
     for name, p, place in (step for row in rows for step in row):
         strength = _check_operation(name, "an operation of AutoAugment's policy")
         label = _label(name)
         check_probability(f"the probability of {label} in AutoAugment's policy", p)
-        if strength is None and place is not None:
-            raise ConfigurationError(
-                f"{label} in AutoAugment's policy has no magnitude: its bin is {place!r}, not None"
-            )
-        if strength is not None:
-            check_integer(f"the bin of {label} in AutoAugment's policy", place, 0, AUTO_AUGMENT_BINS - 1)
+        bin_of = f"the bin of {label} in AutoAugment's policy"
+        if strength is None:
+            check(bin_of, place, place is None, "None, as it has no magnitude")
+        else:
+            check_integer(bin_of, place, 0, AUTO_AUGMENT_BINS - 1)
     return rows
 
 
 def _check_operation(name: Named, what: str) -> Strength | None:
     if isinstance(name, Augmentation):
         return name.strength
-    if not isinstance(name, str) or name not in RAND_AUGMENT:
-        raise ConfigurationError(
-            f"{what} must be one of {', '.join(sorted(RAND_AUGMENT))} or made with augmentation, got {name!r}"
-        )
+    known = f"one of {', '.join(sorted(RAND_AUGMENT))} or made with augmentation"
+    check(what, name, isinstance(name, str) and name in RAND_AUGMENT, known)
     return RAND_AUGMENT[name]
 
 
@@ -304,10 +297,9 @@ def _check_span(what: str, name: Named, span: Any, published: Strength | None) -
     else:
         unit, high = ("pixels", 1e4) if published.share_of is None else (f"shares of the {published.share_of}", 1.0)
         low = -high
-    ends = tuple(span) if isinstance(span, tuple | list) else ()
-    sound = len(ends) == 2 and all(isinstance(end, Real) and not isinstance(end, bool) for end in ends)
-    if not sound or not all(low <= end <= high for end in ends):
-        raise ConfigurationError(f"{what} must have two numbers in [{low:g}, {high:g}], {unit}, got {span!r}")
+    ends = tuple(span) if isinstance(span, list) else span
+    wanted = f"two numbers in [{low:g}, {high:g}], {unit}"
+    check_numbers(what, ends, 2, wanted, lambda *both: low <= min(both) <= max(both) <= high)
 
 
 def _label(name: Named) -> str:

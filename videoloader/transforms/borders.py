@@ -14,16 +14,23 @@ import numpy as np
 
 from videoloader import padding
 from videoloader.convert import Border, Geometry, Interpolation, fill_color
-from videoloader.errors import ConfigurationError, check_choice
+from videoloader.errors import ConfigurationError, both_ends, check, check_choice, check_size
 from videoloader.padding import Filling
-from videoloader.transforms.arguments import check_border_mode
-from videoloader.transforms.geometry.fusing import pair
 from videoloader.transforms.operations import checked
 from videoloader.transforms.planning.steps import GeometryStep, Sized
 from videoloader.transforms.resizing import Resize
 
 Position = Literal["center", "top_left"]
 _POSITION = checked(check_choice, get_args(Position))
+
+
+def check_border_mode(name: str, mode: str) -> None:
+    """Raise ConfigurationError, which names the argument, unless borders can be made in this mode."""
+    try:
+        known = padding.check_mode(mode)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{name}: {error}") from None
+    check(name, mode, known != "none", "a mode that pads frames")
 
 
 @dataclass(frozen=True)
@@ -39,9 +46,8 @@ class _Surrounding(GeometryStep):
         below, right = (whole - side for whole, side in zip(size, geometry.output_size, strict=True))
         if below < 0 or right < 0:
             rows, columns = geometry.output_size
-            raise ConfigurationError(
-                f"frames of {rows}×{columns} do not fit into {size[0]}×{size[1]}: add a Resize, or take a Letterbox"
-            )
+            told = f"frames of {rows}×{columns} do not fit into {size[0]}×{size[1]}"
+            raise ConfigurationError(f"{told}: add a Resize, or take a Letterbox")
         top, left = (below // 2, right // 2) if self.position == "center" else (0, 0)
         mode = padding.check_mode(self.mode)
         border = Border(top, below - top, left, right - left, mode, fill_color(self.fill))
@@ -137,14 +143,10 @@ class PadToMultiple(_Surrounding):
             >>> transforms = [PadToMultiple(32, mode="reflect_101")]
     """
 
-    multiple: int | tuple[int, int]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        pair(self.multiple, "PadToMultiple")
+    multiple: int | tuple[int, int] = field(metadata=checked(check_size))
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""
-        multiples = pair(self.multiple, "PadToMultiple")
-        height, width = (-(-side // of) * of for side, of in zip(geometry.output_size, multiples, strict=True))
+        sides = zip(geometry.output_size, both_ends(self.multiple), strict=True)
+        height, width = (-(-side // of) * of for side, of in sides)
         return self._surround(geometry, (height, width))

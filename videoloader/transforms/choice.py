@@ -6,14 +6,13 @@ nothing. Crops, flips and other geometric steps may be among them; adjacent ones
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TypeAlias
 
 import numpy as np
 
-from videoloader.errors import ConfigurationError, check_probability, is_true
+from videoloader.errors import ConfigurationError, check, check_probability, check_weights, is_true
 from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform, Warp, operations_of
 from videoloader.transforms.planning.composing import group_geometric
 from videoloader.transforms.planning.steps import Choice, GeometryStep, Step
@@ -100,16 +99,9 @@ class RandomChoice(_Drawn):
         super().__post_init__()
         choices = tuple(_steps(each, "RandomChoice") for each in _several(self.transforms, "RandomChoice"))
         object.__setattr__(self, "transforms", choices)
-        if self.p is None:
-            return
-        if not isinstance(self.p, Sequence):
-            raise ConfigurationError(f"RandomChoice's p must be a list of weights, got {self.p!r}")
-        object.__setattr__(self, "p", tuple(self.p))
-        weights = [weight for weight in self.p if isinstance(weight, int | float) and 0 <= weight < math.inf]
-        if not len(weights) == len(self.p) == len(choices) or not 0 < sum(weights) < math.inf:
-            raise ConfigurationError(
-                f"RandomChoice's p must be {len(choices)} finite weights of at least 0, one above 0, got {self.p!r}"
-            )
+        if self.p is not None:
+            object.__setattr__(self, "p", tuple(self.p) if isinstance(self.p, Sequence) else self.p)
+            check_weights("RandomChoice's p", self.p, len(choices))
 
     @property
     def alternatives(self) -> list[tuple[Step, ...]]:
@@ -186,8 +178,7 @@ class When(_Drawn):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not callable(self.predicate):
-            raise ConfigurationError(f"When's predicate must be a function of a ClipInfo, got {self.predicate!r}")
+        check("When's predicate", self.predicate, callable(self.predicate), "a function of a ClipInfo")
         object.__setattr__(self, "transforms", _steps(self.transforms, "When"))
         object.__setattr__(self, "otherwise", _steps(self.otherwise, "When"))
 
@@ -203,8 +194,8 @@ class When(_Drawn):
 
 
 def _several(transforms: Sequence[Steps], name: str) -> Sequence[Steps]:
-    if not isinstance(transforms, Sequence) or not transforms:
-        raise ConfigurationError(f"{name}'s transforms must be a list of at least one, got {transforms!r}")
+    is_list = isinstance(transforms, Sequence) and transforms
+    check(f"{name}'s transforms", transforms, is_list, "a list of at least one")
     return transforms
 
 
@@ -212,7 +203,6 @@ def _steps(transforms: Steps, name: str) -> tuple[Step, ...]:
     steps: tuple[Step, ...] = tuple(transforms) if isinstance(transforms, Sequence) else (transforms,)
     for step in steps:
         if not isinstance(step, (PixelTransform, GeometryStep)):
-            raise ConfigurationError(
-                f"{name} can hold transforms of pixels and geometric ones, but {step!r} is neither"
-            )
+            wanted = "a transform of pixels or a geometric one"
+            raise ConfigurationError(f"each of {name}'s transforms must be {wanted}, got {step!r}")
     return steps

@@ -10,7 +10,7 @@ import torch
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.convert import Layout, OutputSpec
-from videoloader.errors import ArgumentError, ConfigurationError, check_choice
+from videoloader.errors import ArgumentError, ConfigurationError, check, check_choice, check_shape
 from videoloader.sampling import clip_rng
 from videoloader.transforms.engines.engine import apply_operations
 from videoloader.transforms.geometry.tensor_geometry import apply_geometry, round_to
@@ -134,15 +134,9 @@ class Compose:
             drawn += self._plan.draw((height, width), length, rng, label=label, columns=all_columns[clip])
         sizes = {view.geometry.output_size for view in drawn}
         if len(sizes) > 1:
-            raise ConfigurationError(
-                f"the clips come out as (height, width) {sorted(sizes)}: add a Resize((height, width)) or a crop"
-            )
-        moved = torch.stack(
-            [
-                apply_geometry(each[at.to(each.device)], view.geometry)
-                for each, at, view in zip(pixels, shown, drawn, strict=True)
-            ]
-        )
+            raise ConfigurationError(f"the clips come out as {sorted(sizes)}: add a Resize((height, width)) or a crop")
+        parts = zip(pixels, shown, drawn, strict=True)
+        moved = torch.stack([apply_geometry(each[at.to(each.device)], view.geometry) for each, at, view in parts])
         result = apply_operations(moved, [view.operations for view in drawn], output, self.layout)
         result = self._plan.apply_modules(result, drawn, self.layout)
         result = result[0] if single else result
@@ -151,13 +145,9 @@ class Compose:
         others: dict[Kind, Any] = {}
         for kind, given in apply_to.items():
             timed, tensors = kind not in ("points", "boxes"), given[None] if single else given
-            if len(tensors) != clips:
-                raise ConfigurationError(
-                    f"{kind} of apply_to must be [{clips}, ...], one a clip, got {list(given.shape)}"
-                )
-            if timed and any(each.shape[:1] != (length,) for each in tensors):
-                told = f"{kind} of apply_to must have the {length} frames of its clip"
-                raise ConfigurationError(f"{told}, got {list(given.shape)}")
+            check_shape(f"{kind} of apply_to", given, len(tensors) == clips, f"[{clips}, ...], one a clip")
+            fits = not timed or all(each.shape[:1] == (length,) for each in tensors)
+            check_shape(f"{kind} of apply_to", given, fits, f"of the {length} frames of its clip")
             made = [
                 replay(each[at.to(each.device)] if timed else each, view.geometry, view.operations, kind)
                 for each, at, view in zip(tensors, shown, drawn, strict=True)
@@ -177,16 +167,9 @@ class Compose:
                 instead = f"give its frames, {type(frames).__name__.lower()}.frames"
             raise ArgumentError(f"frames must be a tensor, got {type(frames).__name__}: {instead}")
         floats, output = frames.is_floating_point(), self._plan.output
-        if (
-            frames.ndim not in (4, 5)
-            or frames.shape[-3] != 3
-            or not (floats or frames.dtype == torch.uint8)
-            or (frames.ndim == 5 and not len(frames))
-        ):
-            raise ConfigurationError(
-                "frames must be uint8 or floats [T, 3, H, W] or [B, T, 3, H, W], "
-                f"got {frames.dtype} {list(frames.shape)}"
-            )
+        fits = frames.ndim == 4 or (frames.ndim == 5 and len(frames) > 0)
+        fits = fits and frames.shape[-3] == 3 and (floats or frames.dtype == torch.uint8)
+        check_shape("frames", frames, fits, "uint8 or floats [T, 3, H, W] or [B, T, 3, H, W]")
         if floats:
             if self.dtype is None and output.dtype == torch.uint8:
                 known = frames.dtype in (torch.float16, torch.bfloat16)
@@ -206,6 +189,6 @@ def _one_each(name: str, given: Any, clips: int, single: bool) -> Sequence[Any]:
         return [None] * clips
     if single and not isinstance(given, Sequence | torch.Tensor):
         given = [given]
-    if not hasattr(given, "__len__") or isinstance(given, Mapping) or len(given) != clips:
-        raise ConfigurationError(f"{name} must be one for each of {clips} clips, got {given!r}")
+    fits = hasattr(given, "__len__") and not isinstance(given, Mapping) and len(given) == clips
+    check(name, given, fits, f"one for each of {clips} clips")
     return list(given)

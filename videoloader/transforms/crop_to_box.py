@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from videoloader.convert import Geometry
-from videoloader.errors import ConfigurationError, check_numbers
+from videoloader.errors import ConfigurationError, check, check_numbers
 from videoloader.sampling.columns import cells_of
 from videoloader.transforms.geometry.fusing import cut
 from videoloader.transforms.operations import ClipInfo, checked
@@ -22,8 +22,8 @@ _MARGIN = "a share of the box's sides in [0, 10], such as 0.2"
 
 def _check_column(name: str, column: Any) -> None:
     names = (column,) if isinstance(column, str) else column
-    if not isinstance(names, tuple) or len(names) not in (1, 4) or not all(isinstance(n, str) and n for n in names):
-        raise ConfigurationError(f"{name} must be the name of a column, or those of x0, y0, x1 and y1, got {column!r}")
+    are_names = isinstance(names, tuple) and len(names) in (1, 4) and all(isinstance(n, str) and n for n in names)
+    check(name, column, are_names, "the name of a column, or those of x0, y0, x1 and y1")
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,7 @@ class CropToBox(GeometryStep):
         names = (self.column,) if isinstance(self.column, str) else self.column
         missing = [name for name in names if _is_missing(clip.columns.get(name))]
         if missing:
-            known = (
-                ", ".join(map(repr, clip.columns)) or "none (rows of a data set have columns, and Compose has columns=)"
-            )
+            known = ", ".join(map(repr, clip.columns)) or "none (rows of a data set have some; Compose has columns=)"
             raise ConfigurationError(f"the row has no box in column {missing[0]!r}; its columns are {known}")
         values = [clip.columns[name] for name in names]
         given = values[0] if len(values) == 1 else values

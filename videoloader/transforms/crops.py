@@ -12,12 +12,13 @@ from videoloader import padding as padding_modes
 from videoloader.convert import Border, Geometry, Interpolation, fill_color
 from videoloader.errors import ConfigurationError, check_integer, check_numbers
 from videoloader.padding import Filling
-from videoloader.transforms.arguments import check_border_mode
+from videoloader.transforms.borders import check_border_mode
 from videoloader.transforms.geometry.fusing import cut, resize_to
 from videoloader.transforms.operations import checked
 from videoloader.transforms.planning.steps import GeometryStep, Sized
 
-_POSITIVE = checked(check_numbers, 2, "(low, high) with 0 < low <= high", lambda low, high: 0 < low <= high)
+POSITIVE = checked(check_numbers, 2, "(low, high) with 0 < low <= high", lambda low, high: 0 < low <= high)
+_SHARES = checked(check_numbers, 2, "(low, high) with 0 < low <= high <= 1", lambda low, high: 0 < low <= high <= 1)
 
 
 @dataclass(frozen=True)
@@ -117,9 +118,8 @@ class RandomCrop(Sized, GeometryStep):
             added += max(size - length - 2 * added, 0)
         if size > length + 2 * added:
             more = f" with a padding of {self.padding}" if self.padding else ""
-            raise ConfigurationError(
-                f"a RandomCrop of {size} pixels does not fit into {length}{more}: add a Resize or pad_if_needed=True"
-            )
+            told = f"a RandomCrop of {size} pixels does not fit into {length}{more}"
+            raise ConfigurationError(f"{told}: add a Resize or pad_if_needed=True")
         start = int(rng.integers(length + 2 * added - size + 1)) - added
         first, stop = max(start, 0), min(start + size, length)
         return first, stop - first, first - start, start + size - stop
@@ -144,13 +144,8 @@ class RandomResizedCrop(Sized, GeometryStep):
             such interpolation.
     """
 
-    scale: tuple[float, float] = field(
-        default=(0.08, 1.0),
-        metadata=checked(
-            check_numbers, 2, "(low, high) with 0 < low <= high <= 1", lambda low, high: 0 < low <= high <= 1
-        ),
-    )
-    ratio: tuple[float, float] = field(default=(3 / 4, 4 / 3), metadata=_POSITIVE)
+    scale: tuple[float, float] = field(default=(0.08, 1.0), metadata=_SHARES)
+    ratio: tuple[float, float] = field(default=(3 / 4, 4 / 3), metadata=POSITIVE)
     interpolation: Interpolation = field(default="bilinear", kw_only=True)
     antialias: bool = field(default=True, kw_only=True)
 

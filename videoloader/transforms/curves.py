@@ -17,7 +17,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError, warn_user
+from videoloader.errors import check, warn_user
 
 Values: TypeAlias = npt.NDArray[np.float64]
 
@@ -51,10 +51,8 @@ class _Between:
     high: float
 
     def __post_init__(self) -> None:
-        if not -math.inf < self.low <= self.high < math.inf:
-            raise ConfigurationError(
-                f"{type(self).__name__} needs finite low <= high, not {self.low!r} and {self.high!r}"
-            )
+        holds = -math.inf < self.low <= self.high < math.inf
+        check(f"{type(self).__name__}'s ends", (self.low, self.high), holds, "finite numbers, low <= high")
 
 
 @dataclass(frozen=True)
@@ -108,8 +106,7 @@ class RandomWalk(_Between):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.step < math.inf:
-            raise ConfigurationError(f"RandomWalk's step must be a number of at least 0, got {self.step!r}")
+        check("RandomWalk's step", self.step, 0 <= self.step < math.inf, "a number of at least 0")
 
     def values(self, rng: np.random.Generator, frames: int) -> Values:
         """float64[frames]."""
@@ -141,19 +138,16 @@ def check_range(name: str, value: Range, low: float = -math.inf, high: float = m
     """
     try:
         least, largest = _bounds(value)
-        if low <= least <= largest <= high and math.isfinite(least) and math.isfinite(largest):
-            return
+        holds = low <= least <= largest <= high and math.isfinite(least) and math.isfinite(largest)
     except (TypeError, ValueError):
-        pass
+        holds = False
     between = {
         (False, False): "a finite number",
         (True, False): f"at least {low:g}",
         (False, True): f"at most {high:g}",
         (True, True): f"in [{low:g}, {high:g}]",
     }[math.isfinite(low), math.isfinite(high)]
-    raise ConfigurationError(
-        f"{name} must be {between}, or a range (low, high) or a curve of such values, got {value!r}"
-    )
+    check(name, value, holds, f"{between}, or a range (low, high) or a curve of such values")
 
 
 def check_pixel_range(name: str, value: Range, low: float = -math.inf, high: float = math.inf) -> None:

@@ -11,12 +11,14 @@ import torch
 
 from videoloader.convert import fill_color
 from videoloader.errors import check_integer, check_numbers, check_probability
-from videoloader.transforms.crops import draw_sides
+from videoloader.transforms.crops import POSITIVE, draw_sides
 from videoloader.transforms.curves import Range, check_range, draw_range_by_frame
 from videoloader.transforms.engines.parts import for_all_frames
 from videoloader.transforms.noise import draw_keys, uniform
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Erase, Params, PixelTransform, checked
 from videoloader.transforms.planning.steps import Sized
+
+_SHARES = checked(check_numbers, 2, "(low, high) with 0 <= low <= high <= 1", lambda low, high: 0 <= low <= high <= 1)
 
 
 @dataclass(frozen=True)
@@ -44,13 +46,8 @@ class RandomErasing(PixelTransform):
     """
 
     p: float = field(default=0.5, metadata=checked(check_probability))
-    scale: tuple[float, float] = field(
-        default=(0.02, 0.33),
-        metadata=checked(check_numbers, 2, "0 <= low <= high <= 1", lambda low, high: 0 <= low <= high <= 1),
-    )
-    ratio: tuple[float, float] = field(
-        default=(0.3, 3.3), metadata=checked(check_numbers, 2, "0 < low <= high", lambda low, high: 0 < low <= high)
-    )
+    scale: tuple[float, float] = field(default=(0.02, 0.33), metadata=_SHARES)
+    ratio: tuple[float, float] = field(default=(0.3, 3.3), metadata=POSITIVE)
     value: float | Sequence[float] | Literal["random"] = 0
     per_frame: bool = field(default=False, kw_only=True)
 

@@ -12,13 +12,19 @@ import numpy.typing as npt
 import torch
 
 from videoloader import padding
-from videoloader.errors import ConfigurationError
+from videoloader.errors import both_ends, check
 from videoloader.transforms.curves import Range, check_range, draw_range_by_frame
 from videoloader.transforms.engines.parts import for_all_frames, to_pixels
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform, checked
 
 _WIDEST = 255
 _WIDEST_LAPLACIAN = 23
+
+
+def _check_odd(name: str, value: Any, high: int, may_be_two: bool = False) -> None:
+    sizes = value if may_be_two and isinstance(value, tuple) and len(value) == 2 else (value,)
+    are_odd = all(isinstance(size, Integral) and 1 <= int(size) <= high and int(size) % 2 for size in sizes)
+    check(name, value, are_odd, f"{'one or two odd numbers' if may_be_two else 'an odd number'} in [1, {high}]")
 
 
 @dataclass(frozen=True)
@@ -39,24 +45,13 @@ class GaussianBlur(PixelTransform):
             >>> transforms = [RandomApply([GaussianBlur(23, sigma=(0.1, 2.0))], p=0.5)]
     """
 
-    kernel_size: int | tuple[int, int]
+    kernel_size: int | tuple[int, int] = field(metadata=checked(_check_odd, _WIDEST, True))
     sigma: Range = field(default=(0.1, 2.0), metadata=checked(check_range, 0.01))
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if len(self._sizes) != 2 or not all(_is_odd(size, _WIDEST) for size in self._sizes):
-            raise ConfigurationError(
-                f"GaussianBlur's kernel_size must be one or two odd numbers in [1, {_WIDEST}], got {self.kernel_size!r}"
-            )
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
         """One blur, with one sigma for the clip or one for each frame."""
         sigma = draw_range_by_frame(self.sigma, rng, clip.length)
-        return [BatchFunction(blur, {"kernel_size": np.array(self._sizes), "sigma": sigma})]
-
-    @property
-    def _sizes(self) -> tuple[int, ...]:
-        return self.kernel_size if isinstance(self.kernel_size, tuple) else (self.kernel_size, self.kernel_size)
+        return [BatchFunction(blur, {"kernel_size": np.array(both_ends(self.kernel_size)), "sigma": sigma})]
 
 
 def blur(frames: torch.Tensor, params: Params) -> torch.Tensor:
@@ -95,15 +90,8 @@ class Laplacian(PixelTransform):
         ConfigurationError: the window size is out of its range, or the scale is not finite.
     """
 
-    window_size: int = 1
+    window_size: int = field(default=1, metadata=checked(_check_odd, _WIDEST_LAPLACIAN))
     scale: Range = field(default=1.0, metadata=checked(check_range))
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not _is_odd(self.window_size, _WIDEST_LAPLACIAN):
-            raise ConfigurationError(
-                f"Laplacian's window_size must be an odd number in [1, {_WIDEST_LAPLACIAN}], got {self.window_size!r}"
-            )
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
         """One filter, with one scale for the clip or one for each frame."""
@@ -146,10 +134,6 @@ def _laplacian_rows(window: int, width: int) -> tuple[npt.NDArray[np.float64], n
 
 def _binomial(width: int) -> npt.NDArray[np.float64]:
     return np.array([math.comb(width - 1, tap) / 2 ** (width - 1) for tap in range(width)])
-
-
-def _is_odd(number: Any, high: int) -> bool:
-    return isinstance(number, Integral) and 1 <= int(number) <= high and int(number) % 2 == 1
 
 
 def _separable(frames: torch.Tensor, down: npt.NDArray[np.float64], across: npt.NDArray[np.float64]) -> torch.Tensor:

@@ -21,19 +21,20 @@ from videoloader.convert import Layout
 from videoloader.error_notes import note
 from videoloader.errors import (
     ConfigurationError,
+    check,
     check_choice,
     check_integer,
     check_numbers,
     check_probability,
+    check_weights,
     no_method,
     wrong_result,
 )
 from videoloader.transforms.operations import IN_TRANSFORM, Transform, checked
 
 Cut: TypeAlias = Literal["spatial", "temporal", "spatio_temporal"]
-# (start, stop) of frames, rows and columns.
-Box: TypeAlias = tuple[tuple[int, int], tuple[int, int], tuple[int, int]]
 _AXES = {"spatial": "HW", "temporal": "T", "spatio_temporal": "THW"}
+_SMOOTHING = checked(check_numbers, None, "a number in [0, 1)", lambda share: 0 <= share < 1)
 # Numbers mixed at a time, in float32.
 _PART = 1 << 24
 
@@ -101,11 +102,7 @@ class _WithNext(Mixing):
     alpha: float = field(metadata=checked(check_numbers, None, "a number above 0", lambda alpha: alpha > 0))
     num_classes: int = field(metadata=checked(check_integer))
     p: float = field(default=1.0, metadata=checked(check_probability))
-    label_smoothing: float = field(
-        default=0.0,
-        kw_only=True,
-        metadata=checked(check_numbers, None, "a number in [0, 1)", lambda share: 0 <= share < 1),
-    )
+    label_smoothing: float = field(default=0.0, kw_only=True, metadata=_SMOOTHING)
 
     def mix(
         self, frames: torch.Tensor, labels: npt.ArrayLike, layout: Layout, rng: np.random.Generator
@@ -222,17 +219,12 @@ class MixChoice(Mixing):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.choices, tuple) or not all(isinstance(each, Mixing) for each in self.choices):
-            raise ConfigurationError(f"MixChoice's choices must be a list of ways to mix, got {self.choices!r}")
-        if not self.choices:
-            raise ConfigurationError("MixChoice's choices are empty")
-        if len({choice.num_classes for choice in self.choices}) > 1:
-            numbers = [choice.num_classes for choice in self.choices]
-            raise ConfigurationError(f"MixChoice's choices differ in num_classes: {numbers}")
+        are_mixings = isinstance(self.choices, tuple) and all(isinstance(each, Mixing) for each in self.choices)
+        check("MixChoice's choices", self.choices, are_mixings and self.choices, "a list of ways to mix")
+        numbers = [choice.num_classes for choice in self.choices]
+        check("num_classes of MixChoice's choices", numbers, len(set(numbers)) == 1, "the same in all")
         if self.weights is not None:
-            count = len(self.choices)
-            wanted = f"{count} numbers of at least 0, not all 0"
-            check_numbers("MixChoice's weights", self.weights, count, wanted, lambda *each: min(each) >= 0 < sum(each))
+            check_weights("MixChoice's weights", self.weights, len(self.choices))
         object.__setattr__(self, "num_classes", self.choices[0].num_classes)
 
     def mix(
@@ -260,15 +252,11 @@ def soft_labels(labels: npt.ArrayLike, num_classes: int, label_smoothing: float,
         ConfigurationError: a clip has no label, or one that is not below ``num_classes``.
     """
     numbers = np.asarray(labels)
-    if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer):
-        raise ConfigurationError(f"labels are {numbers.dtype} of shape {numbers.shape}: mixing needs a row of integers")
+    check("labels", numbers, numbers.ndim == 1 and np.issubdtype(numbers.dtype, np.integer), "a row of integers")
     if (numbers < 0).any():
         clip = int(np.flatnonzero(numbers < 0)[0])
         raise ConfigurationError(f"clip {clip} of the batch has no label, but mixing clips mixes their labels")
-    if (numbers >= num_classes).any():
-        raise ConfigurationError(
-            f"a label is {numbers.max()}, but num_classes is {num_classes}: labels must be below it"
-        )
+    check("labels", int(numbers.max(initial=0)), (numbers < num_classes).all(), f"below num_classes={num_classes}")
     spread = label_smoothing / num_classes
     soft = torch.full((len(numbers), num_classes), spread, device=device)
     index = torch.from_numpy(numbers.astype(np.int64)).to(device, non_blocking=True)
@@ -287,16 +275,13 @@ def _cut_in(frames: torch.Tensor, layout: Layout, rng: np.random.Generator, shar
     return 1 - math.prod(stop - start for start, stop in box) / math.prod(sizes)
 
 
-def _draw_box(rng: np.random.Generator, sizes: Sequence[int], share: float, cut: Cut) -> Box:
-    """The box, in [T, H, W], in which the other clip is shown if ``share`` of the own one is to remain."""
+def _draw_box(rng: np.random.Generator, sizes: Sequence[int], share: float, cut: Cut) -> list[tuple[int, int]]:
+    """(start, stop) of frames, rows and columns of the other clip to show if ``share`` of the own one is to remain."""
     side = (1 - share) ** (1 / len(_AXES[cut]))
-    spans = []
-    for axis, size in zip("THW", sizes, strict=True):
+    spans = [(0, size) for size in sizes]
+    for place, (axis, size) in enumerate(zip("THW", sizes, strict=True)):
         if axis in _AXES[cut]:
             whole = math.floor(side * size + 0.5)
             start = int(rng.integers(size)) - whole // 2
-            spans.append((max(start, 0), min(start + whole, size)))
-        else:
-            spans.append((0, size))
-    frames, rows, columns = spans
-    return frames, rows, columns
+            spans[place] = max(start, 0), min(start + whole, size)
+    return spans

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy.typing as npt
 import torch
 
-from videoloader.errors import ConfigurationError, check_choice
+from videoloader.errors import ConfigurationError, check, check_choice
 from videoloader.transforms.operations import Transform, checked
 
 DType: TypeAlias = Literal["uint8", "float16", "bfloat16", "float32"]
@@ -43,14 +43,11 @@ class Normalize(Transform):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name, three in (("mean", self.mean), ("std", self.std)):
-            if not isinstance(three, tuple) or len(three) != 3 or not all(isinstance(each, Real) for each in three):
-                raise ConfigurationError(f"Normalize's {name} must be three numbers, for R, G and B, got {three!r}")
-            # Written so that NaN is refused, too.
-            if not max(three) <= 1 or not all(each == each for each in three):
-                wanted = f"Normalize's {name} takes values in [0, 1]"
-                raise ConfigurationError(f"{wanted}, got {three}: divide both by 255")
-        if min(self.std) <= 0:
-            raise ConfigurationError(f"Normalize needs positive deviations, not {self.std}")
+            are_three = isinstance(three, tuple) and len(three) == 3 and all(isinstance(each, Real) for each in three)
+            check(f"Normalize's {name}", three, are_three, "three numbers, for R, G and B")
+            inside = all(each <= 1 for each in three)  # NaN is not
+            check(f"Normalize's {name}", three, inside, "three values in [0, 1]", ": divide both by 255")
+        check("Normalize's std", self.std, min(self.std) > 0, "three positive numbers")
 
 
 @dataclass(frozen=True)

@@ -21,14 +21,7 @@ import torch
 
 from videoloader.convert import Interpolation, fill_color
 from videoloader.error_notes import note
-from videoloader.errors import (
-    ArgumentError,
-    MissingAttributeError,
-    check_choice,
-    check_flag,
-    no_method,
-    wrong_result,
-)
+from videoloader.errors import ArgumentError, MissingAttributeError, check_choice, check_flag, no_method, wrong_result
 
 # The parameters of a batch function for its clips, by name.
 Params: TypeAlias = Mapping[str, npt.NDArray[Any]]

@@ -60,8 +60,7 @@ _ENHANCEMENTS = ("brightness", "color", "contrast", "sharpness")
 
 RAND_AUGMENT: Strengths = {
     **dict.fromkeys(("identity", "auto_contrast", "equalize", "invert")),
-    "shear_x": Strength(0, 0.3, signed=True),
-    "shear_y": Strength(0, 0.3, signed=True),
+    **dict.fromkeys(("shear_x", "shear_y"), Strength(0, 0.3, signed=True)),
     "translate_x": Strength(0, 100 / 224, signed=True, share_of="width"),
     "translate_y": Strength(0, 100 / 224, signed=True, share_of="height"),
     "rotate": Strength(0, 30, signed=True),
@@ -81,10 +80,8 @@ NOT_MONOTONIC: Strengths = {
 
 TRIVIAL_AUGMENT_WIDE: Strengths = {
     **RAND_AUGMENT,
-    "shear_x": Strength(0, 0.99, signed=True),
-    "shear_y": Strength(0, 0.99, signed=True),
-    "translate_x": Strength(0, 32, signed=True),
-    "translate_y": Strength(0, 32, signed=True),
+    **dict.fromkeys(("shear_x", "shear_y"), Strength(0, 0.99, signed=True)),
+    **dict.fromkeys(("translate_x", "translate_y"), Strength(0, 32, signed=True)),
     "rotate": Strength(0, 135, signed=True),
     **dict.fromkeys(_ENHANCEMENTS, Strength(0, 0.99, signed=True)),
     "posterize": Strength(8, 2),
@@ -107,113 +104,55 @@ DEFAULT_OPERATIONS = tuple(name for name in RAND_AUGMENT if name not in ("invert
 # Bins of the policies below.
 AUTO_AUGMENT_BINS = 11
 
+
+def _sub_policies(text: str) -> tuple[SubPolicy, ...]:
+    """Read sub-policies, which end with semicolons; operations in them have a name, a probability and perhaps a bin."""
+
+    def step(name: str, probability: str, place: str | None = None) -> tuple[str, float, int | None]:
+        return name, float(probability), None if place is None else int(place)
+
+    return tuple(tuple(step(*each.split()) for each in row.split(",")) for row in text.split(";"))
+
+
 POLICIES: Mapping[str, tuple[SubPolicy, ...]] = {
-    "image_net": (
-        (("equalize", 0.8, None), ("shear_y", 0.8, 4)),
-        (("color", 0.4, 9), ("equalize", 0.6, None)),
-        (("color", 0.4, 1), ("rotate", 0.6, 8)),
-        (("solarize", 0.8, 3), ("equalize", 0.4, None)),
-        (("solarize", 0.4, 2), ("solarize", 0.6, 2)),
-        (("color", 0.2, 0), ("equalize", 0.8, None)),
-        (("equalize", 0.4, None), ("solarize_add", 0.8, 3)),
-        (("shear_x", 0.2, 9), ("rotate", 0.6, 8)),
-        (("color", 0.6, 1), ("equalize", 1.0, None)),
-        (("invert", 0.4, None), ("rotate", 0.6, 0)),
-        (("equalize", 1.0, None), ("shear_y", 0.6, 3)),
-        (("color", 0.4, 7), ("equalize", 0.6, None)),
-        (("posterize", 0.4, 6), ("auto_contrast", 0.4, None)),
-        (("solarize", 0.6, 8), ("color", 0.6, 9)),
-        (("solarize", 0.2, 4), ("rotate", 0.8, 9)),
-        (("rotate", 1.0, 7), ("translate_y", 0.8, 9)),
-        (("solarize", 0.8, 4),),
-        (("shear_y", 0.8, 0), ("color", 0.6, 4)),
-        (("color", 1.0, 0), ("rotate", 0.6, 2)),
-        (("equalize", 0.8, None),),
-        (("equalize", 1.0, None), ("auto_contrast", 0.6, None)),
-        (("shear_y", 0.4, 7), ("solarize_add", 0.6, 7)),
-        (("posterize", 0.8, 2), ("solarize", 0.6, 10)),
-        (("solarize", 0.6, 8), ("equalize", 0.6, None)),
-        (("color", 0.8, 6), ("rotate", 0.4, 5)),
-    ),
-    "reduced_image_net": (
-        (("posterize", 0.4, 8), ("rotate", 0.6, 9)),
-        (("solarize", 0.6, 5), ("auto_contrast", 0.6, None)),
-        (("equalize", 0.8, None), ("equalize", 0.6, None)),
-        (("posterize", 0.6, 7), ("posterize", 0.6, 6)),
-        (("equalize", 0.4, None), ("solarize", 0.2, 4)),
-        (("equalize", 0.4, None), ("rotate", 0.8, 8)),
-        (("solarize", 0.6, 3), ("equalize", 0.6, None)),
-        (("posterize", 0.8, 5), ("equalize", 1.0, None)),
-        (("rotate", 0.2, 3), ("solarize", 0.6, 8)),
-        (("equalize", 0.6, None), ("posterize", 0.4, 6)),
-        (("rotate", 0.8, 8), ("color", 0.4, 0)),
-        (("rotate", 0.4, 9), ("equalize", 0.6, None)),
-        (("equalize", 0.8, None),),
-        (("invert", 0.6, None), ("equalize", 1.0, None)),
-        (("color", 0.6, 4), ("contrast", 1.0, 8)),
-        (("rotate", 0.8, 8), ("color", 1.0, 2)),
-        (("color", 0.8, 8), ("solarize", 0.8, 7)),
-        (("sharpness", 0.4, 7), ("invert", 0.6, None)),
-        (("shear_x", 0.6, 5), ("equalize", 1.0, None)),
-        (("color", 0.4, 0), ("equalize", 0.6, None)),
-        (("equalize", 0.4, None), ("solarize", 0.2, 4)),
-        (("solarize", 0.6, 5), ("auto_contrast", 0.6, None)),
-        (("invert", 0.6, None), ("equalize", 1.0, None)),
-        (("color", 0.6, 4), ("contrast", 1.0, 8)),
-        (("equalize", 0.8, None), ("equalize", 0.6, None)),
-    ),
-    "reduced_cifar10": (
-        (("invert", 0.1, None), ("contrast", 0.2, 6)),
-        (("rotate", 0.7, 2), ("translate_x", 0.3, 9)),
-        (("sharpness", 0.8, 1), ("sharpness", 0.9, 3)),
-        (("shear_y", 0.5, 8), ("translate_y", 0.7, 9)),
-        (("auto_contrast", 0.5, None), ("equalize", 0.9, None)),
-        (("shear_y", 0.2, 7), ("posterize", 0.3, 7)),
-        (("color", 0.4, 3), ("brightness", 0.6, 7)),
-        (("sharpness", 0.3, 9), ("brightness", 0.7, 9)),
-        (("equalize", 0.6, None), ("equalize", 0.5, None)),
-        (("contrast", 0.6, 7), ("sharpness", 0.6, 5)),
-        (("color", 0.7, 7), ("translate_x", 0.5, 8)),
-        (("equalize", 0.3, None), ("auto_contrast", 0.4, None)),
-        (("translate_y", 0.4, 3), ("sharpness", 0.2, 6)),
-        (("brightness", 0.9, 6), ("color", 0.2, 8)),
-        (("solarize", 0.5, 2),),
-        (("equalize", 0.2, None), ("auto_contrast", 0.6, None)),
-        (("equalize", 0.2, None), ("equalize", 0.6, None)),
-        (("color", 0.9, 9), ("equalize", 0.6, None)),
-        (("auto_contrast", 0.8, None), ("solarize", 0.2, 8)),
-        (("brightness", 0.1, 3), ("color", 0.7, 0)),
-        (("solarize", 0.4, 5), ("auto_contrast", 0.9, None)),
-        (("translate_y", 0.9, 9), ("translate_y", 0.7, 9)),
-        (("auto_contrast", 0.9, None), ("solarize", 0.8, 3)),
-        (("equalize", 0.8, None), ("invert", 0.1, None)),
-        (("translate_y", 0.7, 9), ("auto_contrast", 0.9, None)),
-    ),
-    "svhn": (
-        (("shear_x", 0.9, 4), ("invert", 0.2, None)),
-        (("shear_y", 0.9, 8), ("invert", 0.7, None)),
-        (("equalize", 0.6, None), ("solarize", 0.6, 6)),
-        (("invert", 0.9, None), ("equalize", 0.6, None)),
-        (("equalize", 0.6, None), ("rotate", 0.9, 3)),
-        (("shear_x", 0.9, 4), ("auto_contrast", 0.8, None)),
-        (("shear_y", 0.9, 8), ("invert", 0.4, None)),
-        (("shear_y", 0.9, 5), ("solarize", 0.2, 6)),
-        (("invert", 0.9, None), ("auto_contrast", 0.8, None)),
-        (("equalize", 0.6, None), ("rotate", 0.9, 3)),
-        (("shear_x", 0.9, 4), ("solarize", 0.3, 3)),
-        (("shear_y", 0.8, 8), ("invert", 0.7, None)),
-        (("equalize", 0.9, None), ("translate_y", 0.6, 6)),
-        (("invert", 0.9, None), ("equalize", 0.6, None)),
-        (("contrast", 0.3, 3), ("rotate", 0.8, 4)),
-        (("invert", 0.8, None),),
-        (("shear_y", 0.7, 6), ("solarize", 0.4, 8)),
-        (("invert", 0.6, None), ("rotate", 0.8, 4)),
-        (("shear_y", 0.3, 7), ("translate_x", 0.9, 3)),
-        (("shear_x", 0.1, 6), ("invert", 0.6, None)),
-        (("solarize", 0.7, 2), ("translate_y", 0.6, 7)),
-        (("shear_y", 0.8, 4), ("invert", 0.8, None)),
-        (("shear_x", 0.7, 9), ("translate_y", 0.8, 3)),
-        (("shear_y", 0.8, 5), ("auto_contrast", 0.7, None)),
-        (("shear_x", 0.7, 2), ("invert", 0.1, None)),
-    ),
+    "image_net": _sub_policies("""
+    equalize 0.8, shear_y 0.8 4;          color 0.4 9, equalize 0.6;            color 0.4 1, rotate 0.6 8;
+    solarize 0.8 3, equalize 0.4;         solarize 0.4 2, solarize 0.6 2;       color 0.2 0, equalize 0.8;
+    equalize 0.4, solarize_add 0.8 3;     shear_x 0.2 9, rotate 0.6 8;          color 0.6 1, equalize 1.0;
+    invert 0.4, rotate 0.6 0;             equalize 1.0, shear_y 0.6 3;          color 0.4 7, equalize 0.6;
+    posterize 0.4 6, auto_contrast 0.4;   solarize 0.6 8, color 0.6 9;          solarize 0.2 4, rotate 0.8 9;
+    rotate 1.0 7, translate_y 0.8 9;      solarize 0.8 4;                       shear_y 0.8 0, color 0.6 4;
+    color 1.0 0, rotate 0.6 2;            equalize 0.8;                         equalize 1.0, auto_contrast 0.6;
+    shear_y 0.4 7, solarize_add 0.6 7;    posterize 0.8 2, solarize 0.6 10;     solarize 0.6 8, equalize 0.6;
+    color 0.8 6, rotate 0.4 5"""),
+    "reduced_image_net": _sub_policies("""
+    posterize 0.4 8, rotate 0.6 9;        solarize 0.6 5, auto_contrast 0.6;    equalize 0.8, equalize 0.6;
+    posterize 0.6 7, posterize 0.6 6;     equalize 0.4, solarize 0.2 4;         equalize 0.4, rotate 0.8 8;
+    solarize 0.6 3, equalize 0.6;         posterize 0.8 5, equalize 1.0;        rotate 0.2 3, solarize 0.6 8;
+    equalize 0.6, posterize 0.4 6;        rotate 0.8 8, color 0.4 0;            rotate 0.4 9, equalize 0.6;
+    equalize 0.8;                         invert 0.6, equalize 1.0;             color 0.6 4, contrast 1.0 8;
+    rotate 0.8 8, color 1.0 2;            color 0.8 8, solarize 0.8 7;          sharpness 0.4 7, invert 0.6;
+    shear_x 0.6 5, equalize 1.0;          color 0.4 0, equalize 0.6;            equalize 0.4, solarize 0.2 4;
+    solarize 0.6 5, auto_contrast 0.6;    invert 0.6, equalize 1.0;             color 0.6 4, contrast 1.0 8;
+    equalize 0.8, equalize 0.6"""),
+    "reduced_cifar10": _sub_policies("""
+    invert 0.1, contrast 0.2 6;           rotate 0.7 2, translate_x 0.3 9;      sharpness 0.8 1, sharpness 0.9 3;
+    shear_y 0.5 8, translate_y 0.7 9;     auto_contrast 0.5, equalize 0.9;      shear_y 0.2 7, posterize 0.3 7;
+    color 0.4 3, brightness 0.6 7;        sharpness 0.3 9, brightness 0.7 9;    equalize 0.6, equalize 0.5;
+    contrast 0.6 7, sharpness 0.6 5;      color 0.7 7, translate_x 0.5 8;       equalize 0.3, auto_contrast 0.4;
+    translate_y 0.4 3, sharpness 0.2 6;   brightness 0.9 6, color 0.2 8;        solarize 0.5 2;
+    equalize 0.2, auto_contrast 0.6;      equalize 0.2, equalize 0.6;           color 0.9 9, equalize 0.6;
+    auto_contrast 0.8, solarize 0.2 8;    brightness 0.1 3, color 0.7 0;        solarize 0.4 5, auto_contrast 0.9;
+    translate_y 0.9 9, translate_y 0.7 9; auto_contrast 0.9, solarize 0.8 3;    equalize 0.8, invert 0.1;
+    translate_y 0.7 9, auto_contrast 0.9"""),
+    "svhn": _sub_policies("""
+    shear_x 0.9 4, invert 0.2;            shear_y 0.9 8, invert 0.7;            equalize 0.6, solarize 0.6 6;
+    invert 0.9, equalize 0.6;             equalize 0.6, rotate 0.9 3;           shear_x 0.9 4, auto_contrast 0.8;
+    shear_y 0.9 8, invert 0.4;            shear_y 0.9 5, solarize 0.2 6;        invert 0.9, auto_contrast 0.8;
+    equalize 0.6, rotate 0.9 3;           shear_x 0.9 4, solarize 0.3 3;        shear_y 0.8 8, invert 0.7;
+    equalize 0.9, translate_y 0.6 6;      invert 0.9, equalize 0.6;             contrast 0.3 3, rotate 0.8 4;
+    invert 0.8;                           shear_y 0.7 6, solarize 0.4 8;        invert 0.6, rotate 0.8 4;
+    shear_y 0.3 7, translate_x 0.9 3;     shear_x 0.1 6, invert 0.6;            solarize 0.7 2, translate_y 0.6 7;
+    shear_y 0.8 4, invert 0.8;            shear_x 0.7 9, translate_y 0.8 3;     shear_y 0.8 5, auto_contrast 0.7;
+    shear_x 0.7 2, invert 0.1"""),
 }

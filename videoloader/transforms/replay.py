@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from videoloader.convert import Geometry, Interpolation
-from videoloader.errors import ConfigurationError, check_choice
+from videoloader.errors import ConfigurationError, check_choice, check_shape
 from videoloader.transforms.engines.engine import apply_operations
 from videoloader.transforms.geometry.coordinates import geometry_matrix, inverse, map_points, picture_box
 from videoloader.transforms.geometry.tensor_geometry import apply_geometry
@@ -49,8 +49,8 @@ def replay_frames(frames: torch.Tensor, geometry: Geometry, operations: Operatio
     Raises:
         ConfigurationError: the frames have another size, number or dtype.
     """
-    if frames.ndim != 4 or frames.shape[1] != 3 or frames.dtype != torch.uint8:
-        raise ConfigurationError(f"frames must be torch.uint8 [T, 3, H, W], got {frames.dtype} {list(frames.shape)}")
+    fits = frames.ndim == 4 and frames.shape[1] == 3 and frames.dtype == torch.uint8
+    check_shape("frames", frames, fits, "torch.uint8 [T, 3, H, W]")
     return apply_operations(apply_geometry(frames, geometry)[None], [operations])[0]
 
 
@@ -69,8 +69,7 @@ def replay_masks(masks: torch.Tensor, geometry: Geometry, operations: Operations
     Raises:
         ConfigurationError: the masks have another size or number.
     """
-    if masks.ndim not in (3, 4):
-        raise ConfigurationError(f"masks must be [T, H, W] or [T, C, H, W], got {list(masks.shape)}")
+    check_shape("masks", masks, masks.ndim in (3, 4), "[T, H, W] or [T, C, H, W]")
     moved = apply_geometry(masks.unsqueeze(1) if masks.ndim == 3 else masks, geometry, "nearest", [fill])
     for operation in operations:
         if isinstance(operation, Warp):
@@ -102,8 +101,8 @@ def replay_flow(flow: torch.Tensor, geometry: Geometry, operations: Operations, 
         ConfigurationError: the flow has another size, number or dtype, or an operation moves pixels other than by a
             matrix.
     """
-    if flow.ndim != 4 or flow.shape[1] != 2 or not flow.is_floating_point():
-        raise ConfigurationError(f"flow must be floats [T, 2, H, W], got {flow.dtype} {list(flow.shape)}")
+    fits = flow.ndim == 4 and flow.shape[1] == 2 and flow.is_floating_point()
+    check_shape("flow", flow, fits, "floats [T, 2, H, W]")
     if geometry.border is not None:
         geometry = replace(geometry, border=replace(geometry.border, mode="constant"))
     interpolation: Interpolation = "nearest" if geometry.interpolation == "nearest" else "bilinear"
@@ -131,8 +130,7 @@ def replay_points(
     Raises:
         ConfigurationError: the points have another shape, or an operation moves pixels other than by a matrix.
     """
-    if points.ndim < 1 or points.shape[-1] != 2:
-        raise ConfigurationError(f"points must be [..., 2], got {list(points.shape)}")
+    check_shape("points", points, points.shape[-1:] == (2,), "[..., 2]")
     shown = torch.ones(points.shape[:-1], dtype=torch.bool, device=points.device)
     for matrix, (top, left, height, width) in _forward(geometry, operations):
         points = _mapped(points, matrix)
@@ -156,8 +154,7 @@ def replay_boxes(boxes: torch.Tensor, geometry: Geometry, operations: Operations
         ConfigurationError: the boxes have another shape, a box ends before it starts, or an operation moves pixels
             other than by a matrix.
     """
-    if boxes.ndim < 1 or boxes.shape[-1] != 4:
-        raise ConfigurationError(f"boxes must be [..., 4], got {list(boxes.shape)}")
+    check_shape("boxes", boxes, boxes.shape[-1:] == (4,), "[..., 4]")
     if len(backwards := boxes[(boxes[..., 2:] < boxes[..., :2]).any(-1)]):
         told = f"got {backwards[0].tolist()}: sort the corners, and turn (x, y, width, height) into them"
         raise ConfigurationError(f"boxes must be (x1, y1, x2, y2) with x1 <= x2 and y1 <= y2, {told}")
@@ -221,24 +218,17 @@ def _checked(warp: Warp, frames: int) -> Warp:
 def _mapped(points: torch.Tensor, matrix: Matrices) -> torch.Tensor:
     if len(matrix) == 1:
         return map_points(points[None], matrix)[0]
-    if points.ndim < 2:
-        raise ConfigurationError(
-            f"points must be [{len(matrix)}, ..., {points.shape[-1]}], got {list(points.shape)}: frames are warped one "
-            "by one"
-        )
+    wanted = f"[{len(matrix)}, ..., {points.shape[-1]}], as frames are warped one by one"
+    check_shape("points", points, points.ndim > 1, wanted)
     return map_points(points, matrix)
 
 
 def _warped_flow(flow: torch.Tensor, warp: Warp, step: int) -> torch.Tensor:
-    frames, (height, width) = len(flow), warp.size
+    frames = len(flow)
     matrix = np.broadcast_to(warp.matrix, (frames, 3, 3))
     target = matrix[np.clip(np.arange(frames) + step, 0, frames - 1)]
-    y, x = torch.meshgrid(
-        torch.arange(height, dtype=torch.float64, device=flow.device) + 0.5,
-        torch.arange(width, dtype=torch.float64, device=flow.device) + 0.5,
-        indexing="ij",
-    )
-    ends = torch.stack([x, y], -1).expand(frames, -1, -1, -1)
+    y, x = (torch.arange(side, dtype=torch.float64, device=flow.device) + 0.5 for side in warp.size)
+    ends = torch.stack(torch.meshgrid(x, y, indexing="xy"), -1).expand(frames, -1, -1, -1)
     starts = map_points(ends, matrix)
     vectors = warp_tensor(flow, replace(warp, extend=True), [0.0]).permute(0, 2, 3, 1)
     moved = map_points(starts + vectors, inverse(target)) - ends

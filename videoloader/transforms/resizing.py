@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from videoloader.convert import Geometry, Interpolation
-from videoloader.errors import ConfigurationError, check_integer
-from videoloader.transforms.geometry.fusing import pair, resize_to
+from videoloader.errors import ConfigurationError, check_integer, check_size
+from videoloader.transforms.geometry.fusing import resize_to
 from videoloader.transforms.planning.steps import GeometryStep
 
 
@@ -45,7 +45,7 @@ class Resize(GeometryStep):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.size is not None:
-            pair(self.size, "Resize")
+            check_size("Resize's size", self.size)
         elif self.max_size is None:
             raise ConfigurationError("Resize needs a size, a max_size, or both")
         if self.max_size is not None:

@@ -19,6 +19,8 @@ from videoloader import padding
 from videoloader.error_notes import note
 from videoloader.errors import (
     ConfigurationError,
+    both_ends,
+    check,
     check_integer,
     check_numbers,
     check_probability,
@@ -244,19 +246,13 @@ class SpeedChange(TimeTransform):
         count = 2 if isinstance(self.factor, tuple) else None
         wanted = "a number above 0, or a range (low, high) of such"
         check_numbers("SpeedChange's factor", self.factor, count, wanted, lambda *each: 0 < each[0] <= each[-1])
-        if padding.check_mode(self.beyond) in ("none", "constant"):
-            raise ConfigurationError(
-                f"SpeedChange's beyond is {self.beyond!r}: it must show frames of the clip, as edge, reflect_101, "
-                "reflect_1001 and wrap do"
-            )
+        repeats = padding.check_mode(self.beyond) not in ("none", "constant")
+        check("SpeedChange's beyond", self.beyond, repeats, "edge, reflect_101, reflect_1001 or wrap")
 
     def positions(self, rng: np.random.Generator, length: int) -> Positions:
         """Positions at the drawn speed, padded to stay in the clip."""
-        low, high = self._range()
+        low, high = both_ends(self.factor)
         factor = low if low == high else math.exp(rng.uniform(math.log(low), math.log(high)))
         # The limit is far beyond any clip, but still an integer that float64 and int64 hold exactly.
         wanted = np.floor(np.minimum(factor * np.arange(length), 2.0**52) + 0.5).astype(np.int64)
         return padding.pad(wanted, 0, length, self.beyond)[0]
-
-    def _range(self) -> tuple[float, float]:
-        return self.factor if isinstance(self.factor, tuple) else (self.factor, self.factor)

@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.convert import Interpolation, fill_color
-from videoloader.errors import ConfigurationError, check_numbers, check_probability
+from videoloader.errors import check, check_numbers, check_probability
 from videoloader.transforms.curves import Curve, Range, Uniform, check_range, draw_range
 from videoloader.transforms.geometry import warp_matrices
 from videoloader.transforms.geometry.resampling import Resampling
+from videoloader.transforms.geometry.warp_matrices import Matrices, Number, Point
 from videoloader.transforms.operations import ClipInfo, checked
 from videoloader.transforms.planning.steps import WarpStep
 
@@ -104,8 +105,8 @@ class Affine(WarpStep):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.translate, Sequence) or len(self.translate) != 2:
-            raise ConfigurationError(f"Affine's translate must be (to the right, down), got {self.translate!r}")
+        are_two = isinstance(self.translate, Sequence) and len(self.translate) == 2
+        check("Affine's translate", self.translate, are_two, "(to the right, down)")
         for share in self.translate:
             check_range("Affine's translate", share, -1.0 if isinstance(share, Curve) else 0.0, 1.0)
 
@@ -161,13 +162,7 @@ class Perspective(WarpStep):
         return Resampling(matrix, (height, width), self.interpolation, self.antialias, fill_color(self.fill))
 
 
-def affine_matrix(
-    degrees: warp_matrices.Number,
-    translate: warp_matrices.Point,
-    scale: warp_matrices.Number,
-    shear: warp_matrices.Point,
-    center: warp_matrices.Point,
-) -> npt.NDArray[np.float64]:
+def affine_matrix(degrees: Number, translate: Point, scale: Number, shear: Point, center: Point) -> Matrices:
     """float64[F, 3, 3]: the matrix of ``Affine`` from output to input.
 
     Args:

@@ -50,10 +50,6 @@ def _look_up(frames: torch.Tensor, values: npt.NDArray[np.uint8]) -> torch.Tenso
     return torch.from_numpy(result)
 
 
-def _table(frames: torch.Tensor, operation: Table) -> torch.Tensor:
-    return _look_up(frames, operation.values)
-
-
 def _statistic_table(frames: torch.Tensor, operation: StatisticTable) -> torch.Tensor:
     make = {"contrast": _contrast, "auto_contrast": _auto_contrast, "equalize": _equalize}[operation.statistic]
     count = len(frames) if operation.per_frame else 1
@@ -149,7 +145,7 @@ def _erase(frames: torch.Tensor, operation: Erase) -> torch.Tensor:
 
 
 _OPERATIONS: dict[type, Any] = {
-    Table: _table,
+    Table: lambda frames, operation: _look_up(frames, operation.values),
     StatisticTable: _statistic_table,
     ColorMatrix: _color_matrix,
     HueShift: _hue_shift,

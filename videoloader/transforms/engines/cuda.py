@@ -16,6 +16,7 @@ from videoloader.convert import OutputSpec
 from videoloader.convert.driver import cuda_driver, load_kernel
 from videoloader.errors import DecodeError
 from videoloader.transforms.engines.work import ClipWork, Finish
+from videoloader.transforms.geometry.resampling import Size
 from videoloader.transforms.operations import ARRAYS, Erase, Operation, StatisticTable, Warp
 
 _PARTS = ("step.cu", "operations.cu", "operate.cu", "statistics.cu")
@@ -40,7 +41,7 @@ class _Batch(NamedTuple):
 
     address: int
     row: int
-    size: tuple[int, int]
+    size: Size
 
 
 class _Step:
@@ -68,15 +69,8 @@ class _Plan:
         self.size = self.tables = self.counts = 0
 
     def add(
-        self,
-        at: int,
-        operation: Operation | None,
-        source: int,
-        target: int,
-        length: int,
-        size: tuple[int, int],
-        last: bool,
-    ) -> tuple[int, int]:
+        self, at: int, operation: Operation | None, source: int, target: int, length: int, size: Size, last: bool
+    ) -> Size:
         """Add one clip's operation to a step.
 
         Args:
@@ -157,7 +151,7 @@ def _batch(batch: torch.Tensor) -> _Batch:
     return _Batch(batch.data_ptr(), batch.stride(0) * batch.element_size(), (batch.shape[-2], batch.shape[-1]))
 
 
-def _piece(operations: Sequence[Operation], length: int, size: tuple[int, int]) -> tuple[int, int]:
+def _piece(operations: Sequence[Operation], length: int, size: Size) -> tuple[int, int]:
     """The bytes of a piece of scratch memory for a clip, and the number of pieces that it needs."""
     largest, between = 0, operations[:-1]
     for operation in between:
@@ -181,18 +175,9 @@ def _launch(plan: _Plan, finish: Finish, works: Sequence[ClipWork], length: int)
         counts = torch.zeros(plan.counts, dtype=torch.int64, device=device)
         values = sent.data_ptr()
         clips = values + plan.size
+        shared = tables.data_ptr(), counts.data_ptr(), frame, channel, pixel, *_scale_shift(finish.output), length
         for step in plan.steps:
-            data = _STEP.pack(
-                clips,
-                values,
-                tables.data_ptr(),
-                counts.data_ptr(),
-                frame,
-                channel,
-                pixel,
-                *_scale_shift(finish.output),
-                length,
-            )
+            data = _STEP.pack(clips, values, *shared)
             counted, every = len(step.counted), len(step.counted) + len(step.others)
             if counted:
                 grid = (-(-step.counted_pixels // _COUNTED_CHUNK), length, counted)

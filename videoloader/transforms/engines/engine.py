@@ -11,7 +11,7 @@ import torch
 
 from videoloader.convert import Interpolation, Layout, OutputSpec
 from videoloader.error_notes import note, note_rows
-from videoloader.errors import ConfigurationError, check_choice
+from videoloader.errors import ConfigurationError, check, check_choice, check_shape
 from videoloader.transforms.engines import cpu as cpu_operations
 from videoloader.transforms.engines import cuda as cuda_operations
 from videoloader.transforms.engines.work import ClipWork, Finish
@@ -83,7 +83,7 @@ def apply_operations(
         wanted = "end them with a Resize or a crop"
         raise ConfigurationError(f"after their transforms, clips of one batch have sizes {sorted(sizes)}: {wanted}")
     finish = Finish(output or OutputSpec(), layout)
-    if not any(programs) and finish.changes_nothing:
+    if not any(programs) and finish.output.dtype == torch.uint8 and layout == "TCHW":
         return frames
     result = finish.allocate(clips, length, sizes.pop() if sizes else (height, width), frames.device)
     if not frames.numel():
@@ -155,9 +155,7 @@ def _checked_size(program: Program, length: int, size: tuple[int, int]) -> tuple
         if array.dtype != dtype or array.ndim < 1 or len(array) not in (1, length) or rest != shape:
             boxes = ["N"] if kind is Erase else []
             wanted = ", ".join([f"1 or {length}", *boxes, *map(str, shape)])
-            raise ConfigurationError(
-                f"{kind.__name__}.{name} must be {dtype}[{wanted}], got {array.dtype}{list(array.shape)}"
-            )
+            check_shape(f"{kind.__name__}.{name}", array, False, f"{dtype} [{wanted}]")
         if type(operation) is Warp:
             size = operation.size
             if min(*size, *operation.samples) < 1 or size[0] * size[1] > _MOST_PIXELS:
@@ -169,9 +167,8 @@ def _checked_size(program: Program, length: int, size: tuple[int, int]) -> tuple
 
 
 def _check_frames(frames: torch.Tensor, programs: Sequence[Program]) -> None:
-    if frames.dtype != torch.uint8 or frames.ndim != 5 or frames.shape[2] != 3 or min(frames.shape[3:]) < 1:
-        raise ConfigurationError(f"frames must be torch.uint8 [B, T, 3, H, W], got {frames.dtype} {list(frames.shape)}")
+    fits = frames.dtype == torch.uint8 and frames.ndim == 5 and frames.shape[2] == 3 and min(frames.shape[3:]) > 0
+    check_shape("frames", frames, fits, "torch.uint8 [B, T, 3, H, W]")
     if not frames.is_contiguous() or frames.shape[3] * frames.shape[4] > _MOST_PIXELS:
         raise ConfigurationError("frames must be contiguous, and of at most 2³⁰ pixels each")
-    if len(programs) != len(frames):
-        raise ConfigurationError(f"there are {len(programs)} lists of operations for {len(frames)} clips")
+    check("the lists of operations", len(programs), len(programs) == len(frames), f"{len(frames)}, one a clip")

@@ -45,11 +45,6 @@ class Finish:
     output: OutputSpec
     layout: Layout
 
-    @property
-    def changes_nothing(self) -> bool:
-        """Whether the output is plain uint8[T, 3, H, W]."""
-        return self.output.dtype == torch.uint8 and self.layout == "TCHW"
-
     def allocate(self, clips: int, length: int, size: tuple[int, int], device: torch.device) -> torch.Tensor:
         """Memory for the results: [B, T, 3, H, W] or with another order of the last four dimensions."""
         sizes = {"T": length, "C": 3, "H": size[0], "W": size[1]}

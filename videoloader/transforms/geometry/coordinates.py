@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert import Geometry
-from videoloader.errors import ConfigurationError
+from videoloader.errors import check_shape
 from videoloader.transforms.geometry.warp_matrices import Matrices
 
 
@@ -77,9 +77,9 @@ def map_points(points: torch.Tensor, matrix: Matrices) -> torch.Tensor:
         ConfigurationError: the points have neither shape.
     """
     leading = matrix.ndim - 2
-    if points.ndim <= leading or points.shape[-1] not in (2, 4) or points.shape[:leading] != matrix.shape[:leading]:
-        shape = ", ".join(str(length) for length in matrix.shape[:leading])
-        raise ConfigurationError(f"points must be [{shape}, ..., 2] or [{shape}, ..., 4], got {list(points.shape)}")
+    fits = points.ndim > leading and points.shape[-1] in (2, 4) and points.shape[:leading] == matrix.shape[:leading]
+    shape = ", ".join(map(str, matrix.shape[:leading]))
+    check_shape("points", points, fits, f"[{shape}, ..., 2] or [{shape}, ..., 4]")
     points = points.to(torch.promote_types(points.dtype, torch.float32))
     ones = [1] * (points.ndim - 1 - leading)
     rows = torch.tensor(matrix, dtype=points.dtype, device=points.device).reshape(*matrix.shape[:leading], *ones, 3, 3)

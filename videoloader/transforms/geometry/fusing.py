@@ -11,20 +11,6 @@ from videoloader.convert import Geometry, Interpolation
 from videoloader.errors import ConfigurationError
 
 
-def pair(size: int | tuple[int, int], name: str) -> tuple[int, int]:
-    """(height, width) from a pair, or from one number for both.
-
-    Raises:
-        ConfigurationError: the size is anything else, or not positive; the message names the step.
-    """
-    sides = (size, size) if isinstance(size, int) else size
-    if not isinstance(sides, tuple) or len(sides) != 2 or not all(type(each) is int for each in sides):
-        raise ConfigurationError(f"{name} needs an integer or (height, width), not {size!r}")
-    if min(sides) < 1:
-        raise ConfigurationError(f"{name} needs a positive size, not {size}")
-    return sides
-
-
 def cut(geometry: Geometry, top: int, left: int, height: int, width: int) -> Geometry:
     """Crop the current output to a box.
 

@@ -38,10 +38,8 @@ class GeometricGroup(PixelTransform):
         for transform in self.transforms:
             for step in steps_with_border(transform):
                 if check_mode(step.mode) != "constant":
-                    raise ConfigurationError(
-                        f"{type(step).__name__} must have mode='constant' where it follows transforms of pixels or "
-                        "another border"
-                    )
+                    told = f"{type(step).__name__} must have mode='constant' where it follows"
+                    raise ConfigurationError(f"{told} transforms of pixels or another border")
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Warp]:
         """One warp, none if nothing changes, or two if one cannot express the result."""

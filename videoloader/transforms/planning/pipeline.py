@@ -263,9 +263,7 @@ def arrange_transforms(
         raise ConfigurationError(f"{type(rest[0]).__name__} changes RGB pixels, but color is {color!r}")
     to_float = to_floats[0] if to_floats else None
     if to_float == Normalize() and color != "rgb":
-        raise ConfigurationError(
-            f"Normalize() has mean and std of RGB, but color is {color!r}: give it those of {color}"
-        )
+        raise ConfigurationError(f"Normalize() has mean and std of RGB, but color is {color!r}: give it others")
     mean, std = (to_float.mean, to_float.std) if isinstance(to_float, Normalize) else (None, None)
     output = OutputSpec(output_dtype(dtype, to_float), mean, std, color, fill_value)
     decoded = OutputSpec(fill_value=fill_value) if pixels else output

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias, TypeGuard
 
 import numpy as np
 
 from videoloader.convert import Geometry
-from videoloader.errors import no_method
-from videoloader.transforms.geometry.fusing import pair
+from videoloader.errors import both_ends, check_size, no_method
 from videoloader.transforms.geometry.resampling import Resampling, compose
-from videoloader.transforms.operations import ClipInfo, PixelTransform, Transform, Warp
+from videoloader.transforms.operations import ClipInfo, PixelTransform, Transform, Warp, checked
 
 
 @dataclass(frozen=True)
@@ -24,16 +23,12 @@ class Sized(Transform):
         size: an int for a square, or (height, width).
     """
 
-    size: int | tuple[int, int]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _ = self._sides  # raises if it is not a size
+    size: int | tuple[int, int] = field(metadata=checked(check_size))
 
     @property
     def _sides(self) -> tuple[int, int]:
         """(height, width)."""
-        return pair(self.size, type(self).__name__)
+        return both_ends(self.size)
 
 
 class GeometryStep(Transform):
