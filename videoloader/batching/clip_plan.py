@@ -79,6 +79,11 @@ class DrawRule:
         """Whether it is all library code, by which other processes, and several threads at once, can draw."""
         return is_own((self.mode, self.transforms))
 
+    @property
+    def num_views(self) -> int:
+        """The number of views of each clip."""
+        return self.repeats * self.transforms.views
+
     def views(self, clip: int, epoch: int, video: EntryFrames, clip_in_video: int) -> list[PlannedClip]:
         """The views of a clip in an epoch; see ``plan_views``."""
         rngs = [clip_rng(self.seed, epoch, clip, use) for use in range(self.repeats)]
@@ -284,7 +289,7 @@ class ClipPlanner:
                 return self.rule.views(clip, 0, *self.table[clip])
         video, drawn = self.table[int(clips[0])][0], DrawnView(Geometry((0, 0, 1, 1), (1, 1)), (), ())
         one = PlannedClip(0, video, np.zeros(1, np.int64), np.ones(1, np.bool_), drawn, roles=roles_of(self.mode))
-        return [one] * (self.repeats * self.transforms.views)
+        return [one] * self.rule.num_views
 
     def is_random(self, clip: int, repeat: int = 0) -> bool:
         """Whether anything about a clip of the table is random, so that it differs from epoch to epoch.
