@@ -16,7 +16,7 @@ from videoloader.attribute_names import tells_of_attributes
 from videoloader.batching.account import LoaderAccount
 from videoloader.batching.batch import Batch
 from videoloader.batching.batch_maker import OnError
-from videoloader.batching.clip_plan import ClipPlanner, PlannedClip
+from videoloader.batching.clip_plan import ClipPlanner, DrawRule, PlannedClip
 from videoloader.batching.image_rows import FILES_OF_JOB
 from videoloader.batching.listed import ListedClips, list_clips
 from videoloader.batching.made_batch import BatchInMaking, BatchPlan
@@ -255,7 +255,7 @@ class VideoLoader(OneLoop):
         self._account = LoaderAccount(table.unreadable, expects_padding=collate == "pad")
         self.unreadable = self._account.unreadable
         self._epochs = Epochs(table, order, seed, rank, ranks, batch_size, last_batch, sharding, mode)
-        self._planner = ClipPlanner(table, mode, plan, seed, repeats)
+        self._planner = ClipPlanner(table, DrawRule(mode, plan, seed, repeats))
         self._planner.tell_of_equal_repeats()
         self._planner.tell_of_foreign_randomness()
         self._epoch, self._given = self._epochs.epoch(0), 0
@@ -271,7 +271,7 @@ class VideoLoader(OneLoop):
         how = "" if self.device.type == "cuda" or native_code() else " without native code"
         return (
             f"VideoLoader({len(self)} batches of {epochs.batch_size}, {self.num_clips} clips of {rows} rows, "
-            f"{self._planner.mode!r:.80}, shard {epochs.rank} of {epochs.ranks}, on {self.device}{how})"
+            f"{self._planner.rule.mode!r:.80}, shard {epochs.rank} of {epochs.ranks}, on {self.device}{how})"
         )
 
     def __len__(self) -> int:
