@@ -22,7 +22,7 @@ from videoloader.batching.listed import ListedClips, list_clips
 from videoloader.batching.made_batch import BatchInMaking, BatchPlan
 from videoloader.batching.one_loop import OneLoop
 from videoloader.batching.options import check_dataset, plan_transforms
-from videoloader.batching.prefetch import batches_ahead, give_out, how_far_ahead
+from videoloader.batching.prefetch import give_out, how_far_ahead
 from videoloader.batching.rows import Collate
 from videoloader.convert import Color, Layout, native_code
 from videoloader.dataset import VideoDataset
@@ -336,9 +336,9 @@ class VideoLoader(OneLoop):
         if self._shard_found:
             tell_of_later_ranks(self._epochs.ranks)
         plan, self._unwaited = self._epoch, 0
-        ahead = batches_ahead(self._start_batches(plan, token), self._has_room, BatchInMaking.drop, token)
+        begun, finish = self._start_batches(plan, token), partial(self._finish, plan)
         resumed = self._resumed  # the rest of an epoch may consist of clips that cannot be made
-        yield from give_out(ahead, partial(self._finish, plan), self._account, token)
+        yield from give_out(begun, self._has_room, BatchInMaking.drop, finish, self._account, token)
         if not resumed:
             self._account.raise_if_nothing()
         if self._epoch is plan:  # this rank gets fewer batches than others, or none

@@ -200,8 +200,10 @@ class BatchMaker:
     def _images_of(self, rows: Sequence[BatchRow]) -> ImageRows | None:
         """Those of a batch's rows whose clips are not drawn yet."""
         undrawn = [row for row in rows if row.clip.undrawn is not None]
-        rule = next((row.clip.undrawn.rule for row in undrawn if row.clip.undrawn), None)
-        return rule and ImageRows([row.frames for row in undrawn], self._memory.layout, rule, undrawn)
+        draw = undrawn[0].clip.undrawn if undrawn else None
+        if draw is None:
+            return None
+        return ImageRows([row.frames for row in undrawn], self._memory.layout, draw.rule, undrawn)
 
     def _finish(self, planned: SimpleQueue[DecodingBatch | BaseException]) -> Callable[[], MadeBatch]:
         decoding = planned.get()

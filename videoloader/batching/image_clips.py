@@ -123,16 +123,17 @@ class MadeImages(NamedTuple):
     drawn: bytes
     report: ClipsReport
 
-    def outcomes(self) -> list[Outcome | None]:
-        """The outcome of each clip in order."""
-        drawn, all_clips = pickle.loads(self.drawn), dict(self.others)
+    def outcomes(self) -> list[Outcome]:
+        """The outcome of each clip in order, once none is left to be made."""
+        drawn = pickle.loads(self.drawn)
+        all_clips = {place: outcome for place, outcome in self.others.items() if outcome is not None}
         views = len(drawn) // max(len(self.places), 1)
         for at, place in enumerate(self.places):
             if place not in all_clips:
                 first = at * views
                 numbers, mask = self.frame_numbers[first : first + 1], self.mask[first : first + 1]
                 all_clips[place] = MadeImage(numbers, mask, drawn[first : first + views], np.zeros(1, np.bool_), None)
-        return [all_clips[place] for place in range(len(all_clips))]
+        return [all_clips[place] for place in sorted(all_clips)]
 
 
 def gather_images(

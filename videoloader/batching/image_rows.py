@@ -131,7 +131,8 @@ def _make(part: ImageRows, token: CancelToken, reader: Reader, decode: Decode) -
             return _make_by_engines(part, process, local, token, decode)
         if process is not None and local.device.type == "cpu":
             work = partial(make_images, wanted, layout, by_columns)
-            done: MadeImages | None = process.do(work, rule, [part.frames] if by_columns else part.frames, token)
+            frames = [part.frames] if isinstance(part.frames, torch.Tensor) else part.frames
+            done: MadeImages | None = process.do(work, rule, frames, token)
             if done is not None:
                 return done
     except ProcessDied as error:

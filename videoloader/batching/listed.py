@@ -7,11 +7,12 @@ cannot make a row, all rows of its batch become objects.
 from __future__ import annotations
 
 import pickle
+from collections import UserList
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import chain, repeat
-from typing import Any, TypeVar, overload
+from itertools import chain
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -51,10 +52,10 @@ class ListedClips:
         videos, within = self.planner.table.places(self.clips)
         rows = ranges.rows[videos]
         labels = [None if label == NONE else label for label in table.label[rows].tolist()]
-        paths, columns = table.path.take(rows)[:], repeat({}, len(rows))
+        numbers = self.clips.tolist(), within.tolist(), rows.tolist()
         return [
-            WantedImage(self.epoch, *each, "start")
-            for each in zip(self.clips.tolist(), within.tolist(), rows.tolist(), paths, labels, columns, strict=True)
+            WantedImage(self.epoch, clip, clip_in_video, row, path, label, {}, "start")
+            for clip, clip_in_video, row, path, label in zip(*numbers, table.path.take(rows)[:], labels, strict=True)
         ]
 
     def part(self, first: int, stop: int) -> ListedClips:
@@ -152,25 +153,18 @@ def _wanted(clip: PlannedClip) -> WantedImage:
     )
 
 
-class PackedViews(Sequence[DrawnView]):
+class PackedViews(UserList[DrawnView]):
     """``Batch.drawn`` as other processes pickled it; it is unpickled on first access."""
 
     def __init__(self, packed: Sequence[bytes]) -> None:
         self._packed = list(packed)
 
     @cached_property
-    def _views(self) -> list[DrawnView]:
+    def data(self) -> list[DrawnView]:  # type: ignore[override]
         return [view for each in self._packed for view in pickle.loads(each)]
 
-    def __len__(self) -> int:
-        return len(self._views)
-
-    @overload
-    def __getitem__(self, at: int) -> DrawnView: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[DrawnView]: ...
-    def __getitem__(self, at: int | slice) -> Any:
-        return self._views[at]
+    def __getitem__(self, at: Any) -> Any:
+        return self.data[at]
 
 
 def collate_listed(frames: torch.Tensor, parts: Sequence[ImageRows], layout: Layout) -> Batch:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert import Geometry, OutputSpec
+from videoloader.convert import OutputSpec
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.sources import SourceState
@@ -24,21 +24,6 @@ from videoloader.reading.cancellation import CancelToken, ReadCancelled
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.decode_job import ClipSlots
 from videoloader.shared_memory import Place, map_block
-
-
-class WantedClip(NamedTuple):
-    """A ``ClipSlots`` to fill in shared memory, without the slots themselves.
-
-    Attributes:
-        frame_numbers, geometry, positions: as in ``ClipSlots``.
-        length: length of ``corrupt``.
-    """
-
-    frame_numbers: npt.NDArray[np.int64]
-    geometry: Geometry
-    positions: npt.NDArray[np.int64]
-    length: int
-
 
 # Work for a process: a function of its reader, an object it knows, tensors in shared memory, and a cancel token. It is
 # pickled, so it must be a module-level function or a partial of one.
@@ -93,7 +78,7 @@ class Answer(NamedTuple):
 
 def make_clips(
     path: str,
-    wanted: Sequence[WantedClip],
+    wanted: Sequence[ClipSlots],
     output: OutputSpec,
     state: SourceState | None,
     plan: DecodePlan | None,
@@ -102,16 +87,13 @@ def make_clips(
     slots: Sequence[torch.Tensor],
     token: CancelToken,
 ) -> tuple[ClipsReport, list[npt.NDArray[np.bool_]]] | None:
-    """Do the work of ``ClipReader.read`` for some clips of one video.
+    """Do the work of ``ClipReader.read`` for some clips of one video, which are sent without their slots.
 
     Returns:
         The report without the index, and ``ClipSlots.corrupt`` of each clip. None if the index turned out to be wrong:
         corrections cannot be sent to another process, which has to read the clips itself.
     """
-    clips = [
-        ClipSlots(each.frame_numbers, each.geometry, there, np.zeros(each.length, np.bool_), each.positions)
-        for each, there in zip(wanted, slots, strict=True)
-    ]
+    clips = [replace(each, slots=there) for each, there in zip(wanted, slots, strict=True)]
     report = reader.read(path, index, clips, output, token=token, state=state, plan=plan)
     if report.corrections:
         return None

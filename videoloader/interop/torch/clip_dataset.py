@@ -181,10 +181,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
         sample = {
             "frames": made.frames[0],
             "label": int(made.labels[0]),
-            "frame_numbers": made.frame_numbers[0],
-            "timestamps": made.timestamps[0],
-            "mask": made.mask[0],
-            "corrupt": made.corrupt[0],
+            **{name: getattr(made, name)[0] for name in ("frame_numbers", "timestamps", "mask", "corrupt")},
             "path": made.paths[0],
             "clip": int(made.clips[0]),
             "row": int(made.rows[0]),
