@@ -158,21 +158,13 @@ def drawn_now(clip: PlannedClip) -> PlannedClip:
 
 def drawn_if_unlike(clips: Sequence[PlannedClip]) -> Sequence[PlannedClip]:
     """The clips of a batch. If they probably differ in shape, all that can be are drawn now."""
-    if all(clip.undrawn is None for clip in clips) or len(shapes_of(clips)) == 1:
+    if all(clip.undrawn is None for clip in clips) or len({clip.shape for clip in clips}) == 1:
         return clips
-    return [_drawn_if_readable(clip) for clip in clips]
-
-
-def shapes_of(clips: Sequence[PlannedClip]) -> set[tuple[int, int, int]]:
-    """The distinct shapes of some clips, many of which share ``drawn``."""
-    unlike = {(id(clip.frame_numbers), id(clip.drawn)): clip for clip in clips}
-    return {clip.shape for clip in unlike.values()}
-
-
-def _drawn_if_readable(clip: PlannedClip) -> PlannedClip:
-    with suppress(*UNREADABLE):  # the error is handled when the clip is decoded
-        return drawn_now(clip)
-    return clip
+    drawn = list(clips)
+    for place, clip in enumerate(clips):
+        with suppress(*UNREADABLE):  # the error is handled when the clip is decoded
+            drawn[place] = drawn_now(clip)
+    return drawn
 
 
 def plan_views(

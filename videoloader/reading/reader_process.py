@@ -53,13 +53,8 @@ class Order(NamedTuple):
     work: Work
 
 
-class Told(NamedTuple):
-    """A warning that was given in the process."""
-
-    message: Warning | str
-    category: type[Warning]
-    filename: str
-    line: int
+# A warning that was given in the process: its message and category, and the file and line that it is about.
+Told: TypeAlias = tuple[Warning | str, type[Warning], str, int]
 
 
 class Answer(NamedTuple):
@@ -119,7 +114,7 @@ def serve(descriptor: int) -> None:
     told: list[Told] = []
     warnings.simplefilter("always")  # the parent process decides which of them to show
     warnings.showwarning = lambda message, category, filename, lineno, *_: told.append(
-        Told(message, category, filename, lineno)
+        (message, category, filename, lineno)
     )
     try:
         maker = _Maker(connection)

@@ -311,4 +311,4 @@ _registry: dict[Any, Any] = {}
 def _tell(told: Sequence[Told]) -> None:
     """Give the warnings of another process again in this one."""
     for each in told:
-        warnings.warn_explicit(each.message, each.category, each.filename, each.line, registry=_registry)
+        warnings.warn_explicit(*each, registry=_registry)
