@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert import OutputSpec
+from videoloader.convert import Geometry, OutputSpec
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.sources import SourceState
@@ -73,7 +73,7 @@ class Answer(NamedTuple):
 
 def make_clips(
     path: str,
-    wanted: Sequence[ClipSlots],
+    wanted: Sequence[tuple[npt.NDArray[np.int64], Geometry, npt.NDArray[np.int64], int]],
     output: OutputSpec,
     state: SourceState | None,
     plan: DecodePlan | None,
@@ -82,13 +82,19 @@ def make_clips(
     slots: Sequence[torch.Tensor],
     token: CancelToken,
 ) -> tuple[ClipsReport, list[npt.NDArray[np.bool_]]] | None:
-    """Do the work of ``ClipReader.read`` for some clips of one video, which are sent without their slots.
+    """Do the work of ``ClipReader.read`` for some clips of one video.
+
+    ``wanted`` has the ``frame_numbers``, ``geometry`` and ``positions`` of each ``ClipSlots``, and the length of its
+    ``corrupt``.
 
     Returns:
         The report without the index, and ``ClipSlots.corrupt`` of each clip. None if the index turned out to be wrong:
         corrections cannot be sent to another process, which has to read the clips itself.
     """
-    clips = [replace(each, slots=there) for each, there in zip(wanted, slots, strict=True)]
+    clips = [
+        ClipSlots(numbers, geometry, there, np.zeros(length, np.bool_), positions)
+        for (numbers, geometry, positions, length), there in zip(wanted, slots, strict=True)
+    ]
     report = reader.read(path, index, clips, output, token=token, state=state, plan=plan)
     if report.corrections:
         return None

@@ -248,7 +248,7 @@ class ProcessReader:
         token = token or CancelToken()
         token.raise_if_cancelled()
         if self.device.type == "cpu" and isinstance(source, str) and not is_remote(source):
-            wanted = [replace(each, slots=None) for each in clips]  # type: ignore[arg-type]
+            wanted = [(each.frame_numbers, each.geometry, each.positions, len(each.corrupt)) for each in clips]
             work = partial(make_clips, source, wanted, output, state, plan)
             try:
                 done = self.do(work, index, [clip.slots for clip in clips], token)
@@ -310,5 +310,5 @@ _registry: dict[Any, Any] = {}
 
 def _tell(told: Sequence[Told]) -> None:
     """Give the warnings of another process again in this one."""
-    for each in told:
-        warnings.warn_explicit(*each, registry=_registry)
+    for message, category, filename, line in told:
+        warnings.warn_explicit(message, category, filename, line, registry=_registry)
