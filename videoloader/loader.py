@@ -16,13 +16,13 @@ from videoloader.attribute_names import tells_of_attributes
 from videoloader.batching.account import LoaderAccount
 from videoloader.batching.batch import Batch
 from videoloader.batching.batch_maker import OnError
-from videoloader.batching.clip_plan import ClipPlanner, PlannedClip
+from videoloader.batching.clip_plan import ClipPlanner, DrawRule, PlannedClip
 from videoloader.batching.image_rows import FILES_OF_JOB
 from videoloader.batching.listed import ListedClips, list_clips
 from videoloader.batching.made_batch import BatchInMaking, BatchPlan
 from videoloader.batching.one_loop import OneLoop
 from videoloader.batching.options import check_dataset, plan_transforms
-from videoloader.batching.prefetch import batches_ahead, give_out, how_far_ahead
+from videoloader.batching.prefetch import give_out, how_far_ahead
 from videoloader.batching.rows import Collate
 from videoloader.convert import Color, Layout, native_code
 from videoloader.dataset import VideoDataset
@@ -255,7 +255,7 @@ class VideoLoader(OneLoop):
         self._account = LoaderAccount(table.unreadable, expects_padding=collate == "pad")
         self.unreadable = self._account.unreadable
         self._epochs = Epochs(table, order, seed, rank, ranks, batch_size, last_batch, sharding, mode)
-        self._planner = ClipPlanner(table, mode, plan, seed, repeats)
+        self._planner = ClipPlanner(table, DrawRule(mode, plan, seed, repeats))
         self._planner.tell_of_equal_repeats()
         self._planner.tell_of_foreign_randomness()
         self._epoch, self._given = self._epochs.epoch(0), 0
@@ -271,7 +271,7 @@ class VideoLoader(OneLoop):
         how = "" if self.device.type == "cuda" or native_code() else " without native code"
         return (
             f"VideoLoader({len(self)} batches of {epochs.batch_size}, {self.num_clips} clips of {rows} rows, "
-            f"{self._planner.mode!r:.80}, shard {epochs.rank} of {epochs.ranks}, on {self.device}{how})"
+            f"{self._planner.rule.mode!r:.80}, shard {epochs.rank} of {epochs.ranks}, on {self.device}{how})"
         )
 
     def __len__(self) -> int:
@@ -336,9 +336,9 @@ class VideoLoader(OneLoop):
         if self._shard_found:
             tell_of_later_ranks(self._epochs.ranks)
         plan, self._unwaited = self._epoch, 0
-        ahead = batches_ahead(self._start_batches(plan, token), self._has_room, BatchInMaking.drop, token)
+        begun, finish = self._start_batches(plan, token), partial(self._finish, plan)
         resumed = self._resumed  # the rest of an epoch may consist of clips that cannot be made
-        yield from give_out(ahead, partial(self._finish, plan), self._account, token)
+        yield from give_out(begun, self._has_room, BatchInMaking.drop, finish, self._account, token)
         if not resumed:
             self._account.raise_if_nothing()
         if self._epoch is plan:  # this rank gets fewer batches than others, or none

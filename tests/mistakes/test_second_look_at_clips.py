@@ -188,10 +188,6 @@ MISTAKES: Mistakes = {
         ),
         "a.mp4: row 0 of the data set: column 'box' is in … if these are shares of the picture",
     ),
-    "a column of a condition that is not there": (
-        lambda: first(transforms=[SMALL, vl.When(lambda c: c.columns["night"] == "1", vl.Invert())]),
-        "a.mp4: row 0 of the data set: there is no column 'night': the row's columns are none",
-    ),
     "more ranks than clips": (
         lambda: len(loader(shard_id=0, num_shards=5)),
         "2 clips cannot be dealt once each to 5 ranks in 1 … epoch, begin the next with set_epoch",

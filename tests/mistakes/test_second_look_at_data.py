@@ -206,10 +206,6 @@ MISTAKES: Mistakes = {
         lambda: data().where("label = 0"),
         "condition 'label = 0' is not SQL over the facts of … frames_without_key, time_rule",
     ),
-    "a column that is not there": (
-        lambda: data().filter(lambda e: e.columns["split"] == "val"),
-        "there is no column 'split': the row's columns are none",
-    ),
     "a path for a row": (
         lambda: data()["a.mp4"],
         "rows are chosen by numbers, as data[3], data[10:20], … data.table.column(name) is a column",

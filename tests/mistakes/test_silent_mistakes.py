@@ -146,26 +146,6 @@ WARNINGS: dict[str, tuple[Callable[[], object], str]] = {
     "a function with numpy's randomness": (lambda: given(vl.PythonFunction(of_numpy)), "of_numpy gives another result"),
     "a function with Python's": (lambda: given(vl.PythonFunction(of_python)), "of_python gives another result for"),
     "a module with numpy's": (lambda: given(NumpyModule()), "NumpyModule gives another result for the same clip"),
-    "a class by name in a condition": (
-        lambda: when(lambda clip: clip.label == "x"),
-        "labels are numbers of classes, and equal no text: data.class_names.index('x') is that of a name",
-    ),
-    "a class by name that is left out": (
-        lambda: data().filter(lambda entry: entry.label != "x"),
-        "labels are numbers of classes, and equal no text: data.class_names.index('x')",
-    ),
-    "a number in a table's column": (
-        lambda: when(lambda clip: clip.columns["night"] == 1, table("path,night\na.mp4,1\n")),
-        "the column's value '1' is a text, as all are in CSV, and equals no number: compare it with '1'",
-    ),
-    "a number in a filter's column": (
-        lambda: table("path,night\na.mp4,0\n").filter(lambda entry: entry.columns["night"] != 0.0),
-        "the column's value '0' is a text, as all are in CSV, and equals no number: compare it with '0'",
-    ),
-    "a truth in a filter's column": (
-        lambda: table("path,night\na.mp4,False\n").filter(lambda entry: entry.columns["night"] != False),  # noqa: E712
-        "the column's value 'False' is a text, as all are in CSV, and equals no number: compare it with 'False'",
-    ),
     "a function that tosses a coin": (
         lambda: list(loader(dataset=VD.from_paths(["a.mp4"] * 6), transforms=[SMALL, vl.PythonFunction(Coin().flips)])),
         "flips gives another result for the same clip and seed",
@@ -197,10 +177,6 @@ def seeded(frames, rng):
 
 CLEAN: dict[str, Callable[[], object]] = {
     "a function that seeds numpy by the clip": lambda: given(vl.PythonFunction(seeded)),
-    "a label among names and none": lambda: data().filter(lambda entry: entry.label not in ("", None)),
-    "a column among texts and signs for none": lambda: table("path,age\na.mp4,5\n").filter(
-        lambda entry: entry.columns["age"] not in (None, "", -1, float("nan")) and entry.columns.get("age", 0) != 0
-    ),
     "what no data set holds": lambda: None in data().paths or 5 in data().paths or None in data(),
     "a last batch of one": lambda: list(
         loader(dataset=VD.from_paths(["a.mp4"] * 3, [0, 1, 0]), transforms=[SMALL, vl.MixUp(0.8, 2)])
@@ -210,7 +186,6 @@ CLEAN: dict[str, Callable[[], object]] = {
     "a transform among others": lambda: given(Drawn(own=False), vl.RandAugment(), vl.GaussianNoise(0, 9), vl.Rotate(9)),
     "a mode of one's own": lambda: first(Anywhere(own=False)),
     "a column that is chosen": lambda: table("path,start,start_frame\na.mp4,0.4,5\n", columns={"start": "start_frame"}),
-    "a condition by number": lambda: when(lambda clip: clip.label == 1) and when(lambda clip: clip.label in (None, 0)),
     "a start just before the file": lambda: table("path,start,end\na.mp4,-0.02,0.5\n"),
 }
 

@@ -13,10 +13,9 @@ import torch
 from videoloader.argument_names import tells_of_arguments
 from videoloader.attribute_names import tells_of_attributes
 from videoloader.batching.boxes import source_matrices
-from videoloader.batching.clip_plan import BatchRow, PlannedClip
+from videoloader.batching.clip_plan import BatchRow
 from videoloader.convert import Layout
 from videoloader.errors import ArgumentError, ConfigurationError, check_integer
-from videoloader.indexing import VideoIndex
 from videoloader.reading.clip import Clip, tensor_summary
 from videoloader.reading.decode_job import frame_times
 from videoloader.reading.frames_by_role import FramesByRole, frames_at
@@ -283,7 +282,7 @@ def collate_rows(frames: Any, rows: Sequence[BatchRow], layout: Layout) -> Batch
         frames,
         torch.from_numpy(row_labels(rows)).to(rows[0].frames.device, non_blocking=True),
         join([clip.frame_numbers for clip in clips]),
-        join(_times_of_frames(clips)),
+        join([frame_times(clip.video.index, clip.frame_numbers) for clip in clips]),
         join([clip.mask for clip in clips]),
         join([row.corrupt for row in rows]),
         [clip.video.entry.path for clip in clips],
@@ -301,20 +300,6 @@ def collate_rows(frames: Any, rows: Sequence[BatchRow], layout: Layout) -> Batch
         if roles is None
         else join([target_times(clip.video.index, clip.frame_numbers, roles) for clip in clips]),
     )
-
-
-def _times_of_frames(clips: Sequence[PlannedClip]) -> list[npt.NDArray[np.float64]]:
-    """The times of each clip's frames. Clips of image files share an index, and often frame numbers."""
-    # Keys are addresses of objects that stay alive: the clips hold the numbers, and the values hold the indexes.
-    found: dict[tuple[int, int], tuple[VideoIndex, npt.NDArray[np.float64]]] = {}
-    times = []
-    for clip in clips:
-        index, numbers = clip.video.index, clip.frame_numbers
-        key = id(index), id(numbers)
-        if key not in found:
-            found[key] = index, frame_times(index, numbers)
-        times.append(found[key][1])
-    return times
 
 
 def _copies(arrays: list[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:

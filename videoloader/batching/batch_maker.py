@@ -19,8 +19,8 @@ import torch
 
 from videoloader.batching.batch import Batch, collate_rows, row_labels
 from videoloader.batching.clip_plan import UNREADABLE, BatchRow, PlannedClip, drawn_if_unlike, drawn_now
-from videoloader.batching.image_rows import submit_images, submit_listed
-from videoloader.batching.listed import ListedClips, collate_listed
+from videoloader.batching.image_rows import submit_images
+from videoloader.batching.listed import ImageRows, ListedClips, collate_listed
 from videoloader.batching.made_batch import BatchInMaking, BatchPlan, DecodingBatch, MadeBatch
 from videoloader.batching.row_decoding import (
     SubmittedJob,
@@ -173,27 +173,24 @@ class BatchMaker:
         clips = plan.clips()
         if isinstance(clips, ListedClips):
             if self.takes_listed and plan.collate == "stack":
-                stacked = self._memory.allocate(len(clips.clips) * clips.views, clips.shape)
-                return DecodingBatch(plan, stacked, [], unreadable, token, clips)
-            clips = [view for views in clips.planned() for view in views]
+                rule, likely = clips.planner.rule, clips.planner.likely
+                stacked = self._memory.allocate(len(clips.clips) * rule.num_views, likely[0].shape)
+                listed = ImageRows(stacked, self._memory.layout, rule, listed=clips)
+                return DecodingBatch(plan, stacked, [], unreadable, token, listed)
+            clips = clips.planned()
         memory, rows = arrange_rows(drawn_if_unlike(clips), plan.collate, self._memory)
         return DecodingBatch(plan, memory, rows, unreadable, token)
 
     def _submit(self, batches: Sequence[DecodingBatch], jobs: list[Future[ClipsReport]], token: CancelToken) -> None:
         """Submit the decoding of some batches' rows, and add the jobs to a list."""
-        images = {batch: [row for row in batch.rows if row.clip.undrawn is not None] for batch in batches}
         batch_of = {row: batch for batch in batches for row in batch.rows if row.clip.undrawn is None}
         rows, output = list(batch_of), self._transforms.decoded
-        for batch, theirs in images.items():
-            more = self._memory.layout, token, self._on_corrupt, self._is_raised
-            if batch.listed is not None:
-                assert batch.stacked is not None
-                batch.jobs, batch.parts = submit_listed(
-                    self._workers, batch.listed, batch.stacked, self.for_engines, *more
-                )
-            else:
-                batch.jobs += submit_images(self._workers, theirs, *more)
-            jobs += [job.report for job in batch.jobs]
+        for batch in batches:
+            if images := batch.listed or self._images_of(batch.rows):
+                more = self.for_engines, token, self._on_corrupt, self._is_raised
+                batch.jobs, parts = submit_images(self._workers, images, *more)
+                jobs += [job.report for job in batch.jobs]
+                batch.parts = parts if batch.listed else []
         for job in submit_rows(self._workers, rows, output, self._cache, token, self._on_corrupt):
             jobs.append(job.report)
             # Each batch refers only to its own rows, since a row keeps its batch's memory alive.
@@ -202,6 +199,14 @@ class BatchMaker:
                 rows_of.setdefault(batch_of[row], []).append(row)
             for number, (batch, theirs) in enumerate(rows_of.items()):
                 (batch.shared if number else batch.jobs).append(SubmittedJob(job.report, theirs, job.index))
+
+    def _images_of(self, rows: Sequence[BatchRow]) -> ImageRows | None:
+        """Those of a batch's rows whose clips are not drawn yet."""
+        undrawn = [row for row in rows if row.clip.undrawn is not None]
+        draw = undrawn[0].clip.undrawn if undrawn else None
+        if draw is None:
+            return None
+        return ImageRows([row.frames for row in undrawn], self._memory.layout, draw.rule, undrawn)
 
     def _finish(self, planned: SimpleQueue[DecodingBatch | BaseException]) -> Callable[[], MadeBatch]:
         decoding = planned.get()
@@ -242,8 +247,8 @@ class BatchMaker:
         """
         used: dict[BatchRow, list[VideoIndex]] = {}
         reports, failed = self._wait(used, *decoding.jobs, *decoding.shared)
-        if any(part.left for part in decoding.parts):
-            decoding.rows = [row for part in decoding.parts for row in part.one_by_one()]
+        if any(part.rows for part in decoding.parts):
+            decoding.rows = [row for part in decoding.parts for row in part.objects()]
             decoding.parts = []
         if not all(row.fits for row in decoding.rows):
             more, lost = self._wait(used, *self._arrange_again(decoding))

@@ -79,6 +79,11 @@ class DrawRule:
         """Whether it is all library code, by which other processes, and several threads at once, can draw."""
         return is_own((self.mode, self.transforms))
 
+    @property
+    def num_views(self) -> int:
+        """The number of views of each clip."""
+        return self.repeats * self.transforms.views
+
     def views(self, clip: int, epoch: int, video: EntryFrames, clip_in_video: int) -> list[PlannedClip]:
         """The views of a clip in an epoch; see ``plan_views``."""
         rngs = [clip_rng(self.seed, epoch, clip, use) for use in range(self.repeats)]
@@ -153,21 +158,13 @@ def drawn_now(clip: PlannedClip) -> PlannedClip:
 
 def drawn_if_unlike(clips: Sequence[PlannedClip]) -> Sequence[PlannedClip]:
     """The clips of a batch. If they probably differ in shape, all that can be are drawn now."""
-    if all(clip.undrawn is None for clip in clips) or len(shapes_of(clips)) == 1:
+    if all(clip.undrawn is None for clip in clips) or len({clip.shape for clip in clips}) == 1:
         return clips
-    return [_drawn_if_readable(clip) for clip in clips]
-
-
-def shapes_of(clips: Sequence[PlannedClip]) -> set[tuple[int, int, int]]:
-    """The distinct shapes of some clips, many of which share ``drawn``."""
-    unlike = {(id(clip.frame_numbers), id(clip.drawn)): clip for clip in clips}
-    return {clip.shape for clip in unlike.values()}
-
-
-def _drawn_if_readable(clip: PlannedClip) -> PlannedClip:
-    with suppress(*UNREADABLE):  # the error is handled when the clip is decoded
-        return drawn_now(clip)
-    return clip
+    drawn = list(clips)
+    for place, clip in enumerate(clips):
+        with suppress(*UNREADABLE):  # the error is handled when the clip is decoded
+            drawn[place] = drawn_now(clip)
+    return drawn
 
 
 def plan_views(
@@ -232,22 +229,11 @@ class ClipPlanner:
 
     Attributes:
         table: the clips.
-        mode: the frame mode.
-        transforms: the plan of the transforms.
-        seed: the seed of all randomness.
-        repeats: number of times that each clip is transformed, each time with a new draw.
+        rule: the rule by which they are drawn.
     """
 
     table: ClipTable
-    mode: FrameMode
-    transforms: TransformPlan
-    seed: int
-    repeats: int = 1
-
-    @cached_property
-    def rule(self) -> DrawRule:
-        """The rule by which the clips are drawn."""
-        return DrawRule(self.mode, self.transforms, self.seed, self.repeats)
+    rule: DrawRule
 
     def plan(self, clip: int, epoch: int, *, repeated: bool = False) -> list[PlannedClip]:
         """The views of a clip of the table; see ``plan_views`` and ``PlannedClip.repeated``.
@@ -283,8 +269,8 @@ class ClipPlanner:
             with suppress(Exception):  # errors are reported when the clip is made
                 return self.rule.views(clip, 0, *self.table[clip])
         video, drawn = self.table[int(clips[0])][0], DrawnView(Geometry((0, 0, 1, 1), (1, 1)), (), ())
-        one = PlannedClip(0, video, np.zeros(1, np.int64), np.ones(1, np.bool_), drawn, roles=roles_of(self.mode))
-        return [one] * (self.repeats * self.transforms.views)
+        one = PlannedClip(0, video, np.zeros(1, np.int64), np.ones(1, np.bool_), drawn, roles=roles_of(self.rule.mode))
+        return [one] * self.rule.num_views
 
     def is_random(self, clip: int, repeat: int = 0) -> bool:
         """Whether anything about a clip of the table is random, so that it differs from epoch to epoch.
@@ -293,17 +279,17 @@ class ClipPlanner:
             clip: its number.
             repeat: number of one of its repeats. Frames are drawn for the first repeat and shared by all.
         """
-        video, number = self.table[clip]
-        used, unused = ([clip_rng(self.seed, 0, clip, use) for use in range(repeat + 1)] for _ in range(2))
-        plan_views(clip, video, number, self.mode, self.transforms, used)
+        (video, number), rule = self.table[clip], self.rule
+        used, unused = ([clip_rng(rule.seed, 0, clip, use) for use in range(repeat + 1)] for _ in range(2))
+        plan_views(clip, video, number, rule.mode, rule.transforms, used)
         return used[repeat].random() != unused[repeat].random()
 
     def tell_of_equal_repeats(self) -> None:
         """Warn if the repeats of the first clip are all the same. Its errors are reported when it is made."""
-        if self.repeats > 1 and self.transforms.mixing is None:
+        if self.rule.repeats > 1 and self.rule.transforms.mixing is None:
             with suppress(VideoLoaderError):
                 if not self.is_random(0, repeat=1):
-                    warn_user(f"repeats={self.repeats} gives equal copies of a clip: no transform of it is random")
+                    warn_user(f"repeats={self.rule.repeats} gives equal copies of a clip: no transform of it is random")
 
     def tell_of_foreign_randomness(self) -> None:
         """Warn if a user's mode or transform draws the first clip differently from the same seed."""
@@ -317,7 +303,7 @@ class ClipPlanner:
                 if any(
                     (one.frame_numbers != other.frame_numbers).any() for one, other in zip(once, twice, strict=True)
                 ):
-                    return tell_of_foreign_randomness(type(self.mode).__name__)
+                    return tell_of_foreign_randomness(type(self.rule.mode).__name__)
                 if [contents(view.drawn) for view in once] != [contents(view.drawn) for view in twice]:
                     return tell_of_foreign_randomness("a transform's draw")
                 if generator_states() == before:

@@ -7,10 +7,12 @@ cannot make a row, all rows of its batch become objects.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, overload
+from collections import UserList
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from itertools import chain
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +20,13 @@ import torch
 
 from videoloader.batching.batch import Batch
 from videoloader.batching.clip_plan import BatchRow, ClipPlanner, DrawRule, PlannedClip
-from videoloader.batching.image_clips import SEEN, PreparedViews, WantedImages, show_view
+from videoloader.batching.image_clips import SEEN, MadeImage, MadeImages, WantedImage
 from videoloader.convert import Layout
 from videoloader.dataset.table import NONE
 from videoloader.reading.decode_job import frame_times
 from videoloader.transforms.planning.pipeline import DrawnView
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,39 +45,26 @@ class ListedClips:
     epoch: int
     repeated: npt.NDArray[np.bool_]
 
-    @property
-    def rule(self) -> DrawRule:
-        """The rule by which the clips are drawn."""
-        return self.planner.rule
-
-    @property
-    def views(self) -> int:
-        """The number of views of each clip."""
-        return len(self.planner.likely)
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """The probable shape of their views."""
-        return self.planner.likely[0].shape
-
     @cached_property
-    def wanted(self) -> WantedImages:
-        """The columns that a process needs to make the clips."""
+    def wanted(self) -> list[WantedImage]:
+        """What a process needs to make the clips."""
         table, ranges = self.planner.table.dataset.table, self.planner.table.ranges
         videos, within = self.planner.table.places(self.clips)
-        rows, count = ranges.rows[videos], len(videos)
+        rows = ranges.rows[videos]
         labels = [None if label == NONE else label for label in table.label[rows].tolist()]
-        paths, times = table.path.take(rows)[:], ["start"] * count
         numbers = self.clips.tolist(), within.tolist(), rows.tolist()
-        return WantedImages(self.epoch, *numbers, paths, labels, [{}] * count, times)  # type: ignore[arg-type]
+        return [
+            WantedImage(self.epoch, clip, clip_in_video, row, path, label, {}, "start")
+            for clip, clip_in_video, row, path, label in zip(*numbers, table.path.take(rows)[:], labels, strict=True)
+        ]
 
     def part(self, first: int, stop: int) -> ListedClips:
         """The clips from ``first`` to before ``stop``."""
         return ListedClips(self.planner, self.clips[first:stop], self.epoch, self.repeated[first:stop])
 
-    def planned(self) -> list[list[PlannedClip]]:
-        """The views of each clip, as objects."""
-        return list(self.planner.plan_all(self.clips, self.epoch, self.repeated))
+    def planned(self) -> list[PlannedClip]:
+        """The views of all clips, as objects."""
+        return list(chain.from_iterable(self.planner.plan_all(self.clips, self.epoch, self.repeated)))
 
 
 def list_clips(
@@ -97,102 +88,113 @@ def list_clips(
     return ListedClips(planner, clips, epoch, repeated)
 
 
-class ListedRows:
-    """Rows of a batch that show listed clips.
-
-    Args:
-        listed: the clips.
-        frames: their part of the batch, a row for each view.
-        layout: order of a clip's dimensions.
+@dataclass(eq=False)
+class ImageRows:
+    """Rows of a batch whose clips are of image files that have not been opened yet.
 
     Attributes:
-        listed, frames, layout: as given.
-        views: the views that the engines have made.
-        left: the other rows, whose clips are made one by one.
+        frames: the memory of each row, as one tensor for listed clips.
+        layout: order of a clip's dimensions.
+        rule: the rule by which the clips are drawn.
+        rows: the rows, all views of a clip one after the other; empty for listed clips as long as they are columns.
+        listed: the clips as columns; None where they are not listed.
+        made: what was made for listed clips, if they are all columns.
     """
 
-    def __init__(self, listed: ListedClips, frames: torch.Tensor, layout: Layout) -> None:
-        self.listed, self.frames, self.layout = listed, frames, layout
-        self.views: PreparedViews | None = None
-        self.left: list[BatchRow] = []
-        self._places_left: list[int] = []
+    frames: torch.Tensor | list[torch.Tensor]
+    layout: Layout
+    rule: DrawRule
+    rows: list[BatchRow] = field(default_factory=list)
+    listed: ListedClips | None = None
+    made: MadeImages | None = None
 
-    def leave(self, clips: Iterable[int]) -> list[list[BatchRow]]:
-        """Make rows for the views of some clips, and add them to ``left``."""
-        planned, count = self.listed.planned(), self.listed.views
-        rows = []
-        for clip in clips:
-            places = range(clip * count, (clip + 1) * count)
-            views = zip(planned[clip], self.frames[places.start : places.stop], strict=True)
-            rows.append([BatchRow(view, frames, self.layout) for view, frames in views])
-            self.left += rows[-1]
-            self._places_left += places
-        return rows
+    @property
+    def num_clips(self) -> int:
+        """The number of clips, each of which has a row for each of its views."""
+        return len(self.frames) // self.rule.num_views
 
-    def one_by_one(self) -> list[BatchRow]:
-        """All rows as objects, in order."""
-        rows = dict(zip(self._places_left, self.left, strict=True))
-        planned = [view for views in self.listed.planned() for view in views]
-        there = [at for at in range(len(planned)) if at not in rows]
-        for at, view in zip(there, self.views.each() if self.views is not None else (), strict=True):
-            rows[at] = BatchRow(planned[at], self.frames[at], self.layout)
-            show_view(rows[at], view)
-        return [rows[at] for at in range(len(planned))]
+    def parts(self, clips: int) -> Iterator[ImageRows]:
+        """Parts of so many clips."""
+        views = self.rule.num_views
+        for first in range(0, self.num_clips, clips):
+            some = slice(first * views, (first + clips) * views)
+            listed = None if self.listed is None else self.listed.part(first, first + clips)
+            yield ImageRows(self.frames[some], self.layout, self.rule, self.rows[some], listed)
+
+    @property
+    def wanted(self) -> list[WantedImage]:
+        """What a process needs to make the clips."""
+        if self.listed is not None:
+            return self.listed.wanted
+        return [_wanted(row.clip) for row in self.rows[:: self.rule.num_views]]
+
+    def objects(self) -> list[BatchRow]:
+        """All rows as objects."""
+        if self.listed is not None and not self.rows:
+            self.rows += map(partial(BatchRow, layout=self.layout), self.listed.planned(), self.frames)
+            for image, rows in self.with_rows(self.made.outcomes() if self.made else ()):
+                assert isinstance(image, MadeImage), "columns are made"
+                for row in rows:
+                    image.show(row)
+        return self.rows
+
+    def with_rows(self, of_clips: Iterable[T]) -> Iterator[tuple[T, list[BatchRow]]]:
+        """Something of each clip beside the clip's rows."""
+        views = self.rule.num_views
+        for at, each in enumerate(of_clips):
+            yield each, self.rows[at * views : (at + 1) * views]
 
 
-class PackedViews(Sequence[DrawnView]):
+def _wanted(clip: PlannedClip) -> WantedImage:
+    assert clip.undrawn is not None
+    entry, (_, epoch, clip_in_video) = clip.video.entry, clip.undrawn
+    return WantedImage(
+        epoch, clip.number, clip_in_video, clip.video.row, entry.path, entry.label, entry.columns, entry.times
+    )
+
+
+class PackedViews(UserList[DrawnView]):
     """``Batch.drawn`` as other processes pickled it; it is unpickled on first access."""
 
     def __init__(self, packed: Sequence[bytes]) -> None:
         self._packed = list(packed)
 
     @cached_property
-    def _views(self) -> list[DrawnView]:
+    def data(self) -> list[DrawnView]:  # type: ignore[override]
         return [view for each in self._packed for view in pickle.loads(each)]
 
-    def __len__(self) -> int:
-        return len(self._views)
-
-    @overload
-    def __getitem__(self, at: int) -> DrawnView: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[DrawnView]: ...
-    def __getitem__(self, at: int | slice) -> Any:
-        return self._views[at]
+    def __getitem__(self, at: Any) -> Any:
+        return self.data[at]
 
 
-def collate_listed(frames: torch.Tensor, parts: Sequence[ListedRows], layout: Layout) -> Batch:
-    """Make a batch whose rows the engines have all made; see ``collate_rows``.
+def collate_listed(frames: torch.Tensor, parts: Sequence[ImageRows], layout: Layout) -> Batch:
+    """Make a batch whose rows are all columns; see ``collate_rows``.
 
     Args:
         frames: the frames of the batch.
         parts: its rows.
         layout: order of a clip's dimensions.
     """
-    made = [part.views for part in parts if part.views is not None]
-    wanted = [part.listed.wanted for part in parts]
-    count = parts[0].listed.views
-
-    def column(name: str) -> list[Any]:
-        return [each for part in wanted for each in getattr(part, name) for _ in range(count)]
-
-    labels = np.array([-1 if label is None else label for label in column("labels")], np.int64)
-    numbers = np.concatenate([views.frame_numbers for views in made])[:, None]
+    made = [part.made for part in parts if part.made is not None]
+    views = parts[0].rule.num_views
+    wanted = [each for part in parts for each in part.wanted for _ in range(views)]
+    labels = np.array([-1 if each.label is None else each.label for each in wanted], np.int64)
+    numbers = np.concatenate([each.frame_numbers for each in made])[:, None]
     return Batch(
         frames,
         torch.from_numpy(labels).to(frames.device, non_blocking=True),
         numbers,
         frame_times(SEEN, numbers),
-        np.concatenate([views.mask for views in made])[:, None],
+        np.concatenate([each.mask for each in made])[:, None],
         np.zeros(numbers.shape, np.bool_),
-        column("paths"),
-        np.array(column("clips"), np.int64),
-        np.array(column("rows"), np.int64),
-        np.repeat(np.concatenate([part.listed.repeated for part in parts]), count),
-        np.tile(np.arange(count), len(numbers) // count),
-        column("columns"),
-        np.concatenate([views.boxes for views in made]),
-        np.concatenate([views.matrices for views in made]),
-        PackedViews([views.drawn for views in made]),
+        [each.path for each in wanted],
+        np.array([each.clip for each in wanted], np.int64),
+        np.array([each.row for each in wanted], np.int64),
+        np.repeat(np.concatenate([part.listed.repeated for part in parts if part.listed is not None]), views),
+        np.tile(np.arange(views), len(numbers) // views),
+        [each.columns for each in wanted],
+        np.concatenate([each.boxes for each in made]),
+        np.concatenate([each.matrices for each in made]),
+        PackedViews([each.drawn for each in made]),
         layout=layout,
     )

@@ -12,7 +12,7 @@ import torch
 
 from videoloader.batching.batch import Batch, ListBatch
 from videoloader.batching.clip_plan import BatchRow, PlannedClip
-from videoloader.batching.listed import ListedClips, ListedRows
+from videoloader.batching.listed import ImageRows, ListedClips
 from videoloader.batching.row_decoding import SubmittedJob
 from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
@@ -95,8 +95,8 @@ class DecodingBatch:
         rows: the rows; empty while the clips are listed.
         unreadable: see ``BatchInMaking``.
         token: the token that cancels it.
-        listed: the clips as columns; None where they are not listed.
-        parts: the rows as columns, until one of them must be an object; then all are.
+        listed: the rows as columns; None where they are objects.
+        parts: the same in parts, until one of them must be an object; then all are.
         jobs: jobs that decode for it.
         shared: jobs that also decode for an earlier batch, which counts them in its statistics.
         seconds: seconds that planning took.
@@ -108,8 +108,8 @@ class DecodingBatch:
     rows: list[BatchRow]
     unreadable: list[tuple[PlannedClip, str]]
     token: CancelToken
-    listed: ListedClips | None = None
-    parts: list[ListedRows] = field(default_factory=list)
+    listed: ImageRows | None = None
+    parts: list[ImageRows] = field(default_factory=list)
     jobs: list[SubmittedJob] = field(default_factory=list)
     shared: list[SubmittedJob] = field(default_factory=list)
     seconds: float = 0.0

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from videoloader.batching.account import LoaderAccount
@@ -46,82 +45,64 @@ def how_far_ahead(
     return ahead, (ahead + 1) // 2  # while one half is planned, the other is in the making
 
 
-def batches_ahead(
-    begun: Iterable[Iterable[T]], has_room: Callable[[deque[T]], bool], give_up: Callable[[T], None], token: CancelToken
-) -> Generator[deque[T], None, None]:
-    """Keep a queue of batches in the making, and yield it whenever its oldest batch is wanted.
-
-    The caller takes the oldest batch off the queue once it is made. Batches still in the queue when the loop is left
-    are given up.
-
-    Args:
-        begun: iterator, each step of which begins some batches and yields them.
-        has_room: says from the queue whether to begin more batches.
-        give_up: cancels the jobs of a batch that have not begun, and waits for the others.
-        token: the loop's token, which is cancelled when the loop ends. It knows whether its threads still exist, and in
-            which process it was begun.
-
-    Raises:
-        ConfigurationError: the process is a fork of the one that began the loop.
-    """
-    queue: deque[T] = deque()
-    beginning = iter(begun)
-    try:
-        while True:
-            while not queue or has_room(queue):
-                try:
-                    # A variable would keep a batch that is made at once alive while it is used.
-                    queue.extend(next(beginning))
-                except StopIteration:
-                    break
-                except Exception:
-                    # Another thread may have ended the loop, and with it the threads that begin batches.
-                    token.raise_if_ended()
-                    raise
-            if not queue:
-                return
-            token.raise_if_forked()
-            yield queue
-    finally:
-        token.cancel()  # also cancels batches that a Ctrl-C kept out of the queue
-        if not token.threads_gone:
-            for each in queue:
-                give_up(each)
-        queue.clear()
-
-
 def give_out(
-    ahead: Generator[deque[T], None, None],
+    begun: Iterable[Iterable[T]],
+    has_room: Callable[[deque[T]], bool],
+    give_up: Callable[[T], None],
     finish: Callable[[deque[T]], list[Given]],
     account: LoaderAccount,
     token: CancelToken,
 ) -> Iterator[Given]:
-    """Yield the batches of one loop over a loader, each as soon as it is made.
+    """Yield the batches of one loop over a loader, each as soon as it is made, and keep others in the making.
+
+    Batches still in the making when the loop is left are given up.
 
     Args:
-        ahead: result of ``batches_ahead``. It is closed when the loop ends.
+        begun: iterator, each step of which begins some batches and yields them.
+        has_room: says from the queue of batches in the making whether to begin more.
+        give_up: cancels the jobs of a batch that have not begun, and waits for the others.
         finish: takes the oldest batch off the queue, waits for it, and returns it in a list, which is empty if none of
             its clips is left.
         account: the loader's account, which records the time that the loop takes and waits.
-        token: the loop's token, which the loader cancels when another loop begins, or when it is closed.
+        token: the loop's token, which is cancelled when the loop ends, when another loop begins, or when the loader is
+            closed. It knows whether the loop's threads still exist, and in which process it was begun.
 
     Raises:
-        ConfigurationError: another loop has begun, or the loader is closed.
+        ConfigurationError: another loop has begun, the loader is closed, or the process is a fork of the one that began
+            the loop.
     """
+    queue: deque[T] = deque()
+    beginning = iter(begun)
     since = asked = time.perf_counter()
-    with account, closing(ahead) as queue:
-        for pending in queue:
-            try:
-                finished = finish(pending)
-            except Exception:
-                # Another thread may have ended the loop while this one waits for a batch, which then fails.
+    with account:
+        try:
+            while True:
+                try:
+                    while not queue or has_room(queue):
+                        try:
+                            # A variable would keep a batch that is made at once alive while it is used.
+                            queue.extend(next(beginning))
+                        except StopIteration:
+                            break
+                    if not queue:
+                        return
+                    token.raise_if_forked()
+                    finished = finish(queue)
+                except Exception:
+                    # Another thread may have ended the loop, and with it the threads that make batches.
+                    token.raise_if_ended()
+                    raise
+                now = time.perf_counter()
+                account.add(LoaderStats(seconds=now - since, waiting=now - asked))
+                since = now
+                if finished:
+                    # The batch is popped as it is yielded, so that this frame keeps no reference to it.
+                    yield finished.pop()
+                asked = time.perf_counter()
                 token.raise_if_ended()
-                raise
-            now = time.perf_counter()
-            account.add(LoaderStats(seconds=now - since, waiting=now - asked))
-            since = now
-            if finished:
-                # The batch is popped as it is yielded, so that this frame keeps no reference to it.
-                yield finished.pop()
-            asked = time.perf_counter()
-            token.raise_if_ended()
+        finally:
+            token.cancel()  # also cancels batches that a Ctrl-C kept out of the queue
+            if not token.threads_gone:
+                for each in queue:
+                    give_up(each)
+            queue.clear()

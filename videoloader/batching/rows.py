@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 
-from videoloader.batching.clip_plan import BatchRow, PlannedClip, shapes_of
+from videoloader.batching.clip_plan import BatchRow, PlannedClip
 from videoloader.convert import Layout
 from videoloader.device import HostMemory, allocate
 from videoloader.error_notes import note_rows
@@ -48,10 +48,6 @@ class FrameMemory(NamedTuple):
         if self.device.type == "cpu":
             return self.host.allocate(size, self.dtype)
         return allocate(size, self.dtype, self.device)
-
-    def row(self, clip: PlannedClip, frames: torch.Tensor) -> BatchRow:
-        """A row that shows a clip in memory of its own shape."""
-        return BatchRow(clip, frames, self.layout)
 
 
 def decoding_memory(
@@ -114,11 +110,11 @@ def stack_rows(clips: Sequence[PlannedClip], memory: FrameMemory) -> tuple[torch
     Raises:
         ConfigurationError: the clips are not all of the same length and size.
     """
-    shapes = shapes_of(clips)
+    shapes = {clip.shape for clip in clips}
     check_same_shapes(shapes, 'collate="list"', 'collate="pad" or "list"')
     with note_rows(range(len(clips)), lambda clip: clips[clip].name):
         frames = memory.allocate(len(clips), shapes.pop())
-    return frames, [memory.row(clip, part) for clip, part in zip(clips, frames.unbind(0), strict=True)]
+    return frames, [BatchRow(clip, part, memory.layout) for clip, part in zip(clips, frames.unbind(0), strict=True)]
 
 
 def check_same_shapes(shapes: Set[tuple[int, ...]], instead: str, instead_of_lengths: str | None = None) -> None:
@@ -146,7 +142,7 @@ def list_rows(clips: Sequence[PlannedClip], memory: FrameMemory) -> list[BatchRo
     rows = []
     for clip in clips:
         with enough_memory(source=clip.video.entry.path):
-            rows.append(memory.row(clip, memory.allocate(1, clip.shape)[0]))
+            rows.append(BatchRow(clip, memory.allocate(1, clip.shape)[0], memory.layout))
     return rows
 
 
@@ -178,6 +174,6 @@ def show_instead(row: BatchRow, clip: PlannedClip, collate: Collate, memory: Fra
             clip = fill_up(clip, length)
         if clip.shape != row.clip.shape:
             return False
-        other = memory.row(clip, row.frames)
+        other = BatchRow(clip, row.frames, memory.layout)
     row.show(other)
     return True

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from videoloader.argument_names import tells_of_arguments
 from videoloader.attribute_names import tells_of_attributes
 from videoloader.dataset.choosing import chosen_rows, split_rows
-from videoloader.dataset.entry import VideoEntry, compared_entry
+from videoloader.dataset.entry import VideoEntry
 from videoloader.dataset.labels import check_rows, in_common_classes, names_in_order
 from videoloader.dataset.left_out import none_left
 from videoloader.dataset.paths import path_text
@@ -216,7 +216,7 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
         kept: list[bool] = []
         for row, entry in enumerate(self):
             with note("in filter, for row {}: {}", row, entry):
-                kept.append(is_true("keep", keep(compared_entry(entry))))
+                kept.append(is_true("keep", keep(entry)))
         return self._take(np.flatnonzero(kept))
 
     def split(self, share: float, *, seed: int = 0, stratified: bool = False) -> tuple[VideoDataset, VideoDataset]:

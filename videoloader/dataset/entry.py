@@ -11,7 +11,6 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, get_args
 
 from videoloader.attribute_names import tells_of_attributes
-from videoloader.compared import compared_columns, compared_label
 from videoloader.errors import ArgumentError, ConfigurationError, check_choice
 from videoloader.indexing.index import Times
 
@@ -120,13 +119,6 @@ class VideoEntry:
 
     def _ends(self) -> str:
         return ", ".join(f"{name}={value}" for name in ENDS if (value := getattr(self, name)) is not None)
-
-
-def compared_entry(entry: VideoEntry) -> VideoEntry:
-    """A private copy of a row, for a user's condition."""
-    object.__setattr__(entry, "label", compared_label(entry.label))
-    object.__setattr__(entry, "columns", compared_columns(entry.columns))
-    return entry
 
 
 def plain_integer(value: Any) -> Any:

@@ -163,8 +163,7 @@ class ClipReader:
                 for clip in clips:
                     for stream in sink.streams:
                         clip.slots.record_stream(stream)
-                if missing := sorted(sink.packets - sink.done):
-                    raise lost_frame(index, missing[0])
+                _check_complete(index, sink)
         seconds = time.perf_counter() - begin
         wanted, corrupt, learned = len(sink.packets), len(sink.marked), tuple(progress.corrections)
         remote = reads_so_far() - read_before
@@ -181,21 +180,19 @@ class ClipReader:
         Raises:
             ReadCancelled: ``token`` was cancelled.
         """
-        begin, read_before = time.perf_counter(), reads_so_far()
-        sinks = [ClipSink(image.index, image.clips, output, None) for image in images]
-        both = list(zip(images, sinks, strict=True))
-        errors = [_error_of(image, partial(self._take_image, image, sink, token)) for image, sink in both]
-        for number, (image, sink) in enumerate(both):
-            errors[number] = errors[number] or _error_of(image, partial(_finish_image, image, sink))
-        seconds = (time.perf_counter() - begin) / max(len(images), 1)
+        begin = time.perf_counter()
+        both = [(image, ClipSink(image.index, image.clips, output, None)) for image in images]
+        errors: list[VideoLoaderError | None] = [None] * len(both)
+        for step in (partial(self._take_image, token), _finish_image):
+            errors = [error or _error_of(step, *each) for error, each in zip(errors, both, strict=True)]
+        seconds = (time.perf_counter() - begin) / max(len(both), 1)
         counts = [(image.plan.packets, len(sink.packets), len(sink.marked)) for image, sink in both]
-        remote = [reads_so_far() - read_before, *[NO_READS] * (len(images) - 1)]  # of all images, given with the first
         return [
-            error or ClipsReport(*each, image.index, (), [], seconds, False, read)
-            for error, each, image, read in zip(errors, counts, images, remote, strict=False)
+            error or ClipsReport(*each, image.index, (), [], seconds, by_gpu=False)
+            for error, each, image in zip(errors, counts, images, strict=True)
         ]
 
-    def _take_image(self, image: ImageRead, sink: ClipSink, token: CancelToken) -> None:
+    def _take_image(self, token: CancelToken, image: ImageRead, sink: ClipSink) -> None:
         token.raise_if_cancelled()
         warn_of_hdr(image.index)
         for run in image.plan.runs:
@@ -253,18 +250,23 @@ def _errors_of_files(source: ByteSource, index: VideoIndex, state: SourceState |
 
 def _finish_image(image: ImageRead, sink: ClipSink) -> None:
     sink.finish()
-    if missing := sorted(sink.packets - sink.done):
-        raise lost_frame(image.index, missing[0])
+    _check_complete(image.index, sink)
 
 
-def _error_of(image: ImageRead, work: Callable[[], None]) -> VideoLoaderError | None:
-    """Run some work with an image and return the error it ends with, or None."""
+def _error_of(step: Callable[[ImageRead, ClipSink], None], image: ImageRead, sink: ClipSink) -> VideoLoaderError | None:
+    """Take a step with an image and return the error it ends with, or None."""
     try:
         with _errors_of_files(image.source, image.index, None):
-            work()
+            step(image, sink)
     except VideoLoaderError as error:
         return error
     return None
+
+
+def _check_complete(index: VideoIndex, sink: ClipSink) -> None:
+    """Raise DecodeError if a wanted frame has not come."""
+    if missing := sorted(sink.packets - sink.done):
+        raise lost_frame(index, missing[0])
 
 
 def warn_of_hdr(index: VideoIndex) -> None:

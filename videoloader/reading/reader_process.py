@@ -25,21 +25,6 @@ from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.decode_job import ClipSlots
 from videoloader.shared_memory import Place, map_block
 
-
-class WantedClip(NamedTuple):
-    """A ``ClipSlots`` to fill in shared memory, without the slots themselves.
-
-    Attributes:
-        frame_numbers, geometry, positions: as in ``ClipSlots``.
-        length: length of ``corrupt``.
-    """
-
-    frame_numbers: npt.NDArray[np.int64]
-    geometry: Geometry
-    positions: npt.NDArray[np.int64]
-    length: int
-
-
 # Work for a process: a function of its reader, an object it knows, tensors in shared memory, and a cancel token. It is
 # pickled, so it must be a module-level function or a partial of one.
 Work: TypeAlias = Callable[[ClipReader, Any, Sequence[torch.Tensor], CancelToken], Any]
@@ -68,13 +53,8 @@ class Order(NamedTuple):
     work: Work
 
 
-class Told(NamedTuple):
-    """A warning that was given in the process."""
-
-    message: Warning | str
-    category: type[Warning]
-    filename: str
-    line: int
+# A warning that was given in the process: its message and category, and the file and line that it is about.
+Told: TypeAlias = tuple[Warning | str, type[Warning], str, int]
 
 
 class Answer(NamedTuple):
@@ -93,7 +73,7 @@ class Answer(NamedTuple):
 
 def make_clips(
     path: str,
-    wanted: Sequence[WantedClip],
+    wanted: Sequence[tuple[npt.NDArray[np.int64], Geometry, npt.NDArray[np.int64], int]],
     output: OutputSpec,
     state: SourceState | None,
     plan: DecodePlan | None,
@@ -104,13 +84,16 @@ def make_clips(
 ) -> tuple[ClipsReport, list[npt.NDArray[np.bool_]]] | None:
     """Do the work of ``ClipReader.read`` for some clips of one video.
 
+    ``wanted`` has the ``frame_numbers``, ``geometry`` and ``positions`` of each ``ClipSlots``, and the length of its
+    ``corrupt``.
+
     Returns:
         The report without the index, and ``ClipSlots.corrupt`` of each clip. None if the index turned out to be wrong:
         corrections cannot be sent to another process, which has to read the clips itself.
     """
     clips = [
-        ClipSlots(each.frame_numbers, each.geometry, there, np.zeros(each.length, np.bool_), each.positions)
-        for each, there in zip(wanted, slots, strict=True)
+        ClipSlots(numbers, geometry, there, np.zeros(length, np.bool_), positions)
+        for (numbers, geometry, positions, length), there in zip(wanted, slots, strict=True)
     ]
     report = reader.read(path, index, clips, output, token=token, state=state, plan=plan)
     if report.corrections:
@@ -137,7 +120,7 @@ def serve(descriptor: int) -> None:
     told: list[Told] = []
     warnings.simplefilter("always")  # the parent process decides which of them to show
     warnings.showwarning = lambda message, category, filename, lineno, *_: told.append(
-        Told(message, category, filename, lineno)
+        (message, category, filename, lineno)
     )
     try:
         maker = _Maker(connection)

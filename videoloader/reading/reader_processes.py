@@ -27,8 +27,6 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert import OutputSpec
-from videoloader.decoding import Decode
-from videoloader.decoding.frame_cache import FrameCache
 from videoloader.errors import DecodeError, VideoLoaderError
 from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.sources import SourceState
@@ -38,7 +36,7 @@ from videoloader.packets.decode_plan import DecodePlan
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.decode_job import ClipSlots
-from videoloader.reading.reader_process import Answer, Order, Told, WantedClip, Work, make_clips, serve
+from videoloader.reading.reader_process import Answer, Order, Told, Work, make_clips, serve
 from videoloader.shared_memory import Place, SharedBlock, block_of, new_shared_block, numbers_in_use
 
 # Milliseconds between checks whether an order has been cancelled.
@@ -236,12 +234,10 @@ class ProcessReader:
         clips: Sequence[ClipSlots],
         output: OutputSpec,
         *,
-        decode: Decode = "auto",
-        cache: FrameCache | None = None,
         token: CancelToken | None = None,
-        threads: int = 1,
         state: SourceState | None = None,
         plan: DecodePlan | None = None,
+        **more: Any,
     ) -> ClipsReport:
         """Read as ``ClipReader.read`` does; a process decodes in one thread.
 
@@ -252,9 +248,7 @@ class ProcessReader:
         token = token or CancelToken()
         token.raise_if_cancelled()
         if self.device.type == "cpu" and isinstance(source, str) and not is_remote(source):
-            wanted = [
-                WantedClip(each.frame_numbers, each.geometry, each.positions, len(each.corrupt)) for each in clips
-            ]
+            wanted = [(each.frame_numbers, each.geometry, each.positions, len(each.corrupt)) for each in clips]
             work = partial(make_clips, source, wanted, output, state, plan)
             try:
                 done = self.do(work, index, [clip.slots for clip in clips], token)
@@ -266,7 +260,6 @@ class ProcessReader:
                 for clip, corrupt in zip(clips, damaged, strict=True):
                     clip.corrupt[clip.positions] = corrupt[clip.positions]
                 return replace(report, index=index)
-        more: dict[str, Any] = {"decode": decode, "cache": cache, "threads": threads}
         return self.local.read(source, index, clips, output, token=token, state=state, plan=plan, **more)
 
     def do(self, work: Work, known: object, tensors: Sequence[torch.Tensor], token: CancelToken) -> Any:
@@ -317,5 +310,5 @@ _registry: dict[Any, Any] = {}
 
 def _tell(told: Sequence[Told]) -> None:
     """Give the warnings of another process again in this one."""
-    for each in told:
-        warnings.warn_explicit(each.message, each.category, each.filename, each.line, registry=_registry)
+    for message, category, filename, line in told:
+        warnings.warn_explicit(message, category, filename, line, registry=_registry)

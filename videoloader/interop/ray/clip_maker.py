@@ -80,7 +80,7 @@ class ClipMaker:
         device = resolve_device(own_device())
         self._maker = BatchMaker(
             DecodeWorkers(device, num_workers=None if device.type == "cuda" else cores, cpu_workers=cores),
-            self._recipe.planner.transforms,
+            self._recipe.planner.rule.transforms,
             self._recipe.layout,
             device,
             cache=None,

@@ -14,7 +14,7 @@ from torch.utils.data import Dataset, default_collate
 from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.batch import Batch, ListBatch, collate_rows
 from videoloader.batching.boxes import stack_matrices
-from videoloader.batching.clip_plan import BatchRow, ClipPlanner, PlannedClip
+from videoloader.batching.clip_plan import BatchRow, ClipPlanner, DrawRule, PlannedClip
 from videoloader.batching.options import check_dataset, plan_transforms
 from videoloader.batching.row_decoding import apply_corrections, decode_rows, group_into_jobs
 from videoloader.batching.rows import arrange_rows, check_same_shapes, decoding_memory, transform_rows
@@ -99,7 +99,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
         table = build_clip_table(
             dataset, mode, index, workers=available_cores(), skip_unreadable=False, on_indexed=on_indexed
         )
-        self._planner = ClipPlanner(table, mode, plan, seed)
+        self._planner = ClipPlanner(table, DrawRule(mode, plan, seed))
         # Shared, so that persistent worker processes see the next epoch.
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
         # Shared as well: the first clip that a loop requested; -1 before that, -2 after the warning.
@@ -108,7 +108,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
 
     def __repr__(self) -> str:
         planner = self._planner
-        return f"ClipDataset({len(self)} clips of {len(planner.table.dataset)} rows, {planner.mode!r:.80})"
+        return f"ClipDataset({len(self)} clips of {len(planner.table.dataset)} rows, {planner.rule.mode!r:.80})"
 
     def __len__(self) -> int:
         """The number of clips."""
@@ -116,7 +116,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
 
     def set_epoch(self, epoch: int) -> None:
         """Use the random frames and transforms of another epoch. Call it between two loops over the DataLoader."""
-        clip_rng(self._planner.seed, epoch, 0)  # raises now if it is invalid
+        clip_rng(self._planner.rule.seed, epoch, 0)  # raises now if it is invalid
         self._epoch.fill_(epoch)
         if int(self._first_clip) >= 0:
             self._first_clip.fill_(-1)
@@ -181,10 +181,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
         sample = {
             "frames": made.frames[0],
             "label": int(made.labels[0]),
-            "frame_numbers": made.frame_numbers[0],
-            "timestamps": made.timestamps[0],
-            "mask": made.mask[0],
-            "corrupt": made.corrupt[0],
+            **{name: getattr(made, name)[0] for name in ("frame_numbers", "timestamps", "mask", "corrupt")},
             "path": made.paths[0],
             "clip": int(made.clips[0]),
             "row": int(made.rows[0]),

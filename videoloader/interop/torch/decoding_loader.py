@@ -19,7 +19,7 @@ from videoloader.batching.batch import Batch, clip_of
 from videoloader.batching.made_batch import BatchInMaking, BatchPlan
 from videoloader.batching.one_loop import OneLoop
 from videoloader.batching.options import RaiseOrSkip, plan_transforms
-from videoloader.batching.prefetch import batches_ahead, give_out
+from videoloader.batching.prefetch import give_out
 from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
 from videoloader.convert import Color, Layout
@@ -276,9 +276,9 @@ class DecodingLoader(OneLoop):
             self._progress, self._begun = _Progress(self._progress.epoch + 1), False
         resumed = self._resumed  # the rest of an epoch may consist of skipped batches
         end: list[_Progress | Exception] = []
-        ahead = batches_ahead(self._start_batches(end, token), self._has_room, _Pending.drop, token)
+        begun, finish = self._start_batches(end, token), partial(self._finish, end)
         try:
-            yield from give_out(ahead, partial(self._finish, end), self._account, token)
+            yield from give_out(begun, self._has_room, _Pending.drop, finish, self._account, token)
             if isinstance(end[0], Exception):
                 raise end[0]
             self._progress, self._begun, self._resumed = end[0], False, False

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.compared import compared_columns, compared_label
 from videoloader.convert import Color, Geometry, Layout, OutputSpec
 from videoloader.error_notes import note
 from videoloader.errors import ArgumentError, ConfigurationError, check_integer
@@ -118,13 +117,12 @@ class TransformPlan:
         Raises:
             ConfigurationError: a transform cannot be applied to frames of that size.
         """
-        label, columns = compared_label(label), compared_columns(columns or {})
-        clip = ClipInfo(length, *display_size, label, columns)
+        clip = ClipInfo(length, *display_size, label, columns or {})
         geometries = plan_geometries(self.conversion, display_size, rng, clip)
         return [
             DrawnView(
                 geometry,
-                self._draw_operations(ClipInfo(length, *geometry.output_size, label, columns), rng),
+                self._draw_operations(ClipInfo(length, *geometry.output_size, label, clip.columns), rng),
                 tuple(int(rng.integers(1 << 63)) for _ in self.modules),
             )
             for geometry in geometries
