@@ -45,8 +45,7 @@ _NANOSECONDS = 10**9
 class Track(NamedTuple):
     """One track entry. Numbers are as in the file; ``facts`` are fields of StreamInfo, for video only.
 
-    ``default_duration`` is in nanoseconds, 0 if there is none. ``codec`` is empty if it is unknown here, or if packets
-    are not the plain bytes of blocks.
+    ``codec`` is empty if it is unknown here, or if packets are not the plain bytes of blocks.
     """
 
     number: int
@@ -55,7 +54,6 @@ class Track(NamedTuple):
     config: bytes
     is_default: bool
     is_impaired: bool
-    default_duration: int
     codec_delay: int
     width: int
     height: int
@@ -99,7 +97,6 @@ def _read_track(data: bytes) -> Track:
         config,
         bool(read_uint(entry.get(_DEFAULT, b"\1"))),
         any(read_uint(entry.get(flag, b"")) for flag in (_HEARING_IMPAIRED, _VISUAL_IMPAIRED)),
-        duration,
         read_uint(entry.get(_DELAY, b"")),
         read_uint(video.get(_WIDTH, b"")),
         read_uint(video.get(_HEIGHT, b"")),
