@@ -14,7 +14,6 @@ from videoloader.indexing.avi.heads import ChunkHeads
 from videoloader.indexing.avi.streams import describe_stream
 from videoloader.indexing.bitstream.h264_order import h264_order
 from videoloader.indexing.bitstream.intra_pictures import HEAD_READERS
-from videoloader.indexing.bitstream.mpeg2_order import mpeg2_order
 from videoloader.indexing.bitstream.mpeg4_order import mpeg4_order
 from videoloader.indexing.bitstream.picture_order import PictureOrder
 from videoloader.indexing.bitstream.random_access import is_intra_only, is_random_access
@@ -68,8 +67,6 @@ def _find_order(info: StreamInfo, chunks: Chunks, heads: ChunkHeads) -> PictureO
         return mpeg4_order(config, info.codec_tag, heads)
     if info.codec == "h264":
         return h264_order(config, heads)
-    if info.codec == "mpeg2video":
-        return mpeg2_order(heads)
     key = np.ones_like(chunks.key) if is_intra_only(info.codec) else chunks.key
     if info.codec in HEAD_READERS:
         try:
