@@ -39,7 +39,7 @@ _STEREO_SCALE = {**dict.fromkeys((1, 8, 9, 11), (2, 1)), **dict.fromkeys((2, 3, 
 _UNKNOWN_UNIT = 4
 # The largest number that libavformat allows in a frame rate.
 _LARGEST_RATE = 30000
-_NANOSECONDS = 10**9
+NANOSECONDS = 10**9
 
 
 class Track(NamedTuple):
@@ -61,7 +61,7 @@ class Track(NamedTuple):
 
     def delay_in(self, base: Fraction) -> int:
         """Return the time that the codec's delay subtracts, in units of ``base`` seconds."""
-        return round(Fraction(self.codec_delay, _NANOSECONDS) / base) if self.codec_delay else 0
+        return round(Fraction(self.codec_delay, NANOSECONDS) / base) if self.codec_delay else 0
 
 
 def read_tracks(data: bytes) -> list[Track]:
@@ -79,7 +79,7 @@ def _read_track(data: bytes) -> Track:
         codec = ""
     duration = read_uint(entry.get(_DEFAULT_DURATION, b""))
     if not duration and (rate := read_float(video.get(_FRAME_RATE, b""))) > 0:
-        duration = int(min(_NANOSECONDS / rate, 2**63))
+        duration = int(min(NANOSECONDS / rate, 2**63))
     config = b"" if codec == "vp9" else entry.get(_PRIVATE, b"")
     facts: dict[str, Any] = {}
     if kind == VIDEO and codec:
@@ -106,9 +106,9 @@ def _read_track(data: bytes) -> Track:
 
 def _frame_rate(duration: int) -> Fraction:
     """Return the frames per second for a duration in nanoseconds, in small numbers, as libavformat rounds it."""
-    if duration > _NANOSECONDS:
-        return Fraction(_NANOSECONDS, duration).limit_denominator(_LARGEST_RATE)
-    rounded = Fraction(duration, _NANOSECONDS).limit_denominator(_LARGEST_RATE)
+    if duration > NANOSECONDS:
+        return Fraction(NANOSECONDS, duration).limit_denominator(_LARGEST_RATE)
+    rounded = Fraction(duration, NANOSECONDS).limit_denominator(_LARGEST_RATE)
     return 1 / rounded if rounded else Fraction(_LARGEST_RATE)
 
 
