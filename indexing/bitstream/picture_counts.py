@@ -273,7 +273,7 @@ def places_of_packets(stream: StreamInfo, starts: Bytes, payload: Callable[[int]
 
     Args:
         stream: the stream, with one configuration record, that of all these packets.
-        starts: uint8[N, L + SLICE_WINDOW + 2], first bytes of each packet, L being its ``nal_length_size``; overwritten.
+        starts: uint8[N, L + SLICE_WINDOW + 2], first bytes of each packet, L being ``nal_length_size``; overwritten.
         payload: returns the beginning of a packet that does not begin with a slice.
 
     Raises:

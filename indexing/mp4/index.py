@@ -87,6 +87,8 @@ def index_mp4(source: ByteSource) -> VideoIndex | None:
         tracks = [track for track in tracks if track.trak.number == source.stream_index]
         if not tracks:
             return None
+    if any(b"stz2" in track.trak.tables for track in tracks):
+        return None  # compact sizes of samples, which hardly any writer uses
     track = max(tracks, key=_rank) if len(tracks) > 1 else tracks[0]
     description = track.descriptions[0] if track.descriptions else None
     if description is None or not description.codec or not description.width or not description.height:
