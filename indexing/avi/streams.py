@@ -10,7 +10,7 @@ from videoloader.indexing.avi.header import PictureHeader, Stream
 from videoloader.indexing.bitstream.jpeg import read_jpeg_frame
 from videoloader.indexing.bitstream.mpeg4_order import find_layer
 from videoloader.indexing.bitstream.nal import iterate_nals
-from videoloader.indexing.bitstream.parameter_sets import first_sequence_set
+from videoloader.indexing.bitstream.parameter_sets import first_sequence_set, headers_with_start_codes
 from videoloader.indexing.bitstream.picture import cut_by_container, parameter_set_format
 from videoloader.indexing.decoder import WELL_KNOWN_CODECS
 from videoloader.indexing.libav import read_stream_info
@@ -36,7 +36,7 @@ def describe_stream(
     config = _config(stream, picture)
     facts: dict[str, Any] | None
     if codec == "mpeg4":
-        config = config or _mpeg4_headers(first)
+        config = config or headers_with_start_codes(codec, first)
         facts = _mpeg4_facts(config)
     elif codec == "h264":
         config = config or _h264_headers(first)
@@ -83,11 +83,6 @@ def _described_by_libav(source: ByteSource, codec: str, stream: Stream) -> Strea
     return replace(info, sample_aspect_ratio=stream.aspect) if stream.aspect else info
 
 
-def _mpeg4_headers(first: bytes) -> bytes:
-    first = first[: first.find(b"\0\0\1\xb6") + 1]
-    return first[: first.find(b"\0\0\1\xb3")] if b"\0\0\1\xb3" in first else first[:-1]
-
-
 def _mpeg4_facts(config: bytes) -> dict[str, Any] | None:
     layer = find_layer(config)
     if layer is None:
@@ -96,8 +91,8 @@ def _mpeg4_facts(config: bytes) -> dict[str, Any] | None:
 
 
 def _h264_headers(first: bytes) -> bytes:
-    # The last unit is usually the picture, which is nearly all of the packet, so searching from the end finds it
-    # sooner.
+    # With the zeros between them, as libavformat has them. The last unit is usually the picture, which is nearly all of
+    # the packet, so searching from the end finds it sooner.
     last = first.rfind(b"\0\0\1")
     bounds = [*iterate_nals(first[:last], 0), (last + 3, len(first))] if last >= 0 else []
     units = [first[start:stop] for start, stop in bounds if start < stop and first[start] & 31 in (7, 8)]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from videoloader.errors import IndexingError
 from videoloader.indexing.bitstream.hidden import hides_frame
-from videoloader.indexing.bitstream.parameter_sets import sets_in_packet
+from videoloader.indexing.bitstream.parameter_sets import WITH_HEADERS, headers_with_start_codes
 from videoloader.indexing.bitstream.picture import PictureFormat, cut_by_container
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import coded_picture
@@ -31,11 +31,6 @@ from videoloader.indexing.wrong_times import times_are_wrong
 EBML_MAGIC = EBML.to_bytes(4, "big")
 _UNSPECIFIED = 2
 _LONGEST_FIRST_PACKET = 1 << 20
-# Start codes of what follows the headers: a group of pictures or a picture, in MPEG-4 a group or a plane.
-_AFTER_HEADERS = {
-    **dict.fromkeys(("mpeg1video", "mpeg2video"), (b"\0\0\1\xb8", b"\0\0\1\0")),
-    "mpeg4": (b"\0\0\1\xb3", b"\0\0\1\xb6"),
-}
 # Codecs whose blocks are one frame each, for H.264 if no picture is coded as fields. For others, the first frames must
 # come out as expected, and describe the picture.
 _FRAME_A_BLOCK = ("h264", "hevc", "vp8", "vp9", "av1")
@@ -64,7 +59,7 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
     number, packets = headers.tracks.index(track), walk.packets
     if not len(packets.offset):
         raise IndexingError("the video track has no frames", source.name)
-    if not track.config and track.codec in ("h264", "hevc", *_AFTER_HEADERS):
+    if not track.config and track.codec in WITH_HEADERS:
         track = track._replace(config=_headers_in_packet(source, track.codec, packets))
     stream = _describe_container(track, packets, headers.time_scale, number)
     picture = coded_picture(stream, source, int(packets.offset[0]), int(packets.size[0]))
@@ -93,9 +88,7 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
 def _headers_in_packet(source: ByteSource, codec: str, packets: Packets) -> bytes:
     """Return the headers or sets of the first packet, with start codes, in place of a configuration record."""
     first = source.read(int(packets.offset[0]), min(int(packets.size[0]), _LONGEST_FIRST_PACKET))
-    if codec in _AFTER_HEADERS:
-        return first[: min((at for code in _AFTER_HEADERS[codec] if (at := first.find(code)) >= 0), default=0)]
-    return b"".join(b"\0\0\1" + unit for unit in sets_in_packet(codec, 0, first))
+    return headers_with_start_codes(codec, first)
 
 
 def _describe_container(track: Track, packets: Packets, time_scale: int, number: int) -> StreamInfo:
