@@ -22,7 +22,7 @@ from videoloader.indexing.matroska.ebml import EBML, MalformedError
 from videoloader.indexing.matroska.headers import read_headers
 from videoloader.indexing.matroska.picture_order import comes_in_order, with_sets_told
 from videoloader.indexing.matroska.tracks import NANOSECONDS, Track
-from videoloader.indexing.reordering import reorder_depth
+from videoloader.indexing.packet_times import reorder_depth
 from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.stream_info import StreamInfo
 from videoloader.indexing.true_order import with_decoded_frames

@@ -21,7 +21,7 @@ from videoloader.indexing.mp4.fragments import reaches_the_end, read_defaults, r
 from videoloader.indexing.mp4.samples import Samples, lowest_offset, read_samples
 from videoloader.indexing.mp4.spans import spans_need_decoding, with_decoded_spans
 from videoloader.indexing.mp4.start import TrackHead, first_composition, track_starts
-from videoloader.indexing.reordering import depth_of
+from videoloader.indexing.packet_times import depth_of
 from videoloader.indexing.sources import ByteSource, StreamSource
 from videoloader.indexing.start_time import StreamStart, earliest_start
 from videoloader.indexing.stream_info import StreamInfo

@@ -27,7 +27,7 @@ from videoloader.indexing.mpegts.stream import (
     nal_type,
     usual_rate,
 )
-from videoloader.indexing.reordering import depth_of, reorder_depth
+from videoloader.indexing.packet_times import depth_of, reorder_depth
 from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.start_time import StreamStart, earliest_start
 from videoloader.indexing.stream_info import StreamInfo
