@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from videoloader.indexing.bitstream.nal import MOST_HELD
 from videoloader.indexing.bitstream.parameter_sets import (
     WITH_HEADERS,
     WITH_PARAMETER_SETS,
@@ -18,12 +19,7 @@ from videoloader.indexing.bitstream.parameter_sets import (
     record_with_sets,
     sets_of_record,
 )
-from videoloader.indexing.index import VideoIndex
-
-# Packets store the number of their configuration in a byte.
-_MOST_CONFIGURATIONS = 256
-# No picture is shown before one that was decoded this many pictures earlier, or more.
-_DEEPEST_REORDERING = 16
+from videoloader.indexing.index import MOST_CONFIGURATIONS, VideoIndex
 
 # For some packets, the parameter sets in each.
 Brought = Mapping[int, Iterable[bytes]]
@@ -54,7 +50,7 @@ def with_configurations(index: VideoIndex, brought: Brought, since: int | None =
     configs: list[bytes] = [] if since is None else [*records]
     palettes = dict(zip(records, index.stream.palettes, strict=False))
     column, key = index.packet_config.copy(), index.packet_key.copy()
-    number = int(column[first]) if configs else _MOST_CONFIGURATIONS
+    number = int(column[first]) if configs else MOST_CONFIGURATIONS
     record = config = records[column[first]]
     sets = sets_of_record(codec, record)
     events = sorted({first, *switched, *brought})
@@ -71,10 +67,10 @@ def with_configurations(index: VideoIndex, brought: Brought, since: int | None =
         if config != earlier or anew or not configs:
             alike = (other for other, each in enumerate(configs) if each == config and other != number)
             number = next(alike, len(configs))
-            if number == len(configs) < _MOST_CONFIGURATIONS:
+            if number == len(configs) < MOST_CONFIGURATIONS:
                 configs.append(config)
                 palettes.setdefault(config, palettes.get(record, b""))
-        if number < _MOST_CONFIGURATIONS:
+        if number < MOST_CONFIGURATIONS:
             column[packet:following] = number
         else:
             # There are more configurations than the column can number. Decoding starts before these packets, and finds
@@ -119,7 +115,7 @@ def renews_sequences(index: VideoIndex, brought: Brought) -> bool:
 
 def is_closed(index: VideoIndex, packet: int) -> bool:
     """Whether a packet is a keyframe, and no packet after it needs what comes before."""
-    following = index.packet_start[packet : packet + _DEEPEST_REORDERING]
+    following = index.packet_start[packet : packet + MOST_HELD]
     return bool(index.packet_key[packet] and (following >= packet).all())
 
 

@@ -12,6 +12,7 @@ import av.video.codeccontext
 import numpy as np
 
 from videoloader.errors import UnsupportedError
+from videoloader.indexing.bitstream.nal import MOST_HELD
 from videoloader.indexing.bitstream.picture import configs_not_cut
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.limits import count_decoded_packet, current_limits
@@ -27,8 +28,6 @@ _WITHOUT_SIZE = ("ffv1",)
 WELL_KNOWN_CODECS = (
     "h264", "hevc", "vvc", "vp8", "vp9", "av1", "mpeg1video", "mpeg2video", "mpeg4", "mjpeg",
 )  # fmt: skip
-# libavcodec aborts the process if it is given a larger value.
-_DEEPEST_H264_REORDERING = 16
 
 
 def size_told(index: VideoIndex, start: int) -> tuple[int, int]:
@@ -76,8 +75,8 @@ def open_decoder(
         # Without this, decoding of streams that do not state their reorder depth would begin with a depth of zero, and
         # lose the first frames that come out of order. With threads, a picture that is output before it is decoded
         # lacks its mark of damage, so it must stay until each thread has begun another one.
-        held_back = _DEEPEST_H264_REORDERING if holds_back else stream.reorder_depth + (threads if threads > 1 else 0)
-        options["has_b_frames"] = str(min(held_back, _DEEPEST_H264_REORDERING))
+        held_back = MOST_HELD if holds_back else stream.reorder_depth + (threads if threads > 1 else 0)
+        options["has_b_frames"] = str(min(held_back, MOST_HELD))  # a larger value would abort the process
     if strict:
         options["err_detect"] = "explode"
     if threads > 1 and stream.codec == "av1":

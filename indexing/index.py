@@ -16,6 +16,8 @@ from videoloader.indexing.clock import rising_clock
 from videoloader.indexing.stream_info import StreamInfo, TransportLayout
 
 DISPOSABLE_UNKNOWN, DISPOSABLE_NO, DISPOSABLE_YES = 0, 1, 2
+# Packets store the number of their configuration in a byte.
+MOST_CONFIGURATIONS = 256
 
 # What seconds are counted from: the start of the file, or zero of its own timestamps.
 Times = Literal["start", "pts"]

@@ -29,8 +29,7 @@ from videoloader.indexing.decoder import WELL_KNOWN_CODECS
 from videoloader.indexing.demuxer import UNCONCEALED, open_demuxer
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.limits import check_picture, count_decoded_packet, current_limits
-from videoloader.indexing.packet_times import packet_times, presentation_times
-from videoloader.indexing.reordering import reorder_depth
+from videoloader.indexing.packet_times import packet_times, presentation_times, reorder_depth
 from videoloader.indexing.setups import Setups
 from videoloader.indexing.sources import ByteSource, StreamSource
 from videoloader.indexing.stream_info import StreamInfo

@@ -7,14 +7,13 @@ has got as many others as it can hold. A decoder that starts at the recovery poi
 from __future__ import annotations
 
 from videoloader.indexing.bitstream.frame_numbers import FrameNumbers
+from videoloader.indexing.bitstream.nal import MOST_HELD
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.sources.base import read_starts
 
-# Maximum number of reference pictures that an H.264 decoder holds (ITU-T H.264, A.3.1: MaxDpbFrames).
-MOST_REFERENCES = 16
 # Packets before a recovery point that are examined first; more if too few of them are reference pictures.
-_LOOKED_AT = 2 * MOST_REFERENCES
+_LOOKED_AT = 2 * MOST_HELD
 # Bytes of a packet that usually contain the start of its first slice.
 _HEAD = 256
 
@@ -39,7 +38,7 @@ def is_behind_leap(index: VideoIndex, source: ByteSource, packet: int) -> bool:
     while True:
         first = max(packet - looked_at, 0)
         leaps, references = _look(index, source, first, packet)
-        if leaps or references > MOST_REFERENCES or not first:
+        if leaps or references > MOST_HELD or not first:
             return leaps
         looked_at *= 2
 
@@ -57,8 +56,8 @@ def _look(index: VideoIndex, source: ByteSource, first: int, last: int) -> tuple
         assert numbers is not None
         leaps = numbers.show_missing(start)
         if numbers.restarts:
-            references, since = 2 * MOST_REFERENCES, -1
+            references, since = 2 * MOST_HELD, -1
         references += numbers.is_reference
         if leaps:
             since = references
-    return since >= 0 and references - since <= MOST_REFERENCES, references
+    return since >= 0 and references - since <= MOST_HELD, references

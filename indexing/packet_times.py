@@ -1,4 +1,4 @@
-"""Complete the times of frames and packets if packets have no times or others than their frames."""
+"""Complete the times of frames and packets, and compute how many frames decoders hold back to show them in order."""
 
 from __future__ import annotations
 
@@ -55,3 +55,20 @@ def packet_times(
     if np.count_nonzero(with_frame) < count - 1:  # otherwise all packets except perhaps the first have a frame
         packet_pts = packet_pts[np.maximum.accumulate(with_frame)]
     return packet_pts
+
+
+def reorder_depth(packet_pts: npt.NDArray[np.int64]) -> int:
+    """Return how many frames a decoder holds back to output packets with these timestamps in display order.
+
+    Args:
+        packet_pts: int64[P], in decode order.
+    """
+    if len(packet_pts) < 2 or (packet_pts[1:] >= packet_pts[:-1]).all():
+        return 0
+    return depth_of(np.argsort(packet_pts, kind="stable"))
+
+
+def depth_of(order: npt.NDArray[np.int64]) -> int:
+    """Return the same for packet numbers in display order, int64[P] with P at least 1."""
+    late = order - np.arange(len(order))
+    return int(late[late.argmax()])

@@ -19,9 +19,8 @@ from videoloader.indexing.bitstream.parameter_sets import (
     sets_of_record,
     units_of,
 )
+from videoloader.indexing.index import MOST_CONFIGURATIONS
 from videoloader.indexing.stream_info import StreamInfo
-
-_MOST = 256  # the most that an index can number
 
 
 class Setups:
@@ -66,8 +65,10 @@ class Setups:
         Raises:
             UnsupportedError: there are too many configurations.
         """
-        if len(self._known) > _MOST:
-            raise UnsupportedError(f"changes its palette or configuration more than {_MOST - 1} times", source)
+        if len(self._known) > MOST_CONFIGURATIONS:
+            raise UnsupportedError(
+                f"changes its palette or configuration more than {MOST_CONFIGURATIONS - 1} times", source
+            )
         return np.array(self._of_packets, np.uint8)
 
     def describe(self, stream: StreamInfo) -> StreamInfo:

@@ -11,8 +11,7 @@ from videoloader.errors import DecodeError
 from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.libav import index_by_decoding
-from videoloader.indexing.packet_times import packet_times
-from videoloader.indexing.reordering import reorder_depth
+from videoloader.indexing.packet_times import packet_times, reorder_depth
 from videoloader.indexing.sources import ByteSource
 
 

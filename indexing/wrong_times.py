@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.indexing.bitstream.display_order import Places
-from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
+from videoloader.indexing.bitstream.nal import MOST_HELD, iterate_nals, nal_length_size
 from videoloader.indexing.bitstream.picture import picture_format
 from videoloader.indexing.bitstream.picture_kinds import is_b_picture
 from videoloader.indexing.bitstream.random_access import has_idr
@@ -32,8 +32,6 @@ _LOOKED_AT_IN_STRETCHES = 2
 _WITH_B_PICTURES = ("h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4")
 # Videos with at most this many packets are examined as a whole.
 _FEW_PACKETS = 8
-# This many packets after the last doubtful one are decoded too, more than any decoder holds back.
-_HELD_BACK = 16
 # Maximum number of suspicious places that are examined, spread over the video, and of open GOPs' keyframes.
 _MOST_PLACES, _MOST_KEYFRAMES = 4, 4
 _HEAD = 4 << 10
@@ -114,13 +112,13 @@ def _reordered_in_stretches(index: VideoIndex, source: ByteSource, order: npt.ND
         return []
     moved = np.concatenate(([-1], (order != np.arange(len(order))).nonzero()[0], [len(order)]))
     steps = moved[1:] - moved[:-1]
-    if steps[steps.argmax()] <= _HELD_BACK + 1:
+    if steps[steps.argmax()] <= MOST_HELD + 1:
         return []
     longest = steps.argsort()[: -_MOST_PLACES - 1 : -1]
     signs: Signs = []
     for each in longest.tolist():
         packets = np.arange(moved[each] + 1, moved[each + 1])
-        if len(packets) > _HELD_BACK and _may_reorder(index, int(index.packet_config[packets[-1]])):
+        if len(packets) > MOST_HELD and _may_reorder(index, int(index.packet_config[packets[-1]])):
             signs += _sign_of_reordering(index, source, _smallest(index, packets, _LOOKED_AT_IN_STRETCHES))
     return signs
 
@@ -257,8 +255,8 @@ def _is_shown_first(index: VideoIndex, source: ByteSource, key: int) -> bool:
 def _run_around(index: VideoIndex, source: ByteSource, first: int, last: int) -> tuple[int, int]:
     """Return (first, stop) of the packets to decode in order to see the order of these packets' pictures."""
     # Pictures that are decoded after a keyframe and shown before it need the keyframe before that one.
-    start = _start_before(index, source, max(first - _HELD_BACK, 0))
-    return start, min(last + 1 + _HELD_BACK, len(index.packet_size))
+    start = _start_before(index, source, max(first - MOST_HELD, 0))
+    return start, min(last + 1 + MOST_HELD, len(index.packet_size))
 
 
 def _merged(runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -294,7 +292,7 @@ def _order_by_headers(index: VideoIndex, source: ByteSource, start: int, stop: i
 def _order_by_decoding(index: VideoIndex, source: ByteSource, start: int, stop: int) -> list[int]:
     """Return the order in which pictures come out of a decoder; empty if packets are damaged."""
     # As if nothing were known about the order, so that the decoder holds back as much as it can.
-    unknown = replace(index, stream=replace(index.stream, reorder_depth=_HELD_BACK))
+    unknown = replace(index, stream=replace(index.stream, reorder_depth=MOST_HELD))
     context = open_decoder(unknown, start)
     came_out: list[int] = []
     fed = 0

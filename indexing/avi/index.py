@@ -14,13 +14,11 @@ from videoloader.indexing.avi.heads import ChunkHeads
 from videoloader.indexing.avi.streams import describe_stream
 from videoloader.indexing.bitstream.h264_order import h264_order
 from videoloader.indexing.bitstream.intra_pictures import HEAD_READERS
-from videoloader.indexing.bitstream.mpeg2_order import mpeg2_order
 from videoloader.indexing.bitstream.mpeg4_order import mpeg4_order
 from videoloader.indexing.bitstream.picture_order import PictureOrder
 from videoloader.indexing.bitstream.random_access import is_intra_only, is_random_access
 from videoloader.indexing.index import VideoIndex
-from videoloader.indexing.packet_times import packet_times
-from videoloader.indexing.reordering import reorder_depth
+from videoloader.indexing.packet_times import packet_times, reorder_depth
 from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.stream_info import StreamInfo
 
@@ -68,8 +66,6 @@ def _find_order(info: StreamInfo, chunks: Chunks, heads: ChunkHeads) -> PictureO
         return mpeg4_order(config, info.codec_tag, heads)
     if info.codec == "h264":
         return h264_order(config, heads)
-    if info.codec == "mpeg2video":
-        return mpeg2_order(heads)
     key = np.ones_like(chunks.key) if is_intra_only(info.codec) else chunks.key
     if info.codec in HEAD_READERS:
         try:

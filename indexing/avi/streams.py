@@ -7,19 +7,17 @@ from fractions import Fraction
 from typing import Any
 
 from videoloader.indexing.avi.header import PictureHeader, Stream
-from videoloader.indexing.bitstream.h264_parameter_sets import read_sps
 from videoloader.indexing.bitstream.jpeg import read_jpeg_frame
 from videoloader.indexing.bitstream.mpeg4_order import find_layer
 from videoloader.indexing.bitstream.nal import iterate_nals
-from videoloader.indexing.bitstream.parameter_sets import first_sequence_set
-from videoloader.indexing.bitstream.picture import cut_by_container
+from videoloader.indexing.bitstream.parameter_sets import first_sequence_set, headers_with_start_codes
+from videoloader.indexing.bitstream.picture import cut_by_container, parameter_set_format
 from videoloader.indexing.decoder import WELL_KNOWN_CODECS
 from videoloader.indexing.libav import read_stream_info
 from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.stream_info import StreamInfo
 
 _YUV420 = {"bit_depth": 8, "chroma": "420", "pixel_format": "yuv420p"}
-_H264_CHROMA = ("400", "420", "422", "444")
 _BT601 = 5  # the matrix of JPEG
 
 
@@ -38,7 +36,7 @@ def describe_stream(
     config = _config(stream, picture)
     facts: dict[str, Any] | None
     if codec == "mpeg4":
-        config = config or _mpeg4_headers(first)
+        config = config or headers_with_start_codes(codec, first)
         facts = _mpeg4_facts(config)
     elif codec == "h264":
         config = config or _h264_headers(first)
@@ -85,11 +83,6 @@ def _described_by_libav(source: ByteSource, codec: str, stream: Stream) -> Strea
     return replace(info, sample_aspect_ratio=stream.aspect) if stream.aspect else info
 
 
-def _mpeg4_headers(first: bytes) -> bytes:
-    first = first[: first.find(b"\0\0\1\xb6") + 1]
-    return first[: first.find(b"\0\0\1\xb3")] if b"\0\0\1\xb3" in first else first[:-1]
-
-
 def _mpeg4_facts(config: bytes) -> dict[str, Any] | None:
     layer = find_layer(config)
     if layer is None:
@@ -98,8 +91,8 @@ def _mpeg4_facts(config: bytes) -> dict[str, Any] | None:
 
 
 def _h264_headers(first: bytes) -> bytes:
-    # The last unit is usually the picture, which is nearly all of the packet, so searching from the end finds it
-    # sooner.
+    # With the zeros between them, as libavformat has them. The last unit is usually the picture, which is nearly all of
+    # the packet, so searching from the end finds it sooner.
     last = first.rfind(b"\0\0\1")
     bounds = [*iterate_nals(first[:last], 0), (last + 3, len(first))] if last >= 0 else []
     units = [first[start:stop] for start, stop in bounds if start < stop and first[start] & 31 in (7, 8)]
@@ -108,26 +101,21 @@ def _h264_headers(first: bytes) -> bytes:
 
 def _h264_facts(config: bytes) -> dict[str, Any] | None:
     unit = first_sequence_set("h264", config)
-    try:
-        sps = read_sps(unit[1:]) if unit else None
-    except ValueError:
-        return None
+    picture = parameter_set_format("h264", unit) if unit else None
     # Decoders output grey pictures in several formats.
-    if not sps or sps.chroma not in (1, 2, 3) or sps.separate_planes or sps.vui.matrix == 0:
+    if not picture or picture.chroma == "400" or picture.color_matrix == 0 or picture.bit_depth not in (8, 10):
         return None
-    if sps.bit_depth not in (8, 10):
-        return None
-    chroma, full = _H264_CHROMA[sps.chroma], sps.vui.full_range
-    pixels = f"yuv{'j' if full and sps.bit_depth == 8 else ''}{chroma}p"
+    depth, full = picture.bit_depth, picture.full_range
+    pixels = f"yuv{'j' if full and depth == 8 else ''}{picture.chroma}p"
     return {
-        "width": sps.width,
-        "height": sps.height,
-        "bit_depth": sps.bit_depth,
-        "chroma": chroma,
-        "pixel_format": pixels if sps.bit_depth == 8 else f"{pixels}{sps.bit_depth}le",
-        "color_primaries": sps.vui.primaries,
-        "color_transfer": sps.vui.transfer,
-        "color_matrix": sps.vui.matrix,
+        "width": picture.width,
+        "height": picture.height,
+        "bit_depth": depth,
+        "chroma": picture.chroma,
+        "pixel_format": pixels if depth == 8 else f"{pixels}{depth}le",
+        "color_primaries": picture.color_primaries,
+        "color_transfer": picture.color_transfer,
+        "color_matrix": picture.color_matrix,
         "color_range": "" if full is None else "full" if full else "limited",
     }
 

@@ -13,7 +13,7 @@ from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.h264_parameter_sets import Sps
 from videoloader.indexing.bitstream.h264_slices import HEAD_BITS, SliceReader
 from videoloader.indexing.bitstream.hevc_parameter_sets import HevcSets, is_anchor, is_of_layer
-from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size, parameter_sets
+from videoloader.indexing.bitstream.nal import MOST_HELD, iterate_nals, nal_length_size, parameter_sets
 from videoloader.indexing.bitstream.parameter_sets import is_set, is_slice
 from videoloader.indexing.bitstream.picture_counts import whole_count
 from videoloader.indexing.bitstream.picture_kinds import BIDIRECTIONAL, picture_kind
@@ -26,8 +26,6 @@ _SLICE_HEAD = 48
 _LARGEST_ORDER = 1 << 32
 # Maximum number of B pictures in a row.
 _MOST_BETWEEN = 1 << 10
-# Numbers of H.264 frames that may be missing, since leading pictures were left out.
-_MOST_MISSING = 16
 
 
 class DisplayOrder(Protocol):
@@ -125,7 +123,7 @@ class _H264Order(_CountedOrder):
         if not starts:
             # If pictures are left out, numbers are missing. Memory management operation 5 resets them (7.4.3).
             step = (number - self._number) % size
-            if step > min(_MOST_MISSING, size // 2):
+            if step > min(MOST_HELD, size // 2):
                 raise ValueError("frame numbers do not follow each other")
             number = self._number + step
         if sps.order_type == 0:

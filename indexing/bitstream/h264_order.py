@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 
@@ -28,24 +26,6 @@ _HEAD = 1 + SLICE_WINDOW  # bytes of a slice that are kept
 _USUAL_HEADERS = 1024  # bytes, for everything before a slice
 
 
-class _Slices(NamedTuple):
-    """The first slices of packets.
-
-    Attributes:
-        heads: uint8[P, _HEAD], their first bytes, followed by zeros if shorter.
-        keys: bool[P], whether decoding can start at each packet.
-        short: packets whose slices have fewer bytes.
-        pictures: numbers of the picture parameter sets of all packets.
-        sequences: sequence parameter sets that these name.
-    """
-
-    heads: npt.NDArray[np.uint8]
-    keys: npt.NDArray[np.bool_]
-    short: list[int]
-    pictures: set[int]
-    sequences: set[Sps]
-
-
 def h264_order(config: bytes, packets: PacketHeads) -> PictureOrder | None:
     """Return the order in which a decoder outputs frames; None if the headers do not determine it.
 
@@ -59,22 +39,26 @@ def h264_order(config: bytes, packets: PacketHeads) -> PictureOrder | None:
         packets: one access unit each.
     """
     try:
-        return _order(_first_slices(config, packets))
+        return _order(*_first_slices(config, packets))
     except ValueError:
         return None
 
 
-def _order(slices: _Slices) -> PictureOrder | None:
-    header, sps = slices.heads[:, 0], next(iter(slices.sequences), None)
-    if sps is None or sps.timed or len(slices.sequences) > 1 or not np.isin(header & 31, (_SLICE, _IDR_SLICE)).all():
+def _order(
+    heads: npt.NDArray[np.uint8], keys: npt.NDArray[np.bool_], short: list[int], sets: set[tuple[int, Sps]]
+) -> PictureOrder | None:
+    """Return the order of the pictures with these first slices; see ``_first_slices``."""
+    header, sequences = heads[:, 0], {sps for _, sps in sets}
+    sps = next(iter(sequences), None)
+    if sps is None or sps.timed or len(sequences) > 1 or not np.isin(header & 31, (_SLICE, _IDR_SLICE)).all():
         return None
     is_idr, is_reference = header & 31 == _IDR_SLICE, header & 0x60 != 0
-    block, bits = read_ue(slice_bits(slices.heads[:, 1:].copy()))
+    block, bits = read_ue(slice_bits(heads[:, 1:].copy()))
     _, bits = read_ue(bits)  # slice_type
     pps, bits = read_ue(bits)
     frame_num = top_bits(bits, np.array(sps.frame_num_bits))
     is_field = not sps.frames_only and bool((bits << np.uint64(sps.frame_num_bits) >> np.uint64(63)).any())
-    if block.any() or is_field or not np.isin(pps, [*slices.pictures]).all() or not is_idr[0]:
+    if block.any() or is_field or not np.isin(pps, [number for number, _ in sets]).all() or not is_idr[0]:
         return None
     # Memory management operation 5, which restarts counts, also leaves a gap in the numbers.
     last = np.maximum.accumulate(np.arange(len(header)) * is_reference)[:-1]
@@ -82,7 +66,7 @@ def _order(slices: _Slices) -> PictureOrder | None:
         return None
     told = tuple(np.array(each, np.int64) for each in h264_told(sps))
     # If a slice's header is complete, at least a stop bit follows it.
-    if not (h264_count_bits(bits, is_idr, told)[slices.short] << np.uint64(sps.order_bits)).all():
+    if not (h264_count_bits(bits, is_idr, told)[short] << np.uint64(sps.order_bits)).all():
         return None
     places = h264_places(bits, is_idr, is_reference, told)
     frames = places.argsort(kind="stable")
@@ -91,18 +75,25 @@ def _order(slices: _Slices) -> PictureOrder | None:
     held_back = frames - np.arange(len(frames))
     if (np.diff(places[frames]) == 0).any() or (held_back > (sps.reordered or 0)).any():
         return None
-    return PictureOrder(frames, slices.keys, late=np.ones(len(frames), np.bool_))
+    return PictureOrder(frames, keys, late=np.ones(len(frames), np.bool_))
 
 
-def _first_slices(config: bytes, packets: PacketHeads) -> _Slices:
+def _first_slices(
+    config: bytes, packets: PacketHeads
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_], list[int], set[tuple[int, Sps]]]:
     """Read the first slices of packets, all at once if their headers are within the first bytes.
+
+    Returns:
+        (uint8[P, _HEAD], the slices' first bytes, followed by zeros if shorter; bool[P], whether decoding can start at
+        each packet; packets whose slices have fewer bytes; numbers of all picture parameter sets, and the sequence
+        parameter set that each names).
 
     Raises:
         ValueError: a packet has no slice.
     """
     rows, length_size = packets.rows, nal_length_size("h264", config)
     sets = SetsByPicture(parameter_sets("h264", config))
-    pictures, sequences = {*sets.of}, {*sets.of.values()}
+    named = {*sets.of.items()}
     is_code = (rows[:, :-3] == 0) & (rows[:, 1:-2] == 0) & (rows[:, 2:-1] == 1)
     kind = rows[:, 3:] & 31
     is_first = is_code & ((kind < _HARMLESS[0]) | (kind > _HARMLESS[1]))
@@ -120,13 +111,12 @@ def _first_slices(config: bytes, packets: PacketHeads) -> _Slices:
         head, first, stop = _up_to_slice(packets, number, length_size)
         if units := sets_in_packet("h264", length_size, head):
             sets = SetsByPicture(units, sets)
-            pictures.update(sets.of)
-            sequences.update(sets.of.values())
+            named.update(sets.of.items())
         keys[number] = bool(is_random_access("h264", config, head))
         heads[number] = np.frombuffer(head[first : min(stop, first + _HEAD)].ljust(_HEAD, b"\0"), np.uint8)
         if stop < first + _HEAD:
             short.append(number)
-    return _Slices(heads, keys, short, pictures, sequences)
+    return heads, keys, short, named
 
 
 def _up_to_slice(packets: PacketHeads, number: int, length_size: int) -> tuple[bytes, int, int]:

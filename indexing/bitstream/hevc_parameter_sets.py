@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.h264_parameter_sets import Vui, read_vui
-from videoloader.indexing.bitstream.nal import parameter_sets
+from videoloader.indexing.bitstream.nal import MOST_HELD, parameter_sets
 
 # (difference of picture order counts, whether the current picture may use it) of pictures shown before the current one,
 # nearest first, then of those shown after it.
 ReferencePictureSet = tuple[tuple[int, bool], ...]
 
 _SPS, _PPS = 33, 34  # nal_unit_type of ITU-T H.265, table 7-1
-_MOST_SETS, _MOST_PICTURES = 64, 16  # num_short_term_ref_pic_sets (7.4.3.2.1), MaxDpbSize (A.4.2)
+_MOST_SETS = 64  # num_short_term_ref_pic_sets (7.4.3.2.1)
 
 
 class SequenceParameters(NamedTuple):
@@ -196,7 +196,7 @@ def read_reference_picture_set(
         before = sorted((entry for entry in entries if entry[0] < 0), reverse=True)
         return (*before, *sorted(entry for entry in entries if entry[0] > 0))
     counts = bits.ue(), bits.ue()
-    if sum(counts) > _MOST_PICTURES:
+    if sum(counts) > MOST_HELD:
         raise ValueError("more than 16 reference pictures")
     entries = []
     for count, direction in zip(counts, (-1, 1), strict=True):

@@ -9,6 +9,11 @@ _ANNEX_B_CONFIG = 0  # a NAL length size of zero stands for start codes
 _PREFIX = 14  # nal_unit_type of ITU-T H.264, table 7-1
 
 
+# Maximum number of pictures that a decoder holds: MaxDpbFrames of ITU-T H.264, A.3.1, and MaxDpbSize of ITU-T H.265,
+# A.4.2. So no picture is shown before one that was decoded this many pictures earlier.
+MOST_HELD = 16
+
+
 @lru_cache(256)  # called for each packet
 def nal_length_size(codec: str, config: bytes) -> int:
     """Return bytes of the length before each NAL unit by avcC, hvcC or vvcC (ISO/IEC 14496-15); 0 for start codes."""

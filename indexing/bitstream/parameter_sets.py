@@ -249,3 +249,9 @@ def units_of(codec: str, record: bytes, payload: bytes | memoryview) -> list[byt
         return sets_in_packet(codec, nal_length_size(codec, record), payload)
     headers = sequence_headers(codec, payload)
     return [headers] if headers else []
+
+
+def headers_with_start_codes(codec: str, payload: bytes) -> bytes:
+    """Return the sets or headers of a stream's first packet, in place of a configuration record that is missing."""
+    prefix = b"\0\0\1" if codec in WITH_PARAMETER_SETS else b""
+    return b"".join(prefix + unit for unit in units_of(codec, b"", payload))

@@ -11,6 +11,7 @@ from videoloader.indexing.bitstream.av1 import first_sequence_header, units_of_r
 from videoloader.indexing.bitstream.h264_parameter_sets import Sps, read_sps
 from videoloader.indexing.bitstream.hevc_parameter_sets import SequenceParameters, read_sequence_parameters
 from videoloader.indexing.bitstream.mpeg4_order import find_layer
+from videoloader.indexing.bitstream.nal import MOST_HELD
 from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS, first_sequence_set
 from videoloader.indexing.stream_info import StreamInfo
 
@@ -160,7 +161,7 @@ def parameter_set_format(codec: str, nal: bytes) -> PictureFormat | None:
 def _read_h264_format(unit: bytes) -> PictureFormat:
     sps = read_sps(unit[1:])
     blocks = sps.coded_size[0] * sps.coded_size[1] // 256
-    limit = min(_H264_DPB_BLOCKS.get(sps.level, _H264_LARGEST_DPB) // blocks, 16)
+    limit = min(_H264_DPB_BLOCKS.get(sps.level, _H264_LARGEST_DPB) // blocks, MOST_HELD)
     buffering = (sps.references, limit, limit if sps.buffered is None else sps.buffered)
     field_flag_at = -1 if sps.frames_only else sps.frame_num_bits + 2 * sps.separate_planes
     # With type 2, pictures come in decoding order.
@@ -204,5 +205,5 @@ def _hevc_limit(level: int, samples: int) -> int:
     """Return MaxDpbSize (ITU-T H.265, A.4.2): it is larger for pictures smaller than the level allows."""
     largest = _HEVC_LUMA_SAMPLES.get(level, 35651584)
     if samples <= largest // 4:
-        return 16
+        return MOST_HELD
     return 12 if samples <= largest // 2 else 8 if samples <= largest * 3 // 4 else 6

@@ -15,8 +15,17 @@ import numpy.typing as npt
 
 from videoloader.indexing.bitstream.h264_parameter_sets import Sps, read_sps
 from videoloader.indexing.bitstream.hevc_parameter_sets import read_picture_parameters, read_sequence_parameters
-from videoloader.indexing.bitstream.nal import iterate_nals
-from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS, Sets, is_set, is_slice, named_sets
+from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
+from videoloader.indexing.bitstream.parameter_sets import (
+    WITH_PARAMETER_SETS,
+    Sets,
+    is_set,
+    is_slice,
+    named_sets,
+    sets_of_record,
+)
+from videoloader.indexing.bitstream.picture import picture_format
+from videoloader.indexing.stream_info import StreamInfo
 
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
@@ -255,11 +264,41 @@ def _bits(count: Numbers) -> Bits:
 
 
 def without_slice(codec: str, heads: Bytes) -> list[int]:
-    """Return the rows (first bytes of packets) that do not begin with a slice; see ``first_slice``."""
+    """Return the rows (first bytes of packets) that do not begin with a slice; see ``places_of_packets``."""
     return [*(~_SLICES[codec][heads[:, 0]]).nonzero()[0].tolist()]
 
 
-def first_slice(codec: str, sets: Sets, length_size: int, payload: bytes | memoryview, size: int) -> Bytes:
+def places_of_packets(stream: StreamInfo, starts: Bytes, payload: Callable[[int], bytes | memoryview]) -> Numbers:
+    """Place pictures of H.264 (whole frames only) or HEVC in display order, by the first bytes of their packets.
+
+    Args:
+        stream: the stream, with one configuration record, that of all these packets.
+        starts: uint8[N, L + SLICE_WINDOW + 2], first bytes of each packet, L being ``nal_length_size``; overwritten.
+        payload: returns the beginning of a packet that does not begin with a slice.
+
+    Raises:
+        ValueError: this simple way cannot determine it.
+    """
+    codec, record = stream.codec, stream.codec_configs[0]
+    size, picture = nal_length_size(codec, record), picture_format(stream)
+    if picture is None or (codec == "h264" and not picture.frames_only):
+        raise ValueError("fields, perhaps")
+    heads, sets = starts[:, size:], sets_of_record(codec, record)
+    for number in without_slice(codec, heads):
+        heads[number] = _first_slice(codec, sets, size, payload(number), heads.shape[1])
+    if codec == "h264":
+        bits = skip_h264_head(slice_bits(heads[:, 1 : 1 + SLICE_WINDOW].copy()))
+        first, told = heads[:, 0], _told(sets, _H264_SPS, h264_numbers)
+        return h264_places(bits, first & _UNIT_TYPE == _H264_IDR, first & _REFERENCE != 0, told)
+    if (heads[:, 1] >> 3).any():
+        raise ValueError("pictures of several layers")
+    is_irap, is_idr, _, anchor = hevc_kinds(heads[:, 0] >> 1 & 63, heads[:, 1])
+    bits = skip_hevc_head(slice_bits(heads[:, 2 : 2 + SLICE_WINDOW].copy()), is_irap)
+    of_picture = _told(sets, _HEVC_PPS, hevc_picture_numbers)
+    return hevc_places(bits, is_idr, anchor, _told(sets, _HEVC_SPS, hevc_sequence_numbers), of_picture)
+
+
+def _first_slice(codec: str, sets: Sets, length_size: int, payload: bytes | memoryview, size: int) -> Bytes:
     """Return the first bytes of a packet's first slice.
 
     Args:
@@ -281,29 +320,6 @@ def first_slice(codec: str, sets: Sets, length_size: int, payload: bytes | memor
         ):
             raise ValueError("parameter sets that change")
     raise ValueError("a packet without a slice")
-
-
-def places_by_count(codec: str, sets: Sets, heads: Bytes) -> Numbers:
-    """Place pictures of H.264 (whole frames only) or HEVC in display order.
-
-    Args:
-        codec: ``"h264"`` or ``"hevc"``.
-        sets: parameter sets of all pictures.
-        heads: uint8[N, SLICE_WINDOW + 2], first bytes of each picture's first slice.
-
-    Raises:
-        ValueError: this simple way cannot determine it.
-    """
-    if codec == "h264":
-        bits = skip_h264_head(slice_bits(heads[:, 1 : 1 + SLICE_WINDOW].copy()))
-        first, told = heads[:, 0], _told(sets, _H264_SPS, h264_numbers)
-        return h264_places(bits, first & _UNIT_TYPE == _H264_IDR, first & _REFERENCE != 0, told)
-    if (heads[:, 1] >> 3).any():
-        raise ValueError("pictures of several layers")
-    is_irap, is_idr, _, anchor = hevc_kinds(heads[:, 0] >> 1 & 63, heads[:, 1])
-    bits = skip_hevc_head(slice_bits(heads[:, 2 : 2 + SLICE_WINDOW].copy()), is_irap)
-    of_picture = _told(sets, _HEVC_PPS, hevc_picture_numbers)
-    return hevc_places(bits, is_idr, anchor, _told(sets, _HEVC_SPS, hevc_sequence_numbers), of_picture)
 
 
 def _told(sets: Sets, kind: int, read: Callable[[bytes], tuple[int, tuple[int, ...]]]) -> tuple[Numbers, ...]:

@@ -6,8 +6,7 @@ import re
 import struct
 
 from videoloader.errors import IndexingError
-from videoloader.indexing.images.header import ImageHeader
-from videoloader.indexing.images.window import Window
+from videoloader.indexing.images.window import ImageHeader, Window
 
 # Two letters alone say little. Byte 14 has the size of the header. Windows and OS/2 have written these sizes: 12, 16,
 # 40, 52, 56, 64, 108 or 124, BITMAPCOREHEADER to BITMAPV5HEADER.

@@ -14,12 +14,11 @@ import numpy.typing as npt
 from videoloader.errors import IndexingError, UnsupportedError
 from videoloader.indexing.images.bitmap import BMP_START, bmp_header, netpbm_header
 from videoloader.indexing.images.frame_times import FrameTimes, times_of_files
-from videoloader.indexing.images.header import ImageHeader
 from videoloader.indexing.images.jpeg import is_jpeg_stream, jpeg_header
 from videoloader.indexing.images.png import png_header
 from videoloader.indexing.images.tiff import tiff_header
 from videoloader.indexing.images.webp import webp_header
-from videoloader.indexing.images.window import Window
+from videoloader.indexing.images.window import ImageHeader, Window
 from videoloader.indexing.index import DISPOSABLE_YES, VideoIndex
 from videoloader.indexing.sources import ByteSource, FolderSource
 from videoloader.indexing.sources.folder import is_image_name

@@ -13,9 +13,8 @@ from videoloader.indexing.bitstream.jpeg import (
     iterate_segments,
     segments_before_scan,
 )
-from videoloader.indexing.images.header import ImageHeader
 from videoloader.indexing.images.tiff import exif_orientation
-from videoloader.indexing.images.window import Window
+from videoloader.indexing.images.window import ImageHeader, Window
 
 _APP1 = 0xE1
 # Cameras write a few dozen; a file must not make us read more than this.

@@ -5,9 +5,8 @@ from __future__ import annotations
 import struct
 
 from videoloader.errors import IndexingError
-from videoloader.indexing.images.header import ImageHeader
 from videoloader.indexing.images.tiff import exif_orientation
-from videoloader.indexing.images.window import Window
+from videoloader.indexing.images.window import ImageHeader, Window
 
 _MOST_CHUNKS = 4096
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import struct
 
 from videoloader.errors import IndexingError, UnsupportedError
-from videoloader.indexing.images.header import ImageHeader
-from videoloader.indexing.images.window import Window
+from videoloader.indexing.images.window import ImageHeader, Window
 
 _SUBFILE_TYPE, _WIDTH, _HEIGHT, _COMPRESSION, _ORIENTATION, _TILE_WIDTH = 254, 256, 257, 259, 274, 322
 _REDUCED_IMAGE = 1

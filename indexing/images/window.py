@@ -1,12 +1,31 @@
-"""Read one image file in small pieces."""
+"""Read one image file in small pieces, up to the facts that it states before its picture."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from videoloader.errors import IndexingError, SourceError
 from videoloader.indexing.sources import ByteSource
 
 # Bytes of one read: the header of most files, and no more than a page of the disk cache.
 _WINDOW = 1024
+
+
+class ImageHeader(NamedTuple):
+    """The facts of one image file.
+
+    Attributes:
+        codec: libavcodec's decoder name.
+        width, height: size of the coded picture in pixels.
+        orientation: turn that a viewer applies, 1 to 8 (Exif 2.32, tag 0x0112); 1 is none.
+        animated: whether the file has more than one picture to show.
+    """
+
+    codec: str
+    width: int
+    height: int
+    orientation: int = 1
+    animated: bool = False
 
 
 class Window:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Set
-from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -34,12 +33,11 @@ from videoloader.indexing.matroska.headers import CLUSTER, TOP_LEVEL, Headers
 from videoloader.indexing.matroska.tracks import Track
 from videoloader.indexing.sources import ByteSource
 
-_TIMESTAMP, _BLOCK_GROUP, _BLOCK, _BLOCK_DURATION, _REFERENCE = 0xE7, 0xA0, 0xA1, 0x9B, 0xFB
+_TIMESTAMP, _BLOCK_GROUP, _BLOCK, _REFERENCE = 0xE7, 0xA0, 0xA1, 0xFB
 # Position, PrevSize and SilentTracks.
 _OTHERS_IN_CLUSTER = {VOID, CRC32, 0xA7, 0xAB, 0x5854}
-# BlockVirtual, BlockAdditions, ReferencePriority, ReferenceVirtual, CodecState, DiscardPadding and Slices.
-_OTHERS_IN_GROUP = {VOID, CRC32, 0xA2, 0x75A1, 0xFA, 0xFD, 0xA4, 0x75A2, 0x8E}
-_XIPH, _FIXED = 0x02, 0x04
+# BlockDuration, BlockVirtual, BlockAdditions, ReferencePriority, ReferenceVirtual, CodecState, DiscardPadding, Slices.
+_OTHERS_IN_GROUP = {VOID, CRC32, 0x9B, 0xA2, 0x75A1, 0xFA, 0xFD, 0xA4, 0x75A2, 0x8E}
 # The header of an element, the header of the block in it, and the first bytes of its frame.
 _ENOUGH = LONGEST_HEADER + 11 + FRAME_HEAD
 _TWO_WORDS = struct.Struct(">qq")
@@ -49,7 +47,6 @@ _SHORTEST_READ, _LONGEST_READ = 256, 256 << 10
 _NEAR, _NEAR_SHARE = 2048, 16
 # From this many bytes on, and with blocks this short, reading all headers at once is cheaper than one by one.
 _DENSE_READ, _DENSE_BLOCK = 16 << 10, 1024
-_LONGEST_LACE_TABLE = 64 << 10
 _LARGEST_BLOCK = 1 << 28
 _LATEST = 1 << 62
 # Blocks of other tracks that are examined to find the beginning of one.
@@ -98,7 +95,7 @@ def read_packets(source: ByteSource, headers: Headers, track: Track, others: Set
     Raises:
         MalformedError: elements do not fit into each other or the file, or a frame has no timestamp.
     """
-    window, collected, found = _Window(source), _Collected(source, headers, track, others), set()
+    window, collected, found = _Window(source), _Collected(headers, track, others), set()
     end = source.size if headers.stop is None else min(headers.stop, source.size)
     position = headers.clusters
     while (position := collected.add_dense_clusters(window, position, end)) < end:
@@ -135,7 +132,7 @@ def _read_cluster(window: _Window, collected: _Collected, position: int, stop: i
                 continue
             if position > limit:
                 raise MalformedError(f"the block at byte {body} is cut off")
-            collected.add_block(data, at, body, position, None, 0)
+            collected.add_block(data, at, body, position, None)
             continue
         identifier, body, element_stop = read_header(data, at, window.base)
         if stop is None and identifier in TOP_LEVEL:
@@ -153,7 +150,7 @@ def _read_cluster(window: _Window, collected: _Collected, position: int, stop: i
 
 
 def _read_group(window: _Window, collected: _Collected, position: int, stop: int) -> None:
-    head, start, block_stop, duration, key = b"", 0, 0, 0, True
+    head, start, block_stop, key = b"", 0, 0, True
     while position < stop:
         at = window.seek(position)
         identifier, body, element_stop = read_header(window.data, at, window.base)
@@ -162,15 +159,13 @@ def _read_group(window: _Window, collected: _Collected, position: int, stop: int
         if identifier == _BLOCK and not head:
             # What to do with its frame depends on the elements around it.
             head, start, block_stop = window.data[at : at + _ENOUGH], body, element_stop
-        elif identifier == _BLOCK_DURATION:
-            duration = window.read_uint(body, element_stop)
         elif identifier == _REFERENCE:
             key = False
         elif identifier not in _OTHERS_IN_GROUP:
             raise MalformedError(f"element {identifier:X} at byte {position} is no part of a block group")
         position = element_stop
     if head:
-        collected.add_block(head, read_header(head, 0)[1], start, block_stop, key, duration)
+        collected.add_block(head, read_header(head, 0)[1], start, block_stop, key)
 
 
 class _Window:
@@ -206,14 +201,12 @@ class _Window:
 class _Collected:
     """The packets found so far, and the timestamp of the cluster around the next one."""
 
-    def __init__(self, source: ByteSource, headers: Headers, track: Track, others: Set[int]) -> None:
+    def __init__(self, headers: Headers, track: Track, others: Set[int]) -> None:
         self.cluster_time: int | None = None
         self.first_times: dict[int, int] = {}
         # After this many more blocks, tracks that have not begun are no longer waited for.
         self._unseen, self._patience = set(others), _MOST_BLOCKS
-        self._source, self._wanted, self._tracks = source, track.number, {each.number for each in headers.tracks}
-        # Duration of the track's frames in nanoseconds, 0 if unknown, and the unit of times in nanoseconds.
-        self._duration, self._time_scale = track.default_duration, headers.time_scale
+        self._wanted, self._tracks = track.number, {each.number for each in headers.tracks}
         self._rows = array("q")
         self._kinds = track_kinds(self._wanted, self._tracks)
         # The plain blocks of the window's bytes, and columns of those before; files without such blocks have none.
@@ -238,15 +231,14 @@ class _Collected:
             return start
         return window.base + self._dense.take_clusters(start - window.base, limit - window.base)
 
-    def add_block(self, data: bytes, at: int, start: int, stop: int, key: bool | None, duration: int) -> None:
-        """Take the frames of a block if it belongs to the wanted track.
+    def add_block(self, data: bytes, at: int, start: int, stop: int, key: bool | None) -> None:
+        """Take the frame of a block if it belongs to the wanted track.
 
         Args:
             data: buffer with its first bytes.
             at: position of the block in ``data``.
             start, stop: range of the block in the file.
             key: whether its frame is a keyframe; None for simple blocks, which have a flag.
-            duration: duration of the block, 0 if unknown.
         """
         number, after = (data[at] & 0x7F, at + 1) if data[at] & 0x80 else read_vint(data, at)
         if number != self._wanted:
@@ -267,11 +259,10 @@ class _Collected:
             raise MalformedError(f"the block at byte {start} has {stop - start} bytes and the timestamp {pts}")
         if key is None:
             key = bool(flags & KEYFRAME)
-        if flags & LACING:
-            self._add_lace(frame, stop, flags & LACING, pts, key, duration)
-        else:
-            head, more = _TWO_WORDS.unpack_from(data, after + 3)
-            self._rows.extend((frame, stop - frame, pts, key, head, more))
+        if flags & LACING:  # several frames in a block, as only sound has them
+            raise MalformedError(f"the block at byte {start} has a lace")
+        head, more = _TWO_WORDS.unpack_from(data, after + 3)
+        self._rows.extend((frame, stop - frame, pts, key, head, more))
 
     def _see(self, number: int, time: int) -> None:
         """Note a block of another track."""
@@ -281,18 +272,6 @@ class _Collected:
         if not self._patience:
             self._unseen.clear()
 
-    def _add_lace(self, start: int, stop: int, lacing: int, pts: int, key: bool, duration: int) -> None:
-        table = self._source.read(start, min(stop - start, _LONGEST_LACE_TABLE))
-        sizes, length = _read_lace(table, lacing, stop - start)
-        count = len(sizes)
-        duration = duration or self._duration * count // self._time_scale
-        times = [duration * number // count for number in range(count)]
-        if min(sizes) < 1 or len(set(times)) < count:
-            raise MalformedError(f"a frame of the block at byte {start} has no bytes or no time of its own")
-        for number, (at, time) in enumerate(zip(accumulate(sizes, initial=start + length), times, strict=False)):
-            head, more = _TWO_WORDS.unpack(self._source.read(at, FRAME_HEAD).ljust(FRAME_HEAD, b"\0"))
-            self._rows.extend((at, sizes[number], pts + time, key and not number, head, more))
-
     def packets(self) -> Packets:
         columns = np.frombuffer(self._rows, np.int64).reshape(-1, len(Packets._fields)).T.copy()
         if self._dense is not None:
@@ -300,30 +279,3 @@ class _Collected:
             columns = columns[:, columns[0].argsort(kind="stable")]
         offset, size, pts, key, head, more = columns
         return Packets(offset, size, pts, key.astype(np.bool_), head, more)
-
-
-def _read_lace(table: bytes, lacing: int, size: int) -> tuple[list[int], int]:
-    """Return the sizes of a block's frames, and the bytes before them, from all bytes after the block's header."""
-    others = table[0]  # the number of frames except the last, which gets the remaining bytes
-    position = 1
-    if lacing == _FIXED:
-        if (size - 1) % (others + 1):
-            raise MalformedError(f"{others + 1} frames of equal size in {size - 1} bytes")
-        return [(size - 1) // (others + 1)] * (others + 1), 1
-    if not others and lacing != _XIPH:
-        raise MalformedError("a lace of one frame, whose size may be told or not")
-    sizes: list[int] = []
-    for number in range(others):
-        if lacing == _XIPH:
-            first = position
-            while table[position : position + 1] == b"\xff":
-                position += 1
-            sizes.append(255 * (position - first) + (table[position] if position < len(table) else size))
-            position += 1
-        else:
-            value, after = read_vint(table, position)
-            if number:  # the difference from the size before, with half the range below zero
-                value += sizes[-1] - ((1 << 7 * (after - position) - 1) - 1)
-            sizes.append(value)
-            position = after
-    return [*sizes, size - position - sum(sizes)], position

@@ -7,7 +7,7 @@ from fractions import Fraction
 from videoloader.indexing.libav import best_video_stream
 from videoloader.indexing.matroska.blocks import Packets, Walk, read_packets
 from videoloader.indexing.matroska.headers import ATTACHMENTS, Headers
-from videoloader.indexing.matroska.tracks import VIDEO, Track
+from videoloader.indexing.matroska.tracks import NANOSECONDS, VIDEO, Track
 from videoloader.indexing.sources import ByteSource, StreamSource
 from videoloader.indexing.start_time import StreamStart, earliest_start
 
@@ -17,7 +17,6 @@ _TAKEN_TYPES = (1, 2, 0x11, 0x21)
 _MEDIA_TYPES = (1, 2)
 # Each candidate costs a walk through the file.
 _MOST_CANDIDATES = 8
-_NANOSECONDS = 10**9
 
 
 def read_best_track(source: ByteSource, headers: Headers) -> tuple[Track, Walk] | None:
@@ -64,7 +63,7 @@ def _first_has_most_frames(tracks: list[Packets]) -> bool:
 
 def start_of(headers: Headers, taken: Track, walk: Walk) -> int:
     """Return when the earliest track begins, in microseconds."""
-    base = Fraction(headers.time_scale, _NANOSECONDS)
+    base = Fraction(headers.time_scale, NANOSECONDS)
     first = int(walk.packets.pts[0]) - taken.delay_in(base)
     starts = [
         StreamStart(walk.first_times[track.number], base, track.type not in _MEDIA_TYPES)

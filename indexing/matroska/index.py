@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from videoloader.errors import IndexingError
 from videoloader.indexing.bitstream.hidden import hides_frame
-from videoloader.indexing.bitstream.nal import iterate_nals
+from videoloader.indexing.bitstream.parameter_sets import WITH_HEADERS, headers_with_start_codes
 from videoloader.indexing.bitstream.picture import PictureFormat, cut_by_container
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import coded_picture
@@ -21,22 +21,16 @@ from videoloader.indexing.matroska.choice import read_best_track, start_of
 from videoloader.indexing.matroska.ebml import EBML, MalformedError
 from videoloader.indexing.matroska.headers import read_headers
 from videoloader.indexing.matroska.picture_order import comes_in_order, with_sets_told
-from videoloader.indexing.matroska.tracks import Track
-from videoloader.indexing.reordering import reorder_depth
+from videoloader.indexing.matroska.tracks import NANOSECONDS, Track
+from videoloader.indexing.packet_times import reorder_depth
 from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.stream_info import StreamInfo
 from videoloader.indexing.true_order import with_decoded_frames
 from videoloader.indexing.wrong_times import times_are_wrong
 
 EBML_MAGIC = EBML.to_bytes(4, "big")
-_NANOSECONDS = 10**9
 _UNSPECIFIED = 2
 _LONGEST_FIRST_PACKET = 1 << 20
-# Start codes of what follows the headers: a group of pictures or a picture, in MPEG-4 a group or a plane.
-_AFTER_HEADERS = {
-    **dict.fromkeys(("mpeg1video", "mpeg2video"), (b"\0\0\1\xb8", b"\0\0\1\0")),
-    "mpeg4": (b"\0\0\1\xb3", b"\0\0\1\xb6"),
-}
 # Codecs whose blocks are one frame each, for H.264 if no picture is coded as fields. For others, the first frames must
 # come out as expected, and describe the picture.
 _FRAME_A_BLOCK = ("h264", "hevc", "vp8", "vp9", "av1")
@@ -65,7 +59,7 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
     number, packets = headers.tracks.index(track), walk.packets
     if not len(packets.offset):
         raise IndexingError("the video track has no frames", source.name)
-    if not track.config and track.codec in ("h264", "hevc", *_AFTER_HEADERS):
+    if not track.config and track.codec in WITH_HEADERS:
         track = track._replace(config=_headers_in_packet(source, track.codec, packets))
     stream = _describe_container(track, packets, headers.time_scale, number)
     picture = coded_picture(stream, source, int(packets.offset[0]), int(packets.size[0]))
@@ -94,23 +88,16 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
 def _headers_in_packet(source: ByteSource, codec: str, packets: Packets) -> bytes:
     """Return the headers or sets of the first packet, with start codes, in place of a configuration record."""
     first = source.read(int(packets.offset[0]), min(int(packets.size[0]), _LONGEST_FIRST_PACKET))
-    if codec in _AFTER_HEADERS:
-        return first[: min((at for code in _AFTER_HEADERS[codec] if (at := first.find(code)) >= 0), default=0)]
-    units = [first[start:stop].rstrip(b"\0") for start, stop in iterate_nals(first, 0)]
-    if codec == "h264":
-        sets = [unit for unit in units if unit and unit[0] & 31 in (7, 8)]
-    else:
-        sets = [unit for unit in units if unit and 32 <= unit[0] >> 1 & 63 <= 34]
-    return b"".join(b"\0\0\1" + unit for unit in sets)
+    return headers_with_start_codes(codec, first)
 
 
 def _describe_container(track: Track, packets: Packets, time_scale: int, number: int) -> StreamInfo:
     count, span = len(packets.pts), int(packets.pts.max() - packets.pts.min())
-    mean_rate = Fraction((count - 1) * _NANOSECONDS, span * time_scale) if span else Fraction(0)
+    mean_rate = Fraction((count - 1) * NANOSECONDS, span * time_scale) if span else Fraction(0)
     return StreamInfo(
         codec=track.codec,
         codec_configs=(track.config,),
-        time_base=Fraction(time_scale, _NANOSECONDS),
+        time_base=Fraction(time_scale, NANOSECONDS),
         width=track.width,
         height=track.height,
         reorder_depth=reorder_depth(packets.pts),

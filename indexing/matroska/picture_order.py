@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import numpy.typing as npt
 
 from videoloader.indexing.bitstream.display_order import display_order
 from videoloader.indexing.bitstream.nal import nal_length_size
-from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS, is_set, sets_of_record, units_of
-from videoloader.indexing.bitstream.picture import picture_format
-from videoloader.indexing.bitstream.picture_counts import first_slice, places_by_count, places_by_kind, without_slice
+from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS, is_set, units_of
+from videoloader.indexing.bitstream.picture_counts import places_by_kind, places_of_packets, without_slice
 from videoloader.indexing.configurations import with_configurations
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import most_looked_at
@@ -95,15 +96,8 @@ def _places_by_count(index: VideoIndex, source: ByteSource, packets: Packets) ->
     Raises:
         ValueError: it is another codec, or its packets are of a rarer kind.
     """
-    codec, record = index.stream.codec, index.stream.codec_configs[0]
-    starts, others = _starts(index, packets, _MOST_READ)
-    picture = picture_format(index.stream)
-    if picture is None or (codec == "h264" and not picture.frames_only):
-        raise ValueError("fields, perhaps")
-    heads, sets = starts[:, _LENGTH_SIZE:], sets_of_record(codec, record)
-    for number in others:
-        heads[number] = first_slice(codec, sets, _LENGTH_SIZE, _head(source, packets, number), heads.shape[1])
-    return places_by_count(codec, sets, heads)
+    starts, _ = _starts(index, packets, _MOST_READ)
+    return places_of_packets(index.stream, starts, partial(_head, source, packets))
 
 
 def _places_one_by_one(index: VideoIndex, source: ByteSource, packets: Packets) -> Numbers:

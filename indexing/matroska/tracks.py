@@ -39,14 +39,13 @@ _STEREO_SCALE = {**dict.fromkeys((1, 8, 9, 11), (2, 1)), **dict.fromkeys((2, 3, 
 _UNKNOWN_UNIT = 4
 # The largest number that libavformat allows in a frame rate.
 _LARGEST_RATE = 30000
-_NANOSECONDS = 10**9
+NANOSECONDS = 10**9
 
 
 class Track(NamedTuple):
     """One track entry. Numbers are as in the file; ``facts`` are fields of StreamInfo, for video only.
 
-    ``default_duration`` is in nanoseconds, 0 if there is none. ``codec`` is empty if it is unknown here, or if packets
-    are not the plain bytes of blocks.
+    ``codec`` is empty if it is unknown here, or if packets are not the plain bytes of blocks.
     """
 
     number: int
@@ -55,7 +54,6 @@ class Track(NamedTuple):
     config: bytes
     is_default: bool
     is_impaired: bool
-    default_duration: int
     codec_delay: int
     width: int
     height: int
@@ -63,7 +61,7 @@ class Track(NamedTuple):
 
     def delay_in(self, base: Fraction) -> int:
         """Return the time that the codec's delay subtracts, in units of ``base`` seconds."""
-        return round(Fraction(self.codec_delay, _NANOSECONDS) / base) if self.codec_delay else 0
+        return round(Fraction(self.codec_delay, NANOSECONDS) / base) if self.codec_delay else 0
 
 
 def read_tracks(data: bytes) -> list[Track]:
@@ -81,7 +79,7 @@ def _read_track(data: bytes) -> Track:
         codec = ""
     duration = read_uint(entry.get(_DEFAULT_DURATION, b""))
     if not duration and (rate := read_float(video.get(_FRAME_RATE, b""))) > 0:
-        duration = int(min(_NANOSECONDS / rate, 2**63))
+        duration = int(min(NANOSECONDS / rate, 2**63))
     config = b"" if codec == "vp9" else entry.get(_PRIVATE, b"")
     facts: dict[str, Any] = {}
     if kind == VIDEO and codec:
@@ -99,7 +97,6 @@ def _read_track(data: bytes) -> Track:
         config,
         bool(read_uint(entry.get(_DEFAULT, b"\1"))),
         any(read_uint(entry.get(flag, b"")) for flag in (_HEARING_IMPAIRED, _VISUAL_IMPAIRED)),
-        duration,
         read_uint(entry.get(_DELAY, b"")),
         read_uint(video.get(_WIDTH, b"")),
         read_uint(video.get(_HEIGHT, b"")),
@@ -109,9 +106,9 @@ def _read_track(data: bytes) -> Track:
 
 def _frame_rate(duration: int) -> Fraction:
     """Return the frames per second for a duration in nanoseconds, in small numbers, as libavformat rounds it."""
-    if duration > _NANOSECONDS:
-        return Fraction(_NANOSECONDS, duration).limit_denominator(_LARGEST_RATE)
-    rounded = Fraction(duration, _NANOSECONDS).limit_denominator(_LARGEST_RATE)
+    if duration > NANOSECONDS:
+        return Fraction(NANOSECONDS, duration).limit_denominator(_LARGEST_RATE)
+    rounded = Fraction(duration, NANOSECONDS).limit_denominator(_LARGEST_RATE)
     return 1 / rounded if rounded else Fraction(_LARGEST_RATE)
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from videoloader.indexing.index import MOST_CONFIGURATIONS
 from videoloader.indexing.mp4.boxes import Box, children, iterate_boxes
 
 # libavcodec's decoder for each sample entry type that it can decode with only the configuration record. Files with
@@ -27,7 +28,6 @@ _MP4V_CODECS = {0x20: "mpeg4", **dict.fromkeys(range(0x60, 0x66), "mpeg2video"),
 _AAC = (0x40, 0x66, 0x67, 0x68)  # the same for mp4a
 _CONFIG_BOXES = (b"avcC", b"hvcC", b"vvcC", b"av1C")
 _VISUAL_ENTRY_SIZE = 78
-_MOST_RECORDS = 256  # the most that an index can number
 
 
 class Description(NamedTuple):
@@ -64,7 +64,7 @@ def records_in_force(
         used: uint8[S], number of an existing description for each sample.
     """
     records = tuple(each.config for each in descriptions)
-    if all(records) or not any(records) or 2 * len(records) > _MOST_RECORDS:
+    if all(records) or not any(records) or 2 * len(records) > MOST_CONFIGURATIONS:
         return records, used
     numbers, number = used.copy(), 0  # a decoder is opened with the first record
     for start, stop in pairwise([0, *(np.flatnonzero(np.diff(used)) + 1).tolist(), len(used)]):

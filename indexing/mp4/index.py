@@ -21,7 +21,7 @@ from videoloader.indexing.mp4.fragments import reaches_the_end, read_defaults, r
 from videoloader.indexing.mp4.samples import Samples, lowest_offset, read_samples
 from videoloader.indexing.mp4.spans import spans_need_decoding, with_decoded_spans
 from videoloader.indexing.mp4.start import TrackHead, first_composition, track_starts
-from videoloader.indexing.reordering import depth_of
+from videoloader.indexing.packet_times import depth_of
 from videoloader.indexing.sources import ByteSource, StreamSource
 from videoloader.indexing.start_time import StreamStart, earliest_start
 from videoloader.indexing.stream_info import StreamInfo
@@ -87,6 +87,8 @@ def index_mp4(source: ByteSource) -> VideoIndex | None:
         tracks = [track for track in tracks if track.trak.number == source.stream_index]
         if not tracks:
             return None
+    if any(b"stz2" in track.trak.tables for track in tracks):
+        return None  # compact sizes of samples, which hardly any writer uses
     track = max(tracks, key=_rank) if len(tracks) > 1 else tracks[0]
     description = track.descriptions[0] if track.descriptions else None
     if description is None or not description.codec or not description.width or not description.height:

@@ -44,28 +44,16 @@ def _entries(data: bytes, box: Box, kind: np.dtype[Any], header: int = 4) -> npt
 
 
 def _sample_sizes(data: bytes, stbl: dict[bytes, Box], file_size: int, name: str) -> npt.NDArray[np.int32]:
-    if b"stsz" in stbl:
-        box = stbl[b"stsz"]
-        uniform = int.from_bytes(data[box.start + 4 : box.start + 8], "big")
-        if uniform:
-            count = int.from_bytes(data[box.start + 8 : box.start + 12], "big")
-            if count * uniform > file_size:
-                raise IndexingError(f"stsz lists {count} samples of {uniform} bytes, more than the file has", name)
-            return np.full(count, uniform, np.int32)
-        sizes = _entries(data, box, _UINT32, header=8).astype(np.uint32)
-    elif b"stz2" in stbl:
-        box = stbl[b"stz2"]
-        bits = int.from_bytes(data[box.start + 7 : box.start + 8], "big")
-        if bits == 4:
-            packed = _entries(data, box, np.dtype(np.uint8), header=8)
-            count = int.from_bytes(data[box.start + 8 : box.start + 12], "big")
-            sizes = np.stack([packed >> 4, packed & 15], 1).ravel()[:count]
-        elif bits in (8, 16):
-            sizes = _entries(data, box, np.dtype(f">u{bits // 8}"), header=8)
-        else:
-            raise IndexingError(f"stz2 has a field size of {bits} bits", name)
-    else:
+    if b"stsz" not in stbl:
         return np.empty(0, np.int32)
+    box = stbl[b"stsz"]
+    uniform = int.from_bytes(data[box.start + 4 : box.start + 8], "big")
+    if uniform:
+        count = int.from_bytes(data[box.start + 8 : box.start + 12], "big")
+        if count * uniform > file_size:
+            raise IndexingError(f"stsz lists {count} samples of {uniform} bytes, more than the file has", name)
+        return np.full(count, uniform, np.int32)
+    sizes = _entries(data, box, _UINT32, header=8).astype(np.uint32)
     if sizes.size and sizes[sizes.argmax()] > min(file_size, 2**31 - 1):
         raise IndexingError(f"sample {int(sizes.argmax())} has {int(sizes.max())} bytes, more than the file", name)
     return sizes.astype(np.int32, copy=False)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from videoloader.errors import DecodeError
-from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
+from videoloader.indexing.bitstream.nal import MOST_HELD, iterate_nals, nal_length_size
 from videoloader.indexing.bitstream.random_access import has_idr, is_intra_only
 from videoloader.indexing.decoder import FreshDecoder
 from videoloader.indexing.index import VideoIndex
@@ -21,8 +21,6 @@ from videoloader.indexing.mp4.edits import Shown
 from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.true_order import packets_of
 
-# Limit of H.264's decoder in libavcodec.
-_DEEPEST_REORDERING = 16
 _HEVC_BLA_AND_IDR = range(16, 21)
 
 
@@ -96,7 +94,7 @@ def _with_depth_of_decoder(index: VideoIndex, source: ByteSource) -> VideoIndex:
     """
     shown, own = index.frame_packet.tolist(), index.stream.reorder_depth
     known = set(shown)
-    for depth in dict.fromkeys((own, _DEEPEST_REORDERING, *range(own + 1, _DEEPEST_REORDERING))):
+    for depth in dict.fromkeys((own, MOST_HELD, *range(own + 1, MOST_HELD))):
         tried = replace(index, stream=replace(index.stream, reorder_depth=depth))
         payloads = (read_packet(index, source, number) for number in range(len(index.packet_size)))
         came = (frame.pts for frame in FreshDecoder(tried, 0).all_frames(payloads))

@@ -8,8 +8,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.indexing.bitstream.bits import BitReader
-from videoloader.indexing.bitstream.hevc_parameter_sets import has_one_layer
+from videoloader.indexing.bitstream.hevc_parameter_sets import has_one_layer, read_picture_parameters
 from videoloader.indexing.bitstream.picture import picture_format
 from videoloader.indexing.configurations import renews_sequences, with_configurations
 from videoloader.indexing.index import DISPOSABLE_UNKNOWN, DISPOSABLE_YES, VideoIndex
@@ -28,7 +27,7 @@ from videoloader.indexing.mpegts.stream import (
     nal_type,
     usual_rate,
 )
-from videoloader.indexing.reordering import depth_of, reorder_depth
+from videoloader.indexing.packet_times import depth_of, reorder_depth
 from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.start_time import StreamStart, earliest_start
 from videoloader.indexing.stream_info import StreamInfo
@@ -157,10 +156,8 @@ def _leaves_pictures_out(units: AccessUnits) -> bool:
         if kind in (16, 17, 18, 36, 37) and position < last:
             return True
         if kind == 34:
-            bits = BitReader(header[5:])
             try:
-                bits.ue(), bits.ue(), bits.u(1)
-                if bits.u(1):
+                if read_picture_parameters(header[3:]).output_flag:
                     return True
             except ValueError:
                 return True

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from videoloader.indexing.bitstream.nal import MOST_HELD
 from videoloader.indexing.bitstream.picture_counts import (
     h264_numbers,
     h264_places,
@@ -23,8 +24,6 @@ Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 _H264_SPS, _HEVC_SPS, _HEVC_PPS = 7, 33, 34
-# Maximum number of reference pictures that an H.264 decoder holds (ITU-T H.264, A.3.1: MaxDpbFrames).
-_MOST_REFERENCES = 16
 
 
 def comes_in_order(codec: str, units: AccessUnits, order: Numbers) -> bool:
@@ -69,9 +68,9 @@ def numbers_that_leap(units: AccessUnits) -> Flags:
 
 def follows_leap(units: AccessUnits, leaps: Flags) -> Flags:
     """Return the units at which a decoder may still hold invented pictures; see ``numbers_that_leap``."""
-    place = (units.anchor + _MOST_REFERENCES * 2 * units.restarts).cumsum()
-    last = np.maximum.accumulate(np.where(leaps, place, -2 * _MOST_REFERENCES))
-    return place - last <= _MOST_REFERENCES
+    place = (units.anchor + MOST_HELD * 2 * units.restarts).cumsum()
+    last = np.maximum.accumulate(np.where(leaps, place, -2 * MOST_HELD))
+    return place - last <= MOST_HELD
 
 
 def _in_force(

@@ -12,14 +12,8 @@ from videoloader.indexing.sources.opening import open_source as open_source
 from videoloader.indexing.sources.part import PartSource as PartSource
 from videoloader.indexing.sources.remote import RemoteSource as RemoteSource
 from videoloader.indexing.sources.reopening import reopen_source as reopen_source
-from videoloader.indexing.sources.state import (
-    SourceState as SourceState,
-)
-from videoloader.indexing.sources.state import (
-    check_unchanged as check_unchanged,
-)
-from videoloader.indexing.sources.state import (
-    state_of as state_of,
-)
+from videoloader.indexing.sources.state import SourceState as SourceState
+from videoloader.indexing.sources.state import check_unchanged as check_unchanged
+from videoloader.indexing.sources.state import state_of as state_of
 from videoloader.indexing.sources.stream import StreamSource as StreamSource
 from videoloader.indexing.sources.stream import choose_stream as choose_stream

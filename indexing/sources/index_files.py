@@ -20,8 +20,8 @@ _WDS_SAMPLE = re.compile(r"\S* (\d{1,18}) (\d{1,18}) (\S+)(?: (?=\S* \d)|$)")
 _RECORD_LINES = re.compile(rb"(?:\d{1,18} \d{1,18}\r?\n)*(?:\d{1,18} \d{1,18})?\s*")
 
 
-class IndexedMember(NamedTuple):
-    """A file in a tar archive, as its index file lists it."""
+class Member(NamedTuple):
+    """A file in an archive: its name, and where its bytes are. A negative offset means that they cannot be read."""
 
     name: str
     offset: int
@@ -57,7 +57,7 @@ def does_not_fit(index: ByteSource, archive: ByteSource, why: str) -> IndexingEr
     return IndexingError(f"does not match {archive.name} ({why}): recreate it, or delete it", index.name)
 
 
-def members_of_tar(archive: ByteSource) -> tuple[ByteSource, list[IndexedMember]] | None:
+def members_of_tar(archive: ByteSource) -> tuple[ByteSource, list[Member]] | None:
     """Return the members of a tar archive by the ``.idx`` file of DALI's wds2idx beside it; None if there is none.
 
     It is checked that they can lie in this archive, but not that their headers are there.
@@ -72,11 +72,11 @@ def members_of_tar(archive: ByteSource) -> tuple[ByteSource, list[IndexedMember]
     head = _WDS_VERSION.fullmatch(lines[0].strip()) if lines else None
     if head is None:  # of an older version, or made by something else
         return None
-    members: list[IndexedMember] = []
+    members: list[Member] = []
     for line in lines[1:]:
         text, at = os.fsdecode(line.strip()), 0
         while found := _WDS_SAMPLE.match(text, at):
-            members.append(IndexedMember(found[3], int(found[1]), int(found[2])))
+            members.append(Member(found[3], int(found[1]), int(found[2])))
             at = found.end()
         if at < len(text):
             raise IndexingError(f"is damaged, or names members with spaces: {text[:80]!r}; delete it", index.name)

@@ -10,7 +10,6 @@ import os
 import posixpath
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,7 @@ from videoloader.errors import IndexingError, SourceError, UnsupportedError
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.directory_cache import DirectoryCache
 from videoloader.indexing.sources.forward import forward
-from videoloader.indexing.sources.index_files import IndexedMember, does_not_fit, members_of_tar
+from videoloader.indexing.sources.index_files import Member, does_not_fit, members_of_tar
 from videoloader.indexing.sources.near_names import near_names
 from videoloader.indexing.sources.part import PartSource
 
@@ -42,14 +41,6 @@ _HEADERS_LOOKED_AT = 8
 _SHORT_NAME = 99
 # Stand for the offset of a member whose bytes do not lie in one piece, or whose link leads nowhere.
 _SPARSE, _DANGLING = -1, -2
-
-
-class Member(NamedTuple):
-    """A file in an archive: its name, and where its bytes are. A negative offset means that they cannot be read."""
-
-    name: str
-    offset: int
-    size: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,9 +119,9 @@ def read_tar(archive: ByteSource, wanted: Callable[[Member], bool]) -> tuple[Tar
         if found is None:
             return _walk(source, take)
         index, members = found
-        directory = TarDirectory.of_members([Member(_plain(name), *place) for name, *place in members], index)
+        directory = TarDirectory.of_members([each._replace(name=_plain(each.name)) for each in members], index)
         for number in np.unique(np.linspace(0, len(members) - 1, _HEADERS_LOOKED_AT).astype(int)) if members else ():
-            _check_told(archive, Member(*members[number]), index)
+            _check_told(archive, members[number], index)
         _check_last(source, members[-1] if members else Member("", 0, 0), index)
         return directory
 
@@ -195,7 +186,7 @@ def _check_told(archive: ByteSource, member: Member, index: ByteSource) -> None:
         raise does_not_fit(index, archive, f"the file at byte {member.offset} is {name}, and not {member.name}")
 
 
-def _check_last(archive: ByteSource, last: IndexedMember | Member, index: ByteSource) -> None:
+def _check_last(archive: ByteSource, last: Member, index: ByteSource) -> None:
     """Check that no file with a key follows the last one that an index file lists."""
     end = -(-(last.offset + last.size) // _BLOCK) * _BLOCK
     rest = PartSource(archive, end, archive.size - end, archive.name)

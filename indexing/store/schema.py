@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable
 from hashlib import blake2b
 from secrets import token_hex
 from typing import Any, NamedTuple
@@ -20,13 +18,11 @@ from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources.regular_file import check_regular
 from videoloader.indexing.sources.state import Place
 from videoloader.indexing.store.frame_facts import first_key_frame, frames_without_key, is_even, time_rule
-from videoloader.indexing.store.frame_table import PackedIndex, check_sense, unpack_index
+from videoloader.indexing.store.frame_table import PackedIndex
 from videoloader.indexing.store.read_only import Guard
 
 APPLICATION_ID = 0x564C4958  # "VLIX"
 SCHEMA_VERSION = 2
-# A fingerprint of an archive (size and version), followed by the position and size of a member.
-_MEMBER_PRINT = re.compile(r"\d+-[^-]+-(\d+)-(\d+)")
 # Seconds that a connection waits for another one's transaction; those of a build take milliseconds.
 BUSY_TIMEOUT = 30.0
 # SQLITE_READONLY_ROLLBACK, which Python only names from 3.11 on, and SQLite's message for it.
@@ -77,25 +73,14 @@ COLUMNS = {
     "byte_size": "INTEGER",
     **{name: kind for name, (kind, _) in FACTS.items()},
 }
-_PLACE = ("archive", "byte_offset", "byte_size")
-# Columns that were added in version 2.
-_ADDED = (*_PLACE, "first_time_s", "last_time_s", "is_even", "first_key_frame", "frames_without_key", "time_rule")
-
-
-def _tables(columns: Iterable[str]) -> tuple[str, ...]:
-    """Return the statements that create the tables, with these columns in ``videos``."""
-    types = [f"{name} {COLUMNS[name]}{' NOT NULL UNIQUE' if name == 'source' else ''}" for name in columns]
-    return (
-        f"CREATE TABLE videos (id INTEGER PRIMARY KEY, {', '.join(types)})",
-        "CREATE TABLE settings (name TEXT PRIMARY KEY, value) WITHOUT ROWID",
-        # Separate from the facts, so that a pass over the facts does not read the blobs.
-        "CREATE TABLE frame_tables (video INTEGER PRIMARY KEY, record BLOB NOT NULL, blob BLOB NOT NULL)",
-        "CREATE TABLE records (key BLOB PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID",
-    )
-
-
-_TABLES = _tables(COLUMNS)
-_EARLIER = [name for name in COLUMNS if name not in _ADDED]
+_COLUMN_TYPES = (f"{name} {kind}{' NOT NULL UNIQUE' if name == 'source' else ''}" for name, kind in COLUMNS.items())
+_TABLES = (
+    f"CREATE TABLE videos (id INTEGER PRIMARY KEY, {', '.join(_COLUMN_TYPES)})",
+    "CREATE TABLE settings (name TEXT PRIMARY KEY, value) WITHOUT ROWID",
+    # Separate from the facts, so that a pass over the facts does not read the blobs.
+    "CREATE TABLE frame_tables (video INTEGER PRIMARY KEY, record BLOB NOT NULL, blob BLOB NOT NULL)",
+    "CREATE TABLE records (key BLOB PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID",
+)
 
 
 class Row(NamedTuple):
@@ -158,7 +143,7 @@ def connect_reader(path: str, guard: Guard, *, immutable: bool) -> sqlite3.Conne
             file system.
 
     Raises:
-        IndexingError: the file is no index store, or one of a later version.
+        IndexingError: the file is no index store, or one of another version.
     """
     try:
         try:
@@ -208,7 +193,7 @@ def connect_writer(path: str, root: str | None) -> sqlite3.Connection:
 
     Raises:
         SourceError: the file cannot be written.
-        IndexingError: the file is no index store, or one of a later version.
+        IndexingError: the file is no index store, or one of another version.
     """
     check_no_folder(path)
     try:
@@ -226,7 +211,6 @@ def connect_writer(path: str, root: str | None) -> sqlite3.Connection:
                 )
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            bring_up_to_date(connection, path)
             _check_schema(connection, path)
             connection.execute("COMMIT")
             _set_journal_mode(connection, "wal", BUSY_TIMEOUT)
@@ -284,45 +268,6 @@ def close_writer(connection: sqlite3.Connection) -> None:
         connection.close()
 
 
-def bring_up_to_date(connection: sqlite3.Connection, path: str) -> None:
-    """Add the later columns to the rows of a version 1 store, from the indexes that it has.
-
-    Raises:
-        IndexingError: its tables are not those of that version.
-    """
-    if connection.execute("PRAGMA user_version").fetchone()[0] != 1:
-        return
-    _check_tables(connection, path, _tables(_EARLIER))
-    connection.execute("ALTER TABLE videos RENAME TO earlier")
-    connection.execute(_TABLES[0])
-    known, new = ", ".join(_EARLIER), [name for name in FACTS if name in _ADDED]
-    connection.execute(f"INSERT INTO videos (id, {known}) SELECT id, {known} FROM earlier")
-    connection.execute("DROP TABLE earlier")
-    update = f"UPDATE videos SET {', '.join(f'{name} = ?' for name in (*_PLACE, *new))} WHERE id = ?"
-    stored = (
-        "SELECT source, fingerprint, records.record, blob FROM videos JOIN frame_tables ON video = id "
-        "JOIN records ON key = frame_tables.record WHERE id = ?"
-    )
-    for (video,) in connection.execute("SELECT video FROM frame_tables").fetchall():
-        for source, fingerprint, record, blob in connection.execute(stored, (video,)).fetchall():
-            with suppress(IndexingError, TypeError):  # skip a damaged row; whoever asks for it gets an error
-                index = unpack_index(PackedIndex(record, blob), os.fsdecode(source))
-                check_sense(index)
-                facts = [FACTS[name][1](index) for name in new]
-                connection.execute(update, (*_place_by_fingerprint(source, fingerprint), *facts, video))
-    mark_change(connection)
-    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-
-def _place_by_fingerprint(source: str | bytes, fingerprint: str | None) -> tuple[str | None, int | None, int | None]:
-    """Return the position of an archive member, which follows the archive's in the member's fingerprint."""
-    found = _MEMBER_PRINT.fullmatch(fingerprint or "")
-    archive, *members = os.fsdecode(source).split("::")
-    if found is None or len(members) != 1 or "=" in members[0] or not isinstance(source, str) or "zip://" in archive:
-        return None, None, None
-    return archive, int(found[1]), int(found[2])
-
-
 def _set_journal_mode(connection: sqlite3.Connection, mode: str, patience: float) -> None:
     """Set the journal mode. Unlike other statements, this does not wait for a lock on the file, so it is repeated."""
     deadline = time.monotonic() + patience
@@ -351,20 +296,12 @@ def _check_schema(connection: sqlite3.Connection, path: str) -> None:
     )
     if application != APPLICATION_ID:
         raise IndexingError("is not an index store, but empty or another application's database", path)
-    if version > SCHEMA_VERSION:
-        raise IndexingError(
-            f"is an index store of version {version}; this videoloader reads up to {SCHEMA_VERSION}", path
-        )
-    if version < SCHEMA_VERSION:
-        update = "build_store([], path) brings it up to date, and reads no video again"
-        raise IndexingError(f"is an index store of version {version}, of an earlier videoloader: {update}", path)
-    _check_tables(connection, path, _TABLES)
-
-
-def _check_tables(connection: sqlite3.Connection, path: str, tables: tuple[str, ...]) -> None:
+    if version != SCHEMA_VERSION:
+        other = f"is an index store of version {version}; this videoloader reads version {SCHEMA_VERSION}"
+        raise IndexingError(f"{other}: build a new one", path)
     # Views, triggers and computed columns would be run in place of the tables.
     found = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
-    others = [str(name) for name, sql in found if sql not in tables]
-    if others or len(found) != len(tables):
+    others = [str(name) for name, sql in found if sql not in _TABLES]
+    if others or len(found) != len(_TABLES):
         what = f"it defines {others[0]!r:.80}" if others else "it lacks a table"
         raise IndexingError(f"the index store is damaged or was altered ({what}): delete it and build it again", path)

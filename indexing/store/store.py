@@ -79,7 +79,7 @@ class IndexStore:
 
     Raises:
         SourceError: the file cannot be opened.
-        IndexingError: the file is no index store, is damaged, or was made by a later version of this library.
+        IndexingError: the file is no index store, is damaged, or was made by another version of this library.
 
     Examples:
         >>> store = IndexStore("kinetics.db")

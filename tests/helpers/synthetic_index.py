@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from videoloader.indexing import StreamInfo, VideoIndex
 from videoloader.indexing.index import DISPOSABLE_NO, DISPOSABLE_UNKNOWN, DISPOSABLE_YES
-from videoloader.indexing.reordering import reorder_depth
+from videoloader.indexing.packet_times import reorder_depth
 
 STEP = 512
 

@@ -9,9 +9,8 @@ import numpy as np
 
 from videoloader.indexing.bitstream.display_order import display_order
 from videoloader.indexing.bitstream.nal import nal_length_size
-from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS, sets_of_record
-from videoloader.indexing.bitstream.picture import picture_format
-from videoloader.indexing.bitstream.picture_counts import SLICE_WINDOW, first_slice, places_by_count, without_slice
+from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS
+from videoloader.indexing.bitstream.picture_counts import SLICE_WINDOW, places_of_packets
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import PacketBytes, Run, packet_bytes
 
@@ -48,26 +47,17 @@ def _ranks_are_right(index: VideoIndex, run: Run, payloads: list[bytes | memoryv
     codec, configs, numbers = index.stream.codec, index.packet_config[run.packets], run.packets
     record = index.stream.codec_configs[configs[0]]
     size = nal_length_size(codec, record) if codec in WITH_PARAMETER_SETS else 0
-    stream = index.stream if len(index.stream.codec_configs) == 1 else replace(index.stream, codec_configs=(record,))
-    picture = picture_format(stream) if size else None
     contiguous = int(numbers[-1] - numbers[0]) + 1 == len(numbers)
-    if (
-        picture is None
-        or not contiguous
-        or (configs != configs[0]).any()
-        or (codec == "h264" and not picture.frames_only)
-    ):
+    if not size or not contiguous or (configs != configs[0]).any():
         return False
+    stream = index.stream if len(index.stream.codec_configs) == 1 else replace(index.stream, codec_configs=(record,))
     width = size + SLICE_WINDOW + 2
     joined = b"".join([payload[:width] for payload in payloads])
     if len(joined) < width * len(payloads):
         joined = b"".join([bytes(payload[:width]).ljust(width, b"\0") for payload in payloads])
-    heads = np.frombuffer(joined, np.uint8).reshape(-1, width)[:, size:].copy()
-    sets = sets_of_record(codec, record)
+    starts = np.frombuffer(joined, np.uint8).reshape(-1, width).copy()
     try:
-        for row in without_slice(codec, heads):
-            heads[row] = first_slice(codec, sets, size, payloads[row], width - size)
-        order = places_by_count(codec, sets, heads).argsort(kind="stable")
+        order = places_of_packets(stream, starts, payloads.__getitem__).argsort(kind="stable")
     except ValueError:
         return False
     ranks = index.packet_rank[numbers][order]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from videoloader.errors import DecodeError, SourceError
 from videoloader.indexing.bitstream.disposable import is_disposable
 from videoloader.indexing.bitstream.frame_numbers import FrameNumbers
-from videoloader.indexing.bitstream.nal import nal_length_size
+from videoloader.indexing.bitstream.nal import MOST_HELD, nal_length_size
 from videoloader.indexing.bitstream.parameter_sets import (
     SLICES,
     WITH_HEADERS,
@@ -33,7 +33,7 @@ from videoloader.indexing.index import DISPOSABLE_NO, VideoIndex
 from videoloader.indexing.keyframe_heads import with_sets_found
 from videoloader.indexing.libav import open_video
 from videoloader.indexing.mpegts import read_transport_packets
-from videoloader.indexing.number_leaps import MOST_REFERENCES, is_behind_leap
+from videoloader.indexing.number_leaps import is_behind_leap
 from videoloader.indexing.sources import ByteSource, FolderSource
 from videoloader.indexing.sources.base import NEAR
 from videoloader.packets.decode_plan import PacketBytes, Run, packet_bytes
@@ -181,7 +181,7 @@ def _with_sets_told(
         references += numbers is not None and numbers.is_reference
         if missing and (needs_all or recovery_point >= 0):
             # A decoder that had started earlier would have other pictures in their place.
-            no_start = recovery_point if references <= MOST_REFERENCES else -1
+            no_start = recovery_point if references <= MOST_HELD else -1
             correct = partial(_with_all_needed, recovery_point=recovery_point, packet=number, no_start=no_start)
             if correct(index) is not index:
                 raise WrongIndexError(index, correct)

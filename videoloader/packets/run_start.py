@@ -10,12 +10,11 @@ from itertools import chain, islice
 import numpy as np
 
 from videoloader.indexing.bitstream.display_order import display_order
+from videoloader.indexing.bitstream.nal import MOST_HELD
 from videoloader.indexing.bitstream.random_access import has_idr, is_leading, is_random_access, is_skipped_leading
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import PacketBytes
 
-# No picture is shown before one that was decoded this many pictures earlier (ITU-T H.264, A.3.1: MaxDpbFrames).
-_DEEPEST_REORDERING = 16
 _NAMED_LEADING, _WITH_LEADING = ("hevc", "vvc"), ("h264", "mpeg1video", "mpeg2video", "mpeg4")
 
 
@@ -84,7 +83,7 @@ def _without_leading(
         own = order.key(first.data)
     except ValueError:
         own = None
-    for packet in islice(packets, _DEEPEST_REORDERING):
+    for packet in islice(packets, MOST_HELD):
         try:
             leading = own is not None and order.key(packet.data) < own
         except ValueError:

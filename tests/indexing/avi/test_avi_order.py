@@ -21,7 +21,6 @@ STREAMS = {
     "mpeg4": ("mpeg4", {"g": "7"}),
     "mpeg4_one_b": ("mpeg4", {"bf": "1", "g": "7"}),
     "mpeg4_two_b": ("mpeg4", {"bf": "2", "g": "7"}),
-    "mpeg2": ("mpeg2video", {"bf": "2", "g": "7"}),
     "h264": ("libx264", X264),
     "h264_open_gop": ("libx264", X264 | {"x264-params": "open-gop=1:b-pyramid=normal"}),
     "h264_without_b": ("libx264", {"bf": "0", "g": "12"}),

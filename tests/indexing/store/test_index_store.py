@@ -239,12 +239,13 @@ class TestDamage:
             build_store(videos, text, workers=1)
         assert text.read_text().startswith("do not overwrite me")
 
-    def test_a_later_version_is_refused(self, store_path, videos):
+    @pytest.mark.parametrize("version", [1, 3])
+    def test_another_version_is_refused(self, store_path, videos, version):
         with sqlite3.connect(store_path) as connection:
-            connection.execute("PRAGMA user_version = 3")
+            connection.execute(f"PRAGMA user_version = {version}")
         connection.close()
         for use in (IndexStore, lambda path: build_store(videos, path, workers=1)):
-            with pytest.raises(IndexingError, match=r"version 3; this videoloader reads up to 2"):
+            with pytest.raises(IndexingError, match=rf"version {version}; this videoloader reads version 2: build"):
                 use(store_path)
 
     @pytest.mark.parametrize(

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import zipfile
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 import torch
-from any_index import assert_same_index
 from archive_writing import tar_bytes
 from range_server import RangeServer, serve
 
@@ -19,20 +16,6 @@ import videoloader as vl
 from videoloader.errors import StaleIndexError
 from videoloader.indexing import build_store
 from videoloader.indexing.sources import opening, tar
-from videoloader.indexing.store.schema import COLUMNS
-
-NEW = ("archive", "byte_offset", "byte_size", "first_time_s", "last_time_s", "is_even", "first_key_frame",
-       "frames_without_key", "time_rule")  # fmt: skip
-
-
-# What the first stores were made by.
-VERSION_1 = (
-    "CREATE TABLE videos (id INTEGER PRIMARY KEY, source TEXT NOT NULL UNIQUE, fingerprint TEXT, error_type TEXT, "
-    "error TEXT, indexer INTEGER, container TEXT, method TEXT, codec TEXT, width INTEGER, height INTEGER, rotation "
-    "INTEGER, fps REAL, duration_s REAL, frames INTEGER, packets INTEGER, keyframes INTEGER, longest_gop INTEGER, "
-    "is_vfr INTEGER, bit_depth INTEGER, chroma TEXT, color_primaries INTEGER, color_transfer INTEGER, color_matrix "
-    "INTEGER, color_range TEXT, byte_ranges INTEGER, size_varies INTEGER, encrypted INTEGER)"
-)
 
 
 @pytest.fixture
@@ -148,28 +131,3 @@ def test_what_does_not_lie_in_one_piece_has_no_place(videos: list[Path], tmp_pat
     ]
     for path in paths[:2]:
         assert first_frames(store, path).shape[1] == 2
-
-
-def test_a_store_of_before_is_brought_up_to_date_out_of_its_own_rows(
-    archive: Path, videos: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    paths = [f"{archive}::000.mp4", f"{videos[0]}::stream_index=0", *map(str, videos)]
-    path = tmp_path / "index.db"
-    build_store(paths, path, workers=1)
-    store = vl.IndexStore(path)
-    now = sorted(store.query(f"SELECT {', '.join(COLUMNS)} FROM videos"))
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(
-            f"""BEGIN; ALTER TABLE videos RENAME TO new; {VERSION_1};
-            INSERT INTO videos SELECT id, {", ".join(name for name in COLUMNS if name not in NEW)} FROM new;
-            DROP TABLE new; PRAGMA user_version = 1; COMMIT"""
-        )
-    with pytest.raises(vl.IndexingError, match=r"version 1, of an earlier videoloader: build_store\(\[\], path\)"):
-        vl.IndexStore(path)
-    monkeypatch.setattr("videoloader.indexing.build.build_index", None)
-    report = build_store([], path, workers=1)
-    assert (report.indexed, report.unchanged) == (0, 0)
-    store = vl.IndexStore(path)
-    assert sorted(store.query(f"SELECT {', '.join(COLUMNS)} FROM videos")) == now
-    assert_same_index(store.get(videos[0]), vl.IndexStore(path).get(videos[0]))
-    assert build_store(paths, path, workers=1).unchanged == len(paths)
