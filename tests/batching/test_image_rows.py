@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from image_files import encoded, picture, write_frames
+from range_server import serve
 from sample_videos import RECIPES, Recipe, write_video
 
 import videoloader as vl
@@ -298,6 +299,21 @@ class TestInProcesses:
             with pytest.warns(UserWarning, match="4 files"):
                 assert [facts(batch) for batch in there] == expected
         assert sorted(there.unreadable) == sorted(loader.unreadable)
+
+    @pytest.mark.parametrize("num_processes", [0, 1])
+    def test_reads_from_servers_are_counted(self, data: vl.VideoDataset, num_processes: int) -> None:
+        contents = {Path(path).name: Path(path).read_bytes() for path in data.paths}
+        with serve(contents) as server:
+            remote = vl.VideoDataset.from_paths([server.url + name for name in contents])
+            with load(remote, num_workers=1, num_processes=num_processes) as loader:
+                if num_processes:
+                    self.settled(loader)
+                for _ in loader:
+                    pass
+                stats = loader.stats()
+        # Each file once; another read, of the first file, tells the planner what sizes to expect.
+        assert stats.requests == len(data)
+        assert stats.fetched == sum(map(len, contents.values()))
 
     def test_columns_of_a_program_stay_here(self, data: vl.VideoDataset) -> None:
         rows = [vl.VideoEntry(path, columns={"note": lambda: 0}) for path in data.paths]

@@ -198,7 +198,7 @@ class BatchMaker:
             for row in job.rows:
                 rows_of.setdefault(batch_of[row], []).append(row)
             for number, (batch, theirs) in enumerate(rows_of.items()):
-                (batch.shared if number else batch.jobs).append(SubmittedJob(job.report, theirs, job.index))
+                (batch.shared if number else batch.jobs).append(SubmittedJob(job.report, theirs, job.planned_by))
 
     def _images_of(self, rows: Sequence[BatchRow]) -> ImageRows | None:
         """Those of a batch's rows whose clips are not drawn yet."""
@@ -296,7 +296,7 @@ class BatchMaker:
             if error is None:
                 report = job.report.result()
                 reports.append(report)
-                if job.index is not None:
+                if job.planned_by is not None:
                     for row in rows:
                         used.setdefault(row, []).append(report.index)
                 failed += [row for row in rows if row.clip.undrawn is not None]
@@ -313,9 +313,9 @@ class BatchMaker:
 
     def _was_by_an_outdated_index(self, job: SubmittedJob) -> bool:
         """Whether a failed job may succeed by the index of its video as it is now."""
-        if job.index is None or not isinstance(job.report.exception(), UNREADABLE):
+        if job.planned_by is None or not isinstance(job.report.exception(), UNREADABLE):
             return False
-        return bool(self._outdated({row: [job.index] for row in job.rows}))
+        return bool(self._outdated({row: [job.planned_by] for row in job.rows}))
 
     def _outdated(self, used: dict[BatchRow, list[VideoIndex]]) -> list[BatchRow]:
         """The rows whose frames would be decoded differently by now."""

@@ -10,6 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
@@ -29,7 +30,7 @@ from videoloader.indexing.images import image_of_a_pixel
 from videoloader.indexing.index import Times
 from videoloader.indexing.one_image import read_image
 from videoloader.indexing.sources.patience import cancellable
-from videoloader.indexing.sources.remote_reads import NO_READS
+from videoloader.indexing.sources.remote_reads import NO_READS, RemoteReads, reads_so_far
 from videoloader.order.clip_table import EntryFrames, SameIndex
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.padding import CONSTANT_FRAME
@@ -137,7 +138,10 @@ class MadeImages(NamedTuple):
 
 
 def gather_images(
-    columns: Mapping[int, MadeImage], others: Mapping[int, Outcome | None], reports: Sequence[ClipsReport] = ()
+    columns: Mapping[int, MadeImage],
+    others: Mapping[int, Outcome | None],
+    reports: Sequence[ClipsReport] = (),
+    remote: RemoteReads = NO_READS,
 ) -> MadeImages:
     """One record of clips, by place.
 
@@ -145,6 +149,7 @@ def gather_images(
         columns: the clips that become columns.
         others: the other clips.
         reports: reports of their decoding.
+        remote: what was read for them from servers.
     """
     drawn = [view for image in columns.values() for view in image.drawn]
     return MadeImages(
@@ -155,7 +160,7 @@ def gather_images(
         np.array([picture_box(view.geometry) for view in drawn], np.int64).reshape(-1, 4),
         source_matrices(drawn).reshape(-1, 3, 3),
         pickle.dumps(drawn, pickle.HIGHEST_PROTOCOL),
-        joined_reports(reports),
+        replace(joined_reports(reports), remote=remote),
     )
 
 
@@ -185,6 +190,7 @@ def make_images(
         ReadCancelled: it was cancelled.
         ConfigurationError: as in ``plan_views``.
     """
+    read_before = reads_so_far()
     rest = iter(frames[0] if by_columns else frames)
     coming = deque((each, [as_planes(there, layout) for there in islice(rest, rule.num_views)]) for each in wanted)
     outcomes: list[Outcome] = []
@@ -206,7 +212,8 @@ def make_images(
             outcomes.append(report if isinstance(report, VideoLoaderError) else outcome)
     all_clips = dict(enumerate(outcomes))
     alike = {at: each for at, each in all_clips.items() if by_columns and _is_plain(each)}
-    return gather_images(alike, {at: each for at, each in all_clips.items() if at not in alike}, reports)
+    others = {at: each for at, each in all_clips.items() if at not in alike}
+    return gather_images(alike, others, reports, reads_so_far() - read_before)
 
 
 def _is_plain(outcome: Outcome) -> TypeGuard[MadeImage]:
@@ -236,6 +243,7 @@ def prepare_images(
     Raises:
         ReadCancelled, ConfigurationError: as in ``make_images``.
     """
+    read_before = reads_so_far()
     slots = [as_planes(torch.empty_strided(size, stride, device="meta"), layout) for size, stride in shapes]
     columns: dict[int, MadeImage] = {}
     others: dict[int, Outcome | None] = {}
@@ -248,7 +256,8 @@ def prepare_images(
             columns[at] = outcome
         else:
             others[at] = None if read else outcome
-    return gather_images(columns, others), list_files(files, memory[0])
+    made = gather_images(columns, others, remote=reads_so_far() - read_before)
+    return made, list_files(files, memory[0])
 
 
 def joined_reports(reports: Sequence[ClipsReport]) -> ClipsReport:

@@ -163,7 +163,8 @@ def _make_by_engines(
         seconds = time.perf_counter() - begin
     refused = [place for place, error in zip(made.places, done.errors, strict=True) if error is not None]
     count = len(made.places) - len(refused)
-    reports = [ClipsReport(count, count, 0, SEEN, (), [done.ready], seconds, True)]
+    # That of the processes counts what they have read from servers.
+    reports = [made.report, ClipsReport(count, count, 0, SEEN, (), [done.ready], seconds, True)]
     others = {**made.others, **dict.fromkeys(refused)}
     for at in sorted(place for place, outcome in others.items() if outcome is None):
         there = list(frames[at * views : (at + 1) * views])

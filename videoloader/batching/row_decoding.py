@@ -35,12 +35,12 @@ class SubmittedJob(NamedTuple):
     Attributes:
         report: future of the job's report.
         rows: the rows; for listed clips (``ListedRows``), those that the engines left, once the job is done.
-        index: index by which the job was planned; None for image files.
+        planned_by: index by which the job was planned; None for image files.
     """
 
     report: Future[ClipsReport]
     rows: list[BatchRow]
-    index: VideoIndex | None = None
+    planned_by: VideoIndex | None = None
 
 
 def apply_corrections(row: BatchRow, report: ClipsReport) -> None:
