@@ -166,8 +166,8 @@ def alike(given: str, known: Collection[str], of: str = "", otherwise: str = "")
         otherwise: advice where none is close; the known names by default.
 
     Examples:
-        >>> alike("Shufle", ["shuffle", "stride"]), alike("zzz", ["shuffle", "stride"])
-        ('write shuffle', 'it takes shuffle, stride')
+        >>> alike("Strides", ["shuffle", "stride"]), alike("zzz", ["shuffle", "stride"])
+        ('write stride', 'it takes shuffle, stride')
     """
     by_lower = {each.lower(): each for each in known}
     close = [by_lower[each] for each in get_close_matches(given.lower(), by_lower, n=1, cutoff=0.75)]
