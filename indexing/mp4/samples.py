@@ -50,7 +50,7 @@ def _sample_sizes(data: bytes, stbl: dict[bytes, Box], file_size: int, name: str
     uniform = int.from_bytes(data[box.start + 4 : box.start + 8], "big")
     if uniform:
         count = int.from_bytes(data[box.start + 8 : box.start + 12], "big")
-        if count * uniform > file_size:
+        if count * uniform > file_size or uniform >= 2**31:
             raise IndexingError(f"stsz lists {count} samples of {uniform} bytes, more than the file has", name)
         return np.full(count, uniform, np.int32)
     sizes = _entries(data, box, _UINT32, header=8).astype(np.uint32)

@@ -77,7 +77,7 @@ class MadeImage(NamedTuple):
 
     Attributes:
         frame_numbers, mask: see ``PlannedClip``.
-        drawn: what was drawn for each view.
+        drawn: the outcome of drawing, for each view.
         corrupt: bool[T], see ``ClipSlots``; None where the clip was not made, because its frames do not have the shape
             of the memory.
         known: the file's index; None where it is no longer needed.
@@ -149,7 +149,7 @@ def gather_images(
         columns: the clips that become columns.
         others: the other clips.
         reports: reports of their decoding.
-        remote: what was read for them from servers.
+        remote: reads from servers for them.
     """
     drawn = [view for image in columns.values() for view in image.drawn]
     return MadeImages(

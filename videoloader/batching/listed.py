@@ -47,7 +47,7 @@ class ListedClips:
 
     @cached_property
     def wanted(self) -> list[WantedImage]:
-        """What a process needs to make the clips."""
+        """The clips, as a process needs them."""
         table, ranges = self.planner.table.dataset.table, self.planner.table.ranges
         videos, within = self.planner.table.places(self.clips)
         rows = ranges.rows[videos]
@@ -98,7 +98,7 @@ class ImageRows:
         rule: the rule by which the clips are drawn.
         rows: the rows, all views of a clip one after the other; empty for listed clips as long as they are columns.
         listed: the clips as columns; None where they are not listed.
-        made: what was made for listed clips, if they are all columns.
+        made: the outcome of listed clips, if they are all columns.
     """
 
     frames: torch.Tensor | list[torch.Tensor]
@@ -123,7 +123,7 @@ class ImageRows:
 
     @property
     def wanted(self) -> list[WantedImage]:
-        """What a process needs to make the clips."""
+        """The clips, as a process needs them."""
         if self.listed is not None:
             return self.listed.wanted
         return [_wanted(row.clip) for row in self.rows[:: self.rule.num_views]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import asyncio
 import pickle
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -236,11 +237,16 @@ def test_a_keyboard_interrupt_ends_a_wait(server: RangeServer) -> None:
             _thread.interrupt_main()
 
     server.fault = "stalls"
-    interrupting = _when_stalling(server, interrupt)
-    started = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
-        open_source(server.url + "data").read(0, 1)
-    ended.set()
+    # Whatever ran before in this process may have left interrupts ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        interrupting = _when_stalling(server, interrupt)
+        started = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            open_source(server.url + "data").read(0, 1)
+    finally:
+        ended.set()  # or the next tests would be interrupted
+        signal.signal(signal.SIGINT, before)
     interrupting.join()
     assert time.monotonic() - started < LONGEST  # a minute would be the library's own patience
 
