@@ -205,7 +205,7 @@ def check(name: str, value: object, holds: object, wanted: str, hint: str = "", 
     Args:
         name: the argument's name, for the message: ``"layout"``, ``"Pad's position"``.
         value: the user's value.
-        holds: whether it is right, as a truth value.
+        holds: truth value. The argument is right if it is true.
         wanted: description of a right value, for the message.
         hint: the end of the message.
         source: see ``VideoLoaderError``.

@@ -141,7 +141,7 @@ def gather_images(
     columns: Mapping[int, MadeImage],
     others: Mapping[int, Outcome | None],
     reports: Sequence[ClipsReport] = (),
-    remote: RemoteReads = NO_READS,
+    remote: RemoteReads | None = None,
 ) -> MadeImages:
     """One record of clips, by place.
 
@@ -149,9 +149,10 @@ def gather_images(
         columns: the clips that become columns.
         others: the other clips.
         reports: reports of their decoding.
-        remote: reads from servers for them.
+        remote: all reads from servers for them; the sum of the reports' own by default.
     """
     drawn = [view for image in columns.values() for view in image.drawn]
+    report = joined_reports(reports)
     return MadeImages(
         dict(others),
         list(columns),
@@ -160,7 +161,7 @@ def gather_images(
         np.array([picture_box(view.geometry) for view in drawn], np.int64).reshape(-1, 4),
         source_matrices(drawn).reshape(-1, 3, 3),
         pickle.dumps(drawn, pickle.HIGHEST_PROTOCOL),
-        replace(joined_reports(reports), remote=remote),
+        report if remote is None else replace(report, remote=remote),
     )
 
 
