@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -169,11 +170,27 @@ class FreshDecoder:
         yield from decode_if_sound(self._context, None) or ()
 
 
+def decode_packet(
+    context: av.video.codeccontext.VideoCodecContext, packet: av.packet.Packet[Any] | None
+) -> list[av.VideoFrame]:
+    """Return the frames that come out after a packet, or at the end. FFmpegError if that does not decode.
+
+    A decoder that refuses its configuration record refuses every packet. libavcodec 63 forgets the codec after the
+    first one, for which PyAV raises a ValueError. Opening the decoder again would end the process.
+    """
+    try:
+        return context.decode(packet)
+    except av.error.FFmpegError:  # some of these are ValueErrors
+        raise
+    except ValueError:
+        raise av.error.ArgumentError(errno.EINVAL, "its configuration is damaged") from None
+
+
 def decode_if_sound(
     context: av.video.codeccontext.VideoCodecContext, packet: av.packet.Packet[Any] | None
 ) -> list[av.VideoFrame] | None:
     """Return the frames that come out after a packet, or at the end; None if that does not decode."""
     try:
-        return context.decode(packet)
+        return decode_packet(context, packet)
     except av.error.FFmpegError:
         return None

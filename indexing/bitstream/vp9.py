@@ -55,10 +55,11 @@ def split_superframe(payload: bytes | memoryview) -> list[tuple[int, int]]:
     for number in range(count):
         at = index + 1 + number * width
         length = int.from_bytes(payload[at : at + width], "little")
+        if not length:  # libavcodec refuses such packets
+            raise ValueError("an empty frame in a superframe")
         if position + length > index:
             raise ValueError("a frame ends after its superframe")
-        if length:
-            frames.append((position, position + length))
+        frames.append((position, position + length))
         position += length
     return frames
 

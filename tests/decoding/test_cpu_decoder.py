@@ -219,3 +219,16 @@ def test_packets_behind_a_refused_one_are_read_since_they_may_show_that_the_inde
     outcome = CpuDecoder().decode(index, packets, lambda packet, frame: None, strict=True)
     assert [*outcome.refused] == [2]
     assert next(packets, None) is None
+
+
+def test_each_packet_is_refused_by_a_decoder_that_refuses_its_configuration(sample):
+    """libavcodec 63 forgets the codec after the first one."""
+    source, index = open_source(sample("hevc_mkv")), build_index(sample("hevc_mkv"))
+    (record,) = index.stream.codec_configs
+    at = record.index(b"\x42\x01\x01") + 3  # into the sequence parameter set
+    damaged = record[:at] + bytes(len(record) - at)
+    index = replace(index, stream=replace(index.stream, codec_configs=(damaged,)))
+    packets = list(read_packets(source, index, plan_frames(index, [3]).runs[0]))
+    for fresh in (False, True):
+        outcome = CpuDecoder().decode(index, packets, lambda *_: None, strict=True, fresh=fresh)
+        assert sorted(outcome.refused) == ([each.number for each in packets] if fresh else [packets[0].number])

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import av
+import av.error
 import av.logging
 import numpy as np
 import pytest
@@ -120,21 +122,59 @@ def test_nothing_is_given_out_for_a_packet_without_sense(decoded, name):
         list(decode_in_threads(index, packets, 4))
 
 
-@pytest.mark.parametrize("threads", [2, 3, 8])
-def test_a_damaged_frame_is_seen_that_comes_in_one_packet_with_another_and_is_not_shown(tmp_path, threads):
+@pytest.fixture(scope="module")
+def with_hidden_frames(tmp_path_factory):
+    """The index and the packets of a VP9 video, some of which are superframes."""
     options = VP9 | {"auto-alt-ref": "1", "b": "200k"}
-    path = write_video(tmp_path / "hidden.mp4", Recipe("mp4", "libvpx-vp9", options, frames=24))
-    index, looked_at = build_index(path), 0
+    path = tmp_path_factory.mktemp("hidden") / "hidden.mp4"
+    index = build_index(write_video(path, Recipe("mp4", "libvpx-vp9", options, frames=24)))
     packets = list(read_packets(open_source(path), index, plan_frames(index, range(24)).runs[0]))
-    for place, packet in enumerate(packets):
-        if len(split_superframe(packet.data)) > 1:
-            data = bytearray(packet.data)
-            data[0] ^= 0xC0  # frame_marker
-            broken = [*packets[:place], packet._replace(data=bytes(data)), *packets[place + 1 :]]
-            with pytest.raises(UnsureError):
-                list(decode_in_threads(index, broken, threads))
-            looked_at += 1
-    assert looked_at
+    places = [place for place, packet in enumerate(packets) if len(split_superframe(packet.data)) > 1]
+    assert places
+    return index, packets, places
+
+
+def with_packet(packets, place, data):
+    return [*packets[:place], packets[place]._replace(data=bytes(data)), *packets[place + 1 :]]
+
+
+@pytest.mark.parametrize("threads", [2, 3, 8])
+def test_a_damaged_frame_is_seen_that_comes_in_one_packet_with_another_and_is_not_shown(with_hidden_frames, threads):
+    index, packets, places = with_hidden_frames
+    for place in places:
+        data = bytearray(packets[place].data)
+        data[0] ^= 0xC0  # frame_marker
+        with pytest.raises(UnsureError):
+            list(decode_in_threads(index, with_packet(packets, place, data), threads))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_damaged_hidden_frame_is_decoded_as_part_of_its_packet(with_hidden_frames, seed):
+    """libavcodec reads beyond its end, into the next frame."""
+    index, packets, places = with_hidden_frames
+    rng = np.random.default_rng(seed)
+    place = int(rng.choice(places))
+    data = bytearray(packets[place].data)
+    _, stop = split_superframe(data)[0]
+    at = int(rng.integers(12, stop - 16))
+    data[at : at + 16] = rng.bytes(16)
+    broken = with_packet(packets, place, data)
+    whole = av.CodecContext.create("vp9", "r")
+    expected = [hash_of(frame) for packet in broken for frame in whole.decode(av.Packet(bytes(packet.data)))]
+    assert [hash_of(frame) for _, frame in decode_in_threads(index, broken, 2)] == expected
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_superframe_with_an_empty_frame_is_refused_as_by_libavcodec(with_hidden_frames, threads):
+    index, packets, places = with_hidden_frames
+    first, second = (packets[places[0]].data[start:stop] for start, stop in split_superframe(packets[places[0]].data))
+    marker = bytes([0xC0 | 3 << 3 | 2])
+    sizes = b"".join(len(each).to_bytes(4, "little") for each in (first, b"", second))
+    data = bytes(first) + bytes(second) + marker + sizes + marker
+    with pytest.raises(av.error.FFmpegError):
+        av.CodecContext.create("vp9", "r").decode(av.Packet(data))
+    with pytest.raises(UnsureError):
+        list(decode_in_threads(index, with_packet(packets, places[0], data), threads))
 
 
 def test_a_damaged_frame_is_seen_even_if_only_a_frame_before_it_is_wanted(decoded):

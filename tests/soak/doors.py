@@ -117,7 +117,7 @@ def compare_stream(
     wrong = [number for number in wrong if number not in truth.undefined]
     if wrong and (damaged or not truth.sound):
         torch.set_num_threads(1)
-        wrong = [number for number in wrong if not _tells_of_damage(video, number)]
+        wrong = [number for number in wrong if not tells_of_damage(video, number)]
     if wrong:
         same = sorted(hashes) == sorted(truth.shown)
         kind = "stream order" if same else "stream"
@@ -133,7 +133,8 @@ def _fails(video: vl.Video, frames: Sequence[int]) -> bool:
     return False
 
 
-def _tells_of_damage(video: vl.Video, frame: int) -> bool:
+def tells_of_damage(video: vl.Video, frame: int) -> bool:
+    """Whether a video calls a frame damaged, or cannot read it."""
     try:
         return bool(video.read([frame]).corrupt.any())
     except VideoLoaderError:
@@ -214,7 +215,7 @@ class Reader:
             sound: as in ``read``.
         """
         torch.set_num_threads(1)
-        length, batch_size = int(rng.integers(1, 7)), int(rng.integers(1, 12))
+        length, batch_size = min(int(rng.integers(1, 7)), len(self._video)), int(rng.integers(1, 12))
         workers = int(rng.choice((0, *THREADS)))
         name = f"a loader of {length} frames, {batch_size} clips, {workers} threads"
         account = self._account

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from soak.doors import Account, requests
+from soak.doors import Account, requests, tells_of_damage
 
 import videoloader as vl
 from videoloader.errors import VideoLoaderError
@@ -24,7 +24,8 @@ def compare_on_cuda(path: Path, seed: int, clips: int, account: Account, *, dama
         seed: of the clips.
         clips: how many.
         account: to write to.
-        damaged: whether coded pictures may have come to harm, of which NVDEC tells nothing.
+        damaged: whether coded pictures may have come to harm. NVDEC tells nothing of that, nor of what the CPU engine
+            says of other files: pictures that are cut off, or encrypted without a word.
     """
     try:
         video = vl.Video(path, device="cuda", decode="cpu")
@@ -47,7 +48,7 @@ def compare_on_cuda(path: Path, seed: int, clips: int, account: Account, *, dama
         account.marked += int(clip.corrupt.sum())
         for frame, picture, corrupt in zip(request.frames, clip.frames.cpu(), clip.corrupt, strict=True):
             if not corrupt and not _alike(picture, expected[frame], rounded=rounded):
-                kind = "damage untold" if damaged else "silent"
+                kind = "damage untold" if damaged or tells_of_damage(video, frame) else "silent"
                 account.found(f"{kind} on {decode}", f"{request}: frame {frame} is another")
 
 

@@ -158,7 +158,9 @@ def run_cases(
         return text, look(text, arguments.bases)
 
     told = time.monotonic()
-    for key, ending in run_limited(work, texts(), arguments.at_once, Limits(megabytes=arguments.megabytes)):
+    # CUDA takes addresses for all of the GPU's memory.
+    limits = Limits(megabytes=arguments.megabytes or (50_000 if getattr(arguments, "cuda", False) else 2500))
+    for key, ending in run_limited(work, texts(), arguments.at_once, limits):
         note = _note(arguments.bases, key[0])
         text = note.read_text().strip() if note.exists() else f"number {key[0]}"
         note.unlink(missing_ok=True)
@@ -192,7 +194,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--cases", type=int, default=1 << 60, help="at most so many")
     group.add_argument("--bases", type=Path, default=Path(tempfile.gettempdir()) / "videoloader_bases")
     group.add_argument("--at-once", type=int, default=2, help="cases looked at side by side")
-    group.add_argument("--megabytes", type=int, default=2500, help="that a case may take; many more with CUDA")
+    group.add_argument("--megabytes", type=int, help="that a case may take: 2500, with CUDA 50000")
 
 
 def look_at_lies(arguments: argparse.Namespace, program: str) -> int:

@@ -19,7 +19,7 @@ from videoloader.indexing.bitstream.parameter_sets import WITH_HEADERS, WITH_PAR
 from videoloader.indexing.bitstream.random_access import has_idr
 from videoloader.indexing.bitstream.x264_version import demands_version
 from videoloader.indexing.configurations import brings_others
-from videoloader.indexing.decoder import make_packet, open_decoder, size_told
+from videoloader.indexing.decoder import decode_packet, make_packet, open_decoder, size_told
 from videoloader.indexing.images import decodes_alone
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import PacketBytes
@@ -164,7 +164,7 @@ class CpuDecoder:
             if guessed:
                 outcome.guessed.add(number)
             try:
-                frames = context.decode(make_packet(index, data, number, previous))
+                frames = decode_packet(context, make_packet(index, data, number, previous))
                 if check is not None and check.finds_unfinished(number, data, frames):
                     outcome.concealed.add(number)
                 take(frames)
@@ -178,9 +178,9 @@ class CpuDecoder:
         if expected or came < outcome.fed or given is not None:
             # Pictures that are held back may be damaged, and those that came out may refer to them.
             try:
-                take(context.decode(None))
+                take(decode_packet(context, None))
             except av.error.FFmpegError as error:
-                outcome.refused[number] = str(error.strerror)
+                outcome.refused.setdefault(number, str(error.strerror))
         if opened.key is not None and clean and not outcome.signs:
             self._give_back(opened)
         return outcome

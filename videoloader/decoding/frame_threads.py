@@ -36,6 +36,10 @@ _EXACT_CODECS = (
 _MOST_THREADS = 16
 # An access unit delimiter (nal_unit_type 9) after which slices of any kind may follow.
 _DELIMITER = b"\x09\xf0"
+# The byte before and after the length of the only frame of a VP9 superframe (VP9 bitstream specification, annex B).
+_OF_ONE = b"\xd8"
+# The bytes that libavcodec's decoders may read past the end of a frame.
+_READ_PAST = 64
 # Packets of a run below which threads are not worth starting.
 _LEAST_PACKETS = 8
 
@@ -144,14 +148,21 @@ def _decode(
 def _decoded_alone(codec: str, data: bytes | memoryview) -> Iterable[bytes | memoryview]:
     """Split a packet into the parts that a decoder must get one by one: the frames of a VP9 superframe.
 
-    PyAV drops an error that follows a frame in the same call. A hidden frame would then be missing unnoticed.
+    PyAV drops an error that follows a frame in the same call. A hidden frame would then be missing unnoticed. Each
+    frame becomes a superframe of its own, with the bytes behind it: libavcodec reads past the end of a damaged frame.
     """
     if codec != "vp9":
         return [data]
     try:
-        return [data[start:stop] for start, stop in split_superframe(data)]
+        frames = split_superframe(data)
     except ValueError:
         raise UnsureError from None
+    if len(frames) < 2:
+        return [data]
+    return [
+        b"".join((data[start : stop + _READ_PAST], _OF_ONE, (stop - start).to_bytes(4, "little"), _OF_ONE))
+        for start, stop in frames
+    ]
 
 
 def _without_picture(config: bytes) -> av.packet.Packet[Any]:
