@@ -171,7 +171,7 @@ def main() -> None:
                 command += ["--seconds", str(given.seconds), "--warmup", str(given.warmup)]
                 done = subprocess.run(command, capture_output=True, text=True, check=False)
                 if done.returncode:
-                    print(f"{name}: {(done.stderr.strip().splitlines() or ['no answer'])[-1]}")
+                    print(f"{name} ended with {done.returncode}:", done.stderr[-2000:])
                 else:
                     seen.setdefault(name, []).append(json.loads(done.stdout.splitlines()[-1]))
     medians = {name: statistics.median(each) for name, each in seen.items()}
