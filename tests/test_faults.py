@@ -144,7 +144,7 @@ def processes_from_the_first_clip(monkeypatch: pytest.MonkeyPatch) -> None:
         return plain(process)
 
     monkeypatch.setattr(_Process, "is_ready", is_ready)
-    monkeypatch.setattr(reader_processes, "_ORDERS_BEFORE", 0)
+    monkeypatch.setattr(reader_processes, "_CLIPS_BEFORE", 0)
 
 
 @pytest.mark.usefixtures("processes_from_the_first_clip")
@@ -202,7 +202,7 @@ def test_processes_end_with_a_loader_that_is_killed_at_any_order(
 def test_a_process_without_descriptors_works_or_says_so(
     paths: list[Path], monkeypatch: pytest.MonkeyPatch, workers: int, processes: int
 ) -> None:
-    monkeypatch.setattr(reader_processes, "_ORDERS_BEFORE", 0)
+    monkeypatch.setattr(reader_processes, "_CLIPS_BEFORE", 0)
     expected = frames_of(paths)
 
     def work() -> int:

@@ -116,7 +116,7 @@ DOORS: dict[str, Callable[[int], Iterator[Shown]]] = {
 def test_all_doors_give_the_same_frames(
     expected: Expected, threads: int, door: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reader_processes, "_ORDERS_BEFORE", 0)
+    monkeypatch.setattr(reader_processes, "_CLIPS_BEFORE", 0)
     files = set()
     for path, numbers, pictures, marks in DOORS[door](threads):
         files.add(Path(path))

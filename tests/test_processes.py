@@ -30,7 +30,7 @@ from videoloader.reading import reader_processes
 
 signal.alarm({HANGS})
 torch.set_num_threads(2)
-reader_processes._ORDERS_BEFORE = 0
+reader_processes._CLIPS_BEFORE = 0
 paths = sys.argv[1:]
 data = vl.VideoDataset.from_paths(paths * 4)
 folder = tempfile.TemporaryDirectory()

@@ -263,7 +263,7 @@ class TestInProcesses:
 
     @pytest.fixture(autouse=True)
     def _at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(reader_processes, "_ORDERS_BEFORE", 0)
+        monkeypatch.setattr(reader_processes, "_CLIPS_BEFORE", 0)
 
     @staticmethod
     def settled(loader: vl.VideoLoader) -> Any:

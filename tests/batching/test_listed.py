@@ -119,7 +119,7 @@ def test_batches_are_those_of_rows_one_by_one(
 def test_processes_give_the_same(
     data: vl.VideoDataset, engines: EmulatedEngines, by_columns: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reader_processes, "_ORDERS_BEFORE", 0)
+    monkeypatch.setattr(reader_processes, "_CLIPS_BEFORE", 0)
     loader, answered = load(data), []
     do = reader_processes._Process.do
 
@@ -142,7 +142,7 @@ def test_processes_give_the_same(
 def test_processes_on_the_cpu_give_the_same(
     folder: Path, tmp_path: Path, by_columns: list[int], monkeypatch: pytest.MonkeyPatch, damaged: bool
 ) -> None:
-    monkeypatch.setattr(reader_processes, "_ORDERS_BEFORE", 0)
+    monkeypatch.setattr(reader_processes, "_CLIPS_BEFORE", 0)
     for path in folder.iterdir():
         shutil.copy(path, tmp_path)
     picture(3).save(tmp_path / "03.png")

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -41,11 +42,11 @@ CPU = torch.device("cpu")
 class Waiting(ReaderProcesses):
     """Processes for which threads wait, in place of reading by themselves until they have started."""
 
-    def take(self) -> Any:
+    def take(self, clips: float = 1) -> Any:
         taken: list[Any] = [None]
 
         def is_taken() -> bool:
-            taken[0] = taken[0] or super(Waiting, self).take()
+            taken[0] = taken[0] or super(Waiting, self).take(clips)
             return taken[0] is not None
 
         assert becomes(is_taken)
@@ -55,7 +56,7 @@ class Waiting(ReaderProcesses):
 @pytest.fixture(autouse=True, scope="module")
 def _at_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reader_processes, "_ORDERS_BEFORE", 0)
+        patch.setattr(reader_processes, "_CLIPS_BEFORE", 0)
         yield
 
 
@@ -270,6 +271,15 @@ def test_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch, sample: Samp
     pool = ReaderProcesses(1)
     with pytest.raises(VideoLoaderError, match=r"no process can be started with /bin/false .*num_processes=0"):
         becomes(lambda: pool.take() is not None)
+
+
+@pytest.mark.parametrize(("clips", "started"), [(1, 0), (32, 0), (33, 1), (33.5, 2), (64, 3)])
+def test_processes_start_when_clips_repay_it(monkeypatch: pytest.MonkeyPatch, clips: float, started: int) -> None:
+    monkeypatch.setattr(reader_processes, "_CLIPS_BEFORE", 32)
+    monkeypatch.setattr(reader_processes, "_Process", lambda: SimpleNamespace(is_ready=lambda: False, end=int))
+    pool = ReaderProcesses(3)
+    assert pool.take(clips) is None
+    assert len(pool._all) == started
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda:0"])

@@ -148,6 +148,13 @@ class Crowd:
         assert becomes(lambda: self.running == running), f"{self.running} jobs are under way, not {running}"
 
 
+def test_jobs_that_processes_do_are_not_taken_by_cpu_threads(nvdec_only_h264: None) -> None:
+    pool, work = workers(1, 2), Work(0.01, 0.0001)
+    futures = [pool.submit(work.job(number), INDEX, 1, in_process=True) for number in range(40)]
+    assert [future.result() for future in futures] == list(range(40))
+    assert {engine for _, engine in work.done} == {"auto"}
+
+
 @pytest.mark.parametrize(("ready", "threads"), [(0, 4), (3, 4), (4, 4), (5, 3), (6, 2), (7, 1), (8, 1)])
 def test_a_consumer_with_batches_in_store_is_left_the_interpreter(
     nvdec_only_h264: None, ready: int, threads: int

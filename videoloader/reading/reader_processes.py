@@ -41,9 +41,9 @@ from videoloader.shared_memory import Place, SharedBlock, block_of, new_shared_b
 
 # Milliseconds between checks whether an order has been cancelled.
 _LOOK_UP = 50
-# Orders that threads carry out themselves before processes are started, one for each further order. Starting a process
-# takes two seconds of a core, which a few clips do not repay.
-_ORDERS_BEFORE = 32
+# Clips that threads make themselves before processes are started, one for each further clip. Starting a process takes
+# two seconds of a core, which a few clips do not repay.
+_CLIPS_BEFORE = 32
 # Number of processes that may die over one clip before it is given up.
 _MOST_DEATHS = 2
 # Indexes and other objects that a process keeps.
@@ -139,22 +139,25 @@ class ReaderProcesses:
         self._lock = threading.Lock()
         self._idle: list[_Process] = []
         self._all: list[_Process] = []
-        self._orders = 0
+        self._clips = 0.0
         self._finalize = weakref.finalize(self, _end, self._all, os.getpid())
 
     def close(self) -> None:
         """End the processes, when no thread waits for any of them."""
         self._finalize()
 
-    def take(self) -> _Process | None:
+    def take(self, clips: float = 1) -> _Process | None:
         """Return an idle process, or None if the calling thread has to do the work itself.
+
+        Args:
+            clips: number of clips to be made; see ``do``.
 
         Raises:
             VideoLoaderError: no process can be started.
         """
         with self._lock:
-            self._orders += 1
-            if len(self._all) < self._most and self._orders > _ORDERS_BEFORE:
+            self._clips += clips
+            while len(self._all) < min(self._most, self._clips - _CLIPS_BEFORE):
                 try:
                     process = _Process()
                 except OSError as error:
@@ -262,7 +265,9 @@ class ProcessReader:
                 return replace(report, index=index)
         return self.local.read(source, index, clips, output, token=token, state=state, plan=plan, **more)
 
-    def do(self, work: Work, known: object, tensors: Sequence[torch.Tensor], token: CancelToken) -> Any:
+    def do(
+        self, work: Work, known: object, tensors: Sequence[torch.Tensor], token: CancelToken, clips: float = 1
+    ) -> Any:
         """Have some work done by another process.
 
         Args:
@@ -271,6 +276,7 @@ class ProcessReader:
                 referenceable, and equal only to itself.
             tensors: tensors that the work writes to.
             token: cancels the work.
+            clips: number of clips that it makes, or that take as long.
 
         Returns:
             The work's result; None if no process can do it, and the thread has to, with ``local``.
@@ -285,7 +291,7 @@ class ProcessReader:
             return None
         status = 0
         for _ in range(_MOST_DEATHS):
-            process = self._processes.take()
+            process = self._processes.take(clips)
             if process is None:
                 return None
             try:

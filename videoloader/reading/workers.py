@@ -49,6 +49,7 @@ class _Job(Generic[T]):
     kind: tuple[str, int]  # jobs of one kind take time in proportion to their packets
     packets: int
     threads: int  # threads that may work while this is the oldest job
+    in_process: bool  # see ``DecodeWorkers.submit``
     future: Future[T] = field(default_factory=Future)
 
     def run(self, reader: Callable[[], AbstractContextManager[Reader]], decode: Decode) -> None:
@@ -183,7 +184,7 @@ class DecodeWorkers:
             make: function of a thread's reader and the engine to use.
             index: index of the video to decode.
             packets: approximate number of packets that will be decoded.
-            in_process: whether a process does most of the job, if there are processes.
+            in_process: whether a process does most of the job, if there are processes. CPU threads leave it to others.
         """
         if not self.num_workers:
             return self._main.submit(self._make_now, make)
@@ -198,7 +199,7 @@ class DecodeWorkers:
             threads = self.num_processes  # another thread would find no idle process, and do the job by itself
         elif engine == "jpeg":
             threads = 1 + pixels // _JPEG_PIXELS
-        job = _Job(make, (index.stream.codec, pixels.bit_length()), packets, threads)
+        job = _Job(make, (index.stream.codec, pixels.bit_length()), packets, threads, in_process)
         with self._lock:
             (self._waiting_for_cpu if for_cpu else self._waiting).append(job)
         self._start_work()
@@ -316,7 +317,8 @@ class DecodeWorkers:
 
     def _pays(self, job: _Job[Any]) -> bool:
         """Whether the CPU would finish the youngest job before NVDEC does, and with the same pixels."""
-        if job.kind[0] in INEXACT_CODECS:
+        # A process already has the CPU's part of such a job, so a thread would only take the GIL from the others.
+        if job.in_process or job.kind[0] in INEXACT_CODECS:
             return False
         on_cpu, on_nvdec = self._cpu_seconds.of(job), self._nvdec_seconds.of(job)
         if on_nvdec is None:
