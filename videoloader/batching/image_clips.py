@@ -29,6 +29,7 @@ from videoloader.indexing.forks import after_fork
 from videoloader.indexing.images import image_of_a_pixel
 from videoloader.indexing.index import Times
 from videoloader.indexing.one_image import read_image
+from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.sources.patience import cancellable
 from videoloader.indexing.sources.remote_reads import NO_READS, RemoteReads, reads_so_far
 from videoloader.order.clip_table import EntryFrames, SameIndex
@@ -202,12 +203,18 @@ def make_images(
         some: list[tuple[Outcome, ImageRead | None]] = []
         size = 0
         while coming and size < _MOST_PIXELS:
-            outcome, read = _read_image(*coming.popleft(), rule, token)
-            some.append((outcome, read))
-            size += read.index.stream.width * read.index.stream.height if read else 1
+            each, slots = coming.popleft()
+            image = _draw_image(each, slots, rule, token)
+            if isinstance(image, _DrawnImage):
+                read = _as_read(image, slots)
+                some.append((image.made(read.clips[0].corrupt), read))
+                size += image.index.stream.width * image.index.stream.height
+            else:
+                some.append((image, None))
+                size += 1
         decoded = iter(_decode([read for _, read in some if read], reader, rule, token, decode))
-        for outcome, read in some:
-            report = next(decoded) if read else None
+        for outcome, to_decode in some:
+            report = next(decoded) if to_decode else None
             if isinstance(report, ClipsReport):
                 reports.append(report)
             outcomes.append(report if isinstance(report, VideoLoaderError) else outcome)
@@ -246,17 +253,22 @@ def prepare_images(
     """
     read_before = reads_so_far()
     slots = [as_planes(torch.empty_strided(size, stride, device="meta"), layout) for size, stride in shapes]
+    strides = [each.stride() for each in slots]
     columns: dict[int, MadeImage] = {}
     others: dict[int, Outcome | None] = {}
     files: list[EngineFile] = []
     for at, each in enumerate(wanted):
-        outcome, read = _read_image(each, slots, rule, token)
-        file = read and engine_file(read.source, read.index, read.clips, rule.transforms.decoded)
-        if file and isinstance(outcome, MadeImage):
-            files.append(file)
-            columns[at] = outcome
+        image = _draw_image(each, slots, rule, token)
+        if not isinstance(image, _DrawnImage):
+            others[at] = image
+            continue
+        geometries = [view.drawn.geometry for view in image.views]
+        file = engine_file(image.source, image.index, image.frame_numbers, geometries, strides, rule.transforms.decoded)
+        if file is None:
+            others[at] = None
         else:
-            others[at] = None if read else outcome
+            files.append(file)
+            columns[at] = image.made(np.zeros(len(image.frame_numbers), np.bool_))
     made = gather_images(columns, others, remote=reads_so_far() - read_before)
     return made, list_files(files, memory[0])
 
@@ -272,10 +284,27 @@ def joined_reports(reports: Sequence[ClipsReport]) -> ClipsReport:
     return ClipsReport(packets, frames, corrupt, SEEN, (), ready, seconds, by_gpu, remote)
 
 
-def _read_image(
+class _DrawnImage(NamedTuple):
+    """An image file that was read, and the views drawn for it, which have the shape of their memory."""
+
+    source: ByteSource
+    index: VideoIndex
+    views: list[PlannedClip]
+
+    @property
+    def frame_numbers(self) -> npt.NDArray[np.int64]:
+        """Numbers of the frames that all views show."""
+        return self.views[0].frame_numbers
+
+    def made(self, corrupt: npt.NDArray[np.bool_] | None, known: VideoIndex | None = None) -> MadeImage:
+        """The clip; see ``MadeImage``."""
+        return MadeImage(self.frame_numbers, self.views[0].mask, [view.drawn for view in self.views], corrupt, known)
+
+
+def _draw_image(
     wanted: WantedImage, slots: Sequence[torch.Tensor], rule: DrawRule, token: CancelToken
-) -> tuple[Outcome, ImageRead | None]:
-    """Read and draw a clip: its outcome, and what must still be decoded for it."""
+) -> _DrawnImage | Outcome:
+    """Read and draw a clip. The outcome is known already if its file cannot be used, or it has another shape."""
     epoch, clip, clip_in_video, row, path, label, columns, times = wanted
     token.raise_if_cancelled()
     try:
@@ -286,14 +315,17 @@ def _read_image(
         with nullcontext() if rule.is_own else _one_at_a_time:
             views = rule.views(clip, epoch, video, clip_in_video)
     except UNREADABLE as error:
-        return error, None
-    numbers, mask, drawn = views[0].frame_numbers, views[0].mask, [view.drawn for view in views]
-    if any(there.shape != (len(mask), 3, *view.shape[1:]) for there, view in zip(slots, views, strict=True)):
-        return MadeImage(numbers, mask, drawn, None, index), None
-    parts = [whole_clip(numbers, view.geometry, there) for there, view in zip(slots, drawn, strict=True)]
-    plan = plan_frames(index, numbers[numbers != CONSTANT_FRAME])
-    # All views show the same frames.
-    return MadeImage(numbers, mask, drawn, parts[0].corrupt, None), ImageRead(image, index, parts, plan)
+        return error
+    drawn = _DrawnImage(image, index, views)
+    if any(there.shape != (view.shape[0], 3, *view.shape[1:]) for there, view in zip(slots, views, strict=True)):
+        return drawn.made(None, index)
+    return drawn
+
+
+def _as_read(image: _DrawnImage, slots: Sequence[torch.Tensor]) -> ImageRead:
+    numbers = image.frame_numbers
+    parts = [whole_clip(numbers, view.drawn.geometry, there) for there, view in zip(slots, image.views, strict=True)]
+    return ImageRead(image.source, image.index, parts, plan_frames(image.index, numbers[numbers != CONSTANT_FRAME]))
 
 
 def _decode(

@@ -23,11 +23,13 @@ _SAMPLES = {1: "unsigned char", 2: "unsigned short"}
 _OUTPUTS = {torch.uint8: "unsigned char", torch.float16: "Half", torch.bfloat16: "BFloat16", torch.float32: "float"}
 # These match convert.cu.
 _THREADS, _CHUNK, _ROWS, _MAX_TILE, _MAX_PICTURES = 128, 256, 2, 256, 16
-_PICTURE = np.dtype([("surface", np.uint64), ("slot", np.uint64), ("plan", PLAN)], align=True)
+# A kernel's ``Plan`` as plain bytes, which numpy copies in one piece.
+_PLAN_BYTES = np.dtype((np.void, PLAN.itemsize))
+_PICTURE = np.dtype([("surface", np.uint64), ("slot", np.uint64), ("plan", _PLAN_BYTES)])
 _FILTERS = tuple(sorted({name for name, _ in FILTERS.values()}))
 # Everything about the conversion of one picture except where it is and where it goes: the fields of a ``KernelKind``
 # (with the filter as a number), the columns and rows of its grid of blocks, and the kernel's ``Plan``.
-PICTURE_PLAN = np.dtype([("kind", np.uint8, 4), ("grid", np.int32, 2), ("plan", PLAN)], align=True)
+PICTURE_PLAN = np.dtype([("kind", np.uint8, 4), ("grid", np.int32, 2), ("plan", _PLAN_BYTES)])
 # CUDA's limit for the z dimension of a grid.
 _MOST_BLOCKS_DEEP = 65535
 
@@ -79,7 +81,7 @@ def picture_plan(
     kind = KernelKind.of(layout, geometry)
     picture = np.zeros((), PICTURE_PLAN)
     picture["kind"] = kind.sample_bytes, *kind.subsampling, _FILTERS.index(kind.filter)
-    picture["grid"], picture["plan"] = _grid(plan), plan
+    picture["grid"], picture["plan"] = _grid(plan), plan.tobytes()
     return picture
 
 

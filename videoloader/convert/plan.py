@@ -52,7 +52,8 @@ def conversion_plan(
     Raises:
         ConfigurationError, UnsupportedError: see ``convert_surface``.
     """
-    plan = _plan_of_colors(layout, color, output).copy()
+    # Copying a structured array takes 25 µs, since numpy copies it field by field.
+    plan = np.frombuffer(bytearray(_plan_of_colors(layout, color, output)), PLAN).reshape(())
     view = source_view(geometry, rotation, mirrored, layout.height, layout.width)
     out, step_y, step_x = _oriented(view.window[2:], view.turns, view.flip, strides)
     plan["out"], plan["out_c"], plan["out_y"], plan["out_x"] = out, strides[0], step_y, step_x
@@ -61,8 +62,8 @@ def conversion_plan(
 
 
 @lru_cache(256)
-def _plan_of_colors(layout: SurfaceLayout, color: ColorSpec, output: OutputSpec) -> npt.NDArray[np.void]:
-    """The fields of a plan that do not depend on the geometry. Random crops differ in each clip, these seldom do."""
+def _plan_of_colors(layout: SurfaceLayout, color: ColorSpec, output: OutputSpec) -> bytes:
+    """A plan whose fields are set as far as they do not depend on the geometry. Random crops differ in each clip."""
     _check(layout)
     m, b = _matrix(layout, color, output)
     gain, bias = output.scale_shift()
@@ -80,7 +81,7 @@ def _plan_of_colors(layout: SurfaceLayout, color: ColorSpec, output: OutputSpec)
     plan["lead_y"], plan["below_y"][: len(below)] = lead, below
     plan["m"], plan["b"] = m.ravel() / 2.0**layout.code_shift, b
     plan["gain"], plan["bias"] = gain, bias
-    return plan
+    return plan.tobytes()
 
 
 def _check(layout: SurfaceLayout) -> None:

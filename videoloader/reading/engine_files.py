@@ -19,14 +19,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert import PICTURE_PLAN, OutputSpec, color_spec, convert_each, picture_plan
+from videoloader.convert import PICTURE_PLAN, Geometry, OutputSpec, color_spec, convert_each, picture_plan
 from videoloader.decoding import CODED, JpegDecoder, coded_file, engine_layout
 from videoloader.device import event_to_sleep_for, own_stream
 from videoloader.errors import DecodeError
 from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.images import is_cut_off
 from videoloader.padding import CONSTANT_FRAME
-from videoloader.reading.decode_job import ClipSlots
 from videoloader.shared_memory import MemoryBlock, can_share, new_block, own_block
 
 # Pictures are decoded up to this many bytes at a time, then converted. A single larger picture is allowed.
@@ -82,14 +81,21 @@ class Made(NamedTuple):
 
 
 def engine_file(
-    source: ByteSource, index: VideoIndex, views: Sequence[ClipSlots], output: OutputSpec
+    source: ByteSource,
+    index: VideoIndex,
+    frame_numbers: npt.NDArray[np.int64],
+    geometries: Sequence[Geometry],
+    strides: Sequence[tuple[int, ...]],
+    output: OutputSpec,
 ) -> EngineFile | None:
     """Plan the decoding and the conversion of an image file.
 
     Args:
         source: the file.
         index: the index of the file.
-        views: the clips wanted. Only the strides of their slots are used.
+        frame_numbers: numbers of the frames that each view shows.
+        geometries: geometry of each view.
+        strides: strides of each view's slots [T, 3, H, W], in elements.
         output: the pixel values wanted.
 
     Returns:
@@ -97,23 +103,24 @@ def engine_file(
         view has a border, several frames, or constant padding.
     """
     stream = index.stream
-    if index.container != "images" or stream.codec != "mjpeg" or any(not _is_plain(view) for view in views):
+    if index.container != "images" or stream.codec != "mjpeg":
+        return None
+    if (
+        len(frame_numbers) != 1
+        or frame_numbers[0] == CONSTANT_FRAME
+        or any(view.border is not None for view in geometries)
+    ):
         return None
     (content,) = source.read_ranges([int(index.packet_offset[0])], [int(index.packet_size[0])])
     layout = None if is_cut_off(content) else engine_layout(content, stream)
     if layout is None:
         return None
-    plans = []
-    for view in views:
-        _, *strides = view.slots.stride()
-        across = (strides[0], strides[1], strides[2])
-        color = color_spec(stream)
-        plans.append(picture_plan(layout, color, stream.rotation, stream.mirrored, view.geometry, output, across))
+    color = color_spec(stream)
+    plans = [
+        picture_plan(layout, color, stream.rotation, stream.mirrored, geometry, output, (of_channel, of_row, of_column))
+        for geometry, (_, of_channel, of_row, of_column) in zip(geometries, strides, strict=True)
+    ]
     return EngineFile(content, coded_file(len(content), layout), plans)
-
-
-def _is_plain(view: ClipSlots) -> bool:
-    return len(view.frame_numbers) == 1 and view.frame_numbers[0] != CONSTANT_FRAME and view.geometry.border is None
 
 
 def list_files(files: Sequence[EngineFile], memory: torch.Tensor) -> EngineList:

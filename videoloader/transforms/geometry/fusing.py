@@ -36,13 +36,13 @@ def cut(geometry: Geometry, top: int, left: int, height: int, width: int) -> Geo
 
 def resize_to(geometry: Geometry, size: tuple[int, int], interpolation: Interpolation, antialias: bool) -> Geometry:
     """Resize the current output to ``size``."""
-    geometry = replace(geometry, interpolation=interpolation, antialias=antialias)
     if geometry.window is None:
-        return replace(geometry, size=size)
+        return replace(geometry, size=size, interpolation=interpolation, antialias=antialias)
     # The window of an earlier resize is rounded to whole pixels of the source.
     top, left, height, width = geometry.window
     crop_top, crop_left, rows, columns = geometry.crop
     down, across = rows / geometry.size[0], columns / geometry.size[1]
     y0, x0 = round(top * down), round(left * across)
     y1, x1 = max(round((top + height) * down), y0 + 1), max(round((left + width) * across), x0 + 1)
-    return replace(geometry, crop=(crop_top + y0, crop_left + x0, y1 - y0, x1 - x0), size=size, window=None)
+    crop = crop_top + y0, crop_left + x0, y1 - y0, x1 - x0
+    return replace(geometry, crop=crop, size=size, window=None, interpolation=interpolation, antialias=antialias)
