@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -119,20 +120,20 @@ def is_closed(index: VideoIndex, packet: int) -> bool:
     return bool(index.packet_key[packet] and (following >= packet).all())
 
 
-def decoded_otherwise(before: VideoIndex, after: VideoIndex) -> npt.NDArray[np.bool_]:
-    """Return the packets whose pictures may differ, now that more is known of their GOPs' configurations: bool[P].
+def decoded_otherwise(before: VideoIndex, after: VideoIndex, packets: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Return whether the pictures of packets may differ, now that more is known of their GOPs' configurations.
 
     Args:
         before: an index.
-        after: the same index with corrections.
+        after: the same index, or the same with corrections.
+        packets: numbers of packets.
     """
-    numbers: dict[bytes, int] = {}
-    one, other = (
-        np.array([numbers.setdefault(record, len(numbers)) for record in index.stream.codec_configs])
-        for index in (before, after)
-    )
+    if before is after:
+        return np.zeros(len(packets), np.bool_)
+    records = before.stream.codec_configs + after.stream.codec_configs
+    one, other = np.split(np.array([records.index(record) for record in records]), [len(before.stream.codec_configs)])
     changes = np.append(0, np.cumsum(one[before.packet_config] != other[after.packet_config]))
-    found: npt.NDArray[np.bool_] = changes[1:] > changes[after.packet_start]
+    found: npt.NDArray[np.bool_] = changes[packets + 1] > changes[after.packet_start[packets]]
     return found
 
 

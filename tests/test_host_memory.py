@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import math
+import os
 import pickle
+import platform
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,8 +17,9 @@ import pytest
 import torch
 
 import videoloader as vl
+from videoloader import device
 from videoloader.batching.rows import FrameMemory
-from videoloader.device import HostMemory, allocate
+from videoloader.device import HostMemory, allocate, trim_heaps
 
 SIZE = (2, 3, 8, 8)
 
@@ -126,3 +131,24 @@ def test_much_memory_is_like_little() -> None:
         tensor = allocate((3, side, side), torch.float32, torch.device("cpu"))
         assert (tensor.shape, tensor.dtype, tensor.is_contiguous()) == ((3, side, side), torch.float32, True)
         assert torch.equal(tensor.fill_(side).clone(), torch.full((3, side, side), float(side)))
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries cannot trim their heaps")
+def test_free_memory_in_the_heaps_goes_back_to_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    size, count = 64_000, 2000
+    pieces = [libc.malloc(size) for _ in range(count)]
+    for piece in pieces:
+        ctypes.memset(piece, 1, size)
+    # The last piece keeps the end of the heap in use, so that freeing alone gives nothing back.
+    for piece in pieces[:-1]:
+        libc.free(piece)
+    monkeypatch.setattr(device, "_last_trim", -math.inf)
+    before = resident()
+    trim_heaps()
+    assert before - resident() > size * count // 2
+    libc.free(pieces[-1])

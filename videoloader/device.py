@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import math
 import os
+import time
 import weakref
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
@@ -19,6 +21,10 @@ from videoloader.order.ranks import local_rank
 from videoloader.shared_memory import MemoryBlock, new_block, new_memory, own_block
 
 _GPU_PACKAGES = ("PyNvVideoCodec", "cupy")
+# Only glibc has this function. Its first call takes a third of a second for each GB that it gives back.
+_malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
+_SECONDS_BETWEEN_TRIMS = 10.0
+_last_trim = -math.inf
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
@@ -95,6 +101,17 @@ def _idle_stream(device: torch.device) -> torch.cuda.Stream:
 def available_cores() -> int:
     """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def trim_heaps() -> None:
+    """Give the memory that is free in the C library's heaps back to the system, unless that was done a moment ago.
+
+    What many threads allocate and free leaves heaps that are larger than what is in use, which glibc would keep.
+    """
+    global _last_trim
+    if _malloc_trim is not None and time.monotonic() - _last_trim >= _SECONDS_BETWEEN_TRIMS:
+        _last_trim = time.monotonic()
+        _malloc_trim(0)
 
 
 def on_stream(stream: torch.cuda.Stream | None) -> AbstractContextManager[object]:

@@ -207,6 +207,13 @@ def given(value: object) -> str:
     return f"{value.dtype} of shape {tuple(value.shape)}" if getattr(value, "ndim", 0) else repr(value)  # type: ignore[attr-defined]
 
 
+def shortened(value: Any) -> str:
+    """A value shortened for a message: arrays by type and shape, other values as a short ``repr``."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    return given(value) if getattr(value, "ndim", 0) else reprlib.repr(value)
+
+
 def check(name: str, value: object, holds: object, wanted: str, hint: str = "", source: str | None = None) -> None:
     """Raise ConfigurationError unless an argument is right; for what is checked once, since the message is always made.
 
@@ -220,6 +227,12 @@ def check(name: str, value: object, holds: object, wanted: str, hint: str = "", 
     """
     if not holds:
         raise ConfigurationError(f"{name} must be {wanted}, got {given(value)}{hint}", source)
+
+
+def check_type(name: str, value: object, holds: object, wanted: str, hint: str = "") -> None:
+    """Raise ArgumentError unless an argument has the right type; see ``check``. The message shortens long values."""
+    if not holds:
+        raise ArgumentError(f"{name} must be {wanted}, got {shortened(value)}{hint}")
 
 
 def check_shape(name: str, tensor: Any, holds: object, wanted: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError, check_uint64
+from videoloader.errors import ConfigurationError, check, check_uint64
 
 _ROUNDS = 12
 _MAX_SIZE = 2**48
@@ -43,8 +43,7 @@ def permute(index: npt.ArrayLike, size: int, seed: int, epoch: int) -> Integers:
         >>> sorted(permute(range(5), 5, seed=0, epoch=0).tolist())
         [0, 1, 2, 3, 4]
     """
-    if not 1 <= size <= _MAX_SIZE:
-        raise ConfigurationError(f"size must be in [1, 2**48], got {size!r}")
+    check("size", size, 1 <= size <= _MAX_SIZE, "in [1, 2**48]")
     key = _key(seed, epoch)
     asked = np.asarray(index)
     if not asked.size:

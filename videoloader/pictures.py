@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ArgumentError, counted, needs
+from videoloader.errors import ArgumentError, check_type, counted, needs
 from videoloader.transforms.normalize import IMAGENET_MEAN, IMAGENET_STD, Normalize
 
 if TYPE_CHECKING:
@@ -244,8 +244,8 @@ def _array(frame: Any, size: int) -> npt.NDArray[Any]:
         ArgumentError: it is not a picture.
     """
     shape = tuple(frame.shape)
-    if len(shape) not in (2, 3) or (len(shape) == 3 and shape[2] not in (1, 3)) or 0 in shape:
-        raise ArgumentError(f"a frame to show must be [H, W, 3], [H, W, 1] or [H, W], got {list(shape)}")
+    is_picture = 0 not in shape and (len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3)))
+    check_type("a frame to show", list(shape), is_picture, "[H, W, 3], [H, W, 1] or [H, W]")
     step = max(1, max(shape[:2]) // (3 * size))
     frame = frame[::step, ::step, 0] if shape[2:] == (1,) else frame[::step, ::step]
     if hasattr(frame, "detach"):

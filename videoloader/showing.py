@@ -16,7 +16,7 @@ from videoloader.batching.batch import Batch, clip_of
 from videoloader.convert import Layout
 from videoloader.dataset import VideoDataset
 from videoloader.dataset.ranges import entry_range
-from videoloader.errors import ArgumentError, check_choice, check_positive, check_positive_or_none, counted
+from videoloader.errors import ArgumentError, check_choice, check_positive, check_positive_or_none, check_type, counted
 from videoloader.pictures import Strip, Tile, contact_sheet
 from videoloader.reading.clip import Clip
 from videoloader.transforms.normalize import Normalize
@@ -71,8 +71,7 @@ def show(
     check_positive_or_none(size=size)
     if layout is not None:
         check_choice("layout", layout, get_args(Layout))
-    if not isinstance(normalize, Normalize | None):
-        raise ArgumentError(f"normalize must be a Normalize(mean, std), got {reprlib.repr(normalize)}")
+    check_type("normalize", normalize, isinstance(normalize, Normalize | None), "a Normalize(mean, std)")
     strips = [strip for strip in _strips(what, clips, frames, layout) if strip.tiles]
     if not strips:
         raise ArgumentError(f"there is nothing to show: {reprlib.repr(what)} is empty")

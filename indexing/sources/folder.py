@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError, SourceError, StaleIndexError, UnsupportedError
+from videoloader.errors import ConfigurationError, SourceError, StaleIndexError, UnsupportedError, check
 from videoloader.indexing.exact_numbers import exact_rate
 from videoloader.indexing.sources.base import SourceBase
 from videoloader.indexing.sources.regular_file import open_regular
@@ -230,8 +230,7 @@ def _rate(source: str, fps: float | Fraction | str) -> Fraction:
         rate = exact_rate(given).limit_denominator(_LARGEST_FPS_DENOMINATOR)
     except (ConfigurationError, ArithmeticError, ValueError):
         rate = Fraction(0)
-    if rate <= 0:
-        raise ConfigurationError(f"fps must be a positive number, got {fps!r}", source)
+    check("fps", fps, rate > 0, "a positive number", source=source)
     return rate
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from videoloader.argument_names import tells_of_arguments
-from videoloader.errors import ArgumentError, ConfigurationError, SourceError
+from videoloader.errors import ArgumentError, ConfigurationError, SourceError, check
 from videoloader.indexing.store.building import Progress, write_row
 from videoloader.indexing.store.frame_table import PackedIndex
 from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
@@ -97,8 +97,7 @@ def merge_stores(
         raise ArgumentError(f"stores must be a list of paths, got {stores!r}")
     parts = [IndexStore(path) for path in stores]
     path = os.path.abspath(os.fspath(output))
-    if not parts:
-        raise ConfigurationError("stores must be at least one index store, got none")
+    check("stores", parts, parts, "at least one index store")
     if any(os.path.exists(path) and os.path.samefile(part.path, path) for part in parts):
         raise ConfigurationError("is a part and the merged store at once: leave it out of the parts", path)
     given = None if root is None else os.path.abspath(os.fspath(root))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from waiting import PATIENCE
 
 import videoloader as vl
+from videoloader import device
 from videoloader.decoding import sessions
 from videoloader.decoding.sessions import SessionPool, session_bytes, session_key
 from videoloader.indexing.bitstream.picture import PictureFormat
@@ -138,6 +140,32 @@ def test_a_session_that_fails_is_closed():
     assert BareSession.open_now == 0
     assert pool.used_bytes() == 0
     used(pool, HD)
+
+
+def test_closing_sessions_trims_the_heaps_but_not_again_at_once(monkeypatch):
+    trims = []
+    monkeypatch.setattr(device, "_malloc_trim", trims.append)
+    monkeypatch.setattr(device, "_last_trim", -math.inf)
+    pool = SessionPool(0, 10 * BYTES)
+    used(pool, HD)
+    assert trims == [], "no session was closed"
+    pool.close_idle()
+    assert trims == [0]
+    used(pool, HD)
+    pool.close_idle()
+    assert trims == [0], "it was done a moment ago"
+    monkeypatch.setattr(device, "_SECONDS_BETWEEN_TRIMS", 0)
+    with pytest.raises(KeyError), pool.lend(session_key("h264", HD), HD):
+        raise KeyError
+    assert trims == [0, 0]
+
+
+def test_sessions_are_closed_where_the_c_library_cannot_trim(monkeypatch):
+    monkeypatch.setattr(device, "_malloc_trim", None)
+    pool = SessionPool(0, 10 * BYTES)
+    used(pool, HD)
+    pool.close_idle()
+    assert BareSession.open_now == 0
 
 
 def test_a_session_larger_than_the_budget_is_made_when_no_other_is_in_use():

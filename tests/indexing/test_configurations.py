@@ -222,9 +222,10 @@ def test_corrections_add_up_in_any_order(tmp_path):
     assert records[0] == records[1]
     assert len(set(records[0])) == 3
     assert corrections[0](one) is one
-    assert not decoded_otherwise(one, other).any()
+    packets = np.arange(len(plain.packet_config))
+    assert not decoded_otherwise(one, other, packets).any()
     # The first sets come with packet 25, those of the next keyframes are not known to be others.
-    assert np.flatnonzero(decoded_otherwise(plain, one))[0] == 25
+    assert np.flatnonzero(decoded_otherwise(plain, one, packets))[0] == 25
 
 
 def lying(path, family, members, way, *lies: tuple[str, int]):

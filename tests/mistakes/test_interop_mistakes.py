@@ -40,7 +40,7 @@ MISTAKES: Mistakes = {
     "a function of nothing for a stream": (lambda: BatchStream(lambda: loader()), f"make {MAKER} <function"),
     "a stream of nothing": (
         lambda: next(iter(BatchStream(lambda **_: None))),
-        "the function that makes a loader must give a VideoLoader, got None",
+        "the loader that the function makes must be a VideoLoader, got None",
     ),
     "a loader to decode for": (
         lambda: DecodingLoader(loader()),

@@ -15,7 +15,7 @@ from videoloader.attribute_names import tells_of_attributes
 from videoloader.batching.boxes import source_matrices
 from videoloader.batching.clip_plan import BatchRow
 from videoloader.convert import Layout
-from videoloader.errors import ArgumentError, ConfigurationError, check_integer
+from videoloader.errors import ArgumentError, ConfigurationError, check, check_integer
 from videoloader.reading.clip import Clip, tensor_summary
 from videoloader.reading.decode_job import frame_times
 from videoloader.reading.frames_by_role import FramesByRole, frames_at
@@ -138,8 +138,7 @@ class Batch(FramesByRole):
             matrix = matrix[numbers]
         if times is not None:
             at = _numbers(times)
-            if at.shape != matrix.shape[:1]:
-                raise ConfigurationError(f"times must be [{len(matrix)}], got {list(at.shape)}")
+            check("times", list(at.shape), at.shape == matrix.shape[:1], f"[{len(matrix)}]")
             if matrix.ndim == 4:
                 matrix = matrix[np.arange(len(at)), at]
         return map_points(points, matrix)

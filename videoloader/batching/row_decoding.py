@@ -58,7 +58,7 @@ def is_outdated(row: BatchRow, used: Iterable[VideoIndex]) -> bool:
     """
     known, frames = row.clip.video.index, row.clip.frame_numbers
     packets = known.frame_packet[frames[frames != CONSTANT_FRAME]]
-    return any(index is not known and decoded_otherwise(index, known)[packets].any() for index in used)
+    return any(decoded_otherwise(index, known, packets).any() for index in used)
 
 
 def group_into_jobs(rows: Sequence[BatchRow]) -> Iterator[tuple[DecodeJob, list[BatchRow]]]:

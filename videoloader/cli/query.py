@@ -14,7 +14,7 @@ from rich.table import Table
 
 from videoloader.cli.sources import Json
 from videoloader.cli.terminal import errors_told, out, plain, print_json
-from videoloader.errors import ConfigurationError, counted, printable
+from videoloader.errors import ConfigurationError, check, counted, printable
 from videoloader.indexing import IndexStore
 from videoloader.indexing.store.keys import from_sql
 from videoloader.indexing.store.schema import COLUMNS
@@ -75,8 +75,7 @@ def split_columns(columns: str) -> list[str]:
         else:
             parts[-1] += each
     names = [part.strip() for part in parts]
-    if not all(names) or len(set(names)) < len(names):
-        raise ConfigurationError(f"columns must be different names or expressions, got {columns!r}")
+    check("columns", columns, all(names) and len(set(names)) == len(names), "different names or expressions")
     return names
 
 

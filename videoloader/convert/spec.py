@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert.border import Border
-from videoloader.errors import ConfigurationError, UnsupportedError, check_choice
+from videoloader.errors import ConfigurationError, UnsupportedError, check, check_choice
 from videoloader.indexing.bitstream.picture import picture_format
 from videoloader.indexing.stream_info import StreamInfo
 
@@ -229,12 +229,10 @@ class OutputSpec:
         for name, values in (("mean", self.mean), ("std", self.std)):
             if values is not None and self.dtype == torch.uint8:
                 raise ConfigurationError(f"{name} is given, but uint8 output cannot be normalised")
-            if values is not None and len(values) != 3:
-                raise ConfigurationError(f"{name} must have 3 values, got {len(values)}")
-        if self.std is not None and min(self.std) <= 0:
-            raise ConfigurationError(f"std must be positive, got {self.std}")
-        if len(self.fill_value) != 3 or not all(0 <= value <= 255 for value in self.fill_value):
-            raise ConfigurationError(f"fill_value must be three numbers in [0, 255], got {self.fill_value}")
+            check(name, values, values is None or len(values) == 3, "3 numbers")
+        check("std", self.std, self.std is None or min(self.std) > 0, "positive")
+        in_range = len(self.fill_value) == 3 and all(0 <= value <= 255 for value in self.fill_value)
+        check("fill_value", self.fill_value, in_range, "three numbers in [0, 255]")
 
     def scale_shift(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """Return float32[3] each, so that a float output is ``value · scale + shift`` for a value in [0, 1]."""

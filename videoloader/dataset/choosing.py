@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from videoloader.dataset.table import EntryTable
-from videoloader.errors import ConfigurationError, check, check_flag, check_uint64
+from videoloader.errors import ConfigurationError, check, check_flag, check_uint64, shortened
 from videoloader.indexing.store.keys import SourceKeys
 from videoloader.permutation import Integers, permute
-from videoloader.sampling.integers import positions_in, shortened
+from videoloader.sampling.integers import positions_in
 
 
 def chosen_rows(index: object, count: int) -> tuple[Integers, bool]:

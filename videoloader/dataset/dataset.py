@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import reprlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn, overload
@@ -28,7 +27,7 @@ from videoloader.dataset.table import NONE, EntryTable
 from videoloader.dataset.unchanging import Unchanging
 from videoloader.dataset.where import conditions_in_sql, rows_where
 from videoloader.error_notes import note
-from videoloader.errors import ArgumentError, is_true
+from videoloader.errors import ArgumentError, check_type, is_true
 from videoloader.indexing import BuildReport, build_store
 from videoloader.indexing.index import Times
 from videoloader.indexing.store.fingerprints import FingerprintKind
@@ -137,9 +136,8 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
             )
 
     def __add__(self, other: VideoDataset) -> VideoDataset:
-        if not isinstance(other, VideoDataset):
-            instead = "make one with VideoDataset.from_paths, from_folder or from_csv"
-            raise ArgumentError(f"what is added must be a VideoDataset, got {reprlib.repr(other)}: {instead}")
+        hint = ": make one with VideoDataset.from_paths, from_folder or from_csv"
+        check_type("what is added", other, isinstance(other, VideoDataset), "a VideoDataset", hint)
         return _joined((self, other))
 
     def _take(self, rows: npt.NDArray[np.int64], left_out: Iterable[tuple[str, str]] = ()) -> VideoDataset:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from videoloader.dataset.left_out import tell_left_out
 from videoloader.dataset.table import EntryTable
-from videoloader.errors import ConfigurationError, SourceError
+from videoloader.errors import SourceError, check
 
 # Network file systems answer many requests at once.
 _THREADS, _PATHS_AT_ONCE = 16, 1024
@@ -47,8 +47,7 @@ def leave_out(table: EntryTable, there: npt.NDArray[np.bool_], missing: Missing,
     Args:
         there: bool[N].
     """
-    if missing not in ("raise", "skip"):
-        raise ConfigurationError(f"missing must be 'raise', 'skip' or, where offered, 'unchecked', got {missing!r}")
+    check("missing", missing, missing in ("raise", "skip"), "'raise', 'skip' or, where offered, 'unchecked'")
     gone = np.flatnonzero(~there)
     if not len(gone):
         return table, []

@@ -15,7 +15,7 @@ import torch
 from videoloader.argument_names import tells_of_arguments
 from videoloader.decoding.capabilities import CODEC_NAMES, blocks_of, pynvvideocodec
 from videoloader.decoding.primer import PRIMER_PICTURE, can_begin_whole, may_interlace, primer
-from videoloader.device import own_stream, resolve_device
+from videoloader.device import own_stream, resolve_device, trim_heaps
 from videoloader.errors import ConfigurationError, DecodeError, check_positive
 from videoloader.indexing.bitstream.picture import PictureFormat
 from videoloader.indexing.forks import after_fork
@@ -265,7 +265,7 @@ class SessionPool:
             yield session
         except BaseException:
             if session is not None:
-                session.close()
+                _close([session])
             self._give_back(None, size)
             raise
         self._give_back(session, size)
@@ -330,9 +330,11 @@ class SessionPool:
 
 
 def _close(sessions: list[Session]) -> None:
-    """Close sessions. Call this outside of the pool's lock, since it takes long."""
+    """Close sessions, and give back what they freed. Call this outside of the pool's lock, since it takes long."""
     for session in sessions:
         session.close()
+    if sessions:
+        trim_heaps()
 
 
 _pools: dict[int, SessionPool] = {}

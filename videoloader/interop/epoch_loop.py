@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from videoloader.batching.batch import Batch
-from videoloader.errors import ArgumentError
+from videoloader.errors import ArgumentError, check_type
 from videoloader.loader import VideoLoader
 from videoloader.order.epoch import not_a_state
 from videoloader.order.shuffle import InOrder
@@ -42,8 +42,7 @@ class EpochLoop:
     """
 
     def __init__(self, loader: VideoLoader) -> None:
-        if not isinstance(loader, VideoLoader):
-            raise ArgumentError(f"the function that makes a loader must give a VideoLoader, got {reprlib.repr(loader)}")
+        check_type("the loader that the function makes", loader, isinstance(loader, VideoLoader), "a VideoLoader")
         self._loader = loader
         self._under_way: int | None = None
         self._before = self._batches = 0

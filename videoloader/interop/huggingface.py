@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import reprlib
 import tempfile
 from collections.abc import Mapping
 from hashlib import blake2b
@@ -17,7 +16,7 @@ from videoloader.dataset.columns import Column, join, pack
 from videoloader.dataset.known_columns import entries_of
 from videoloader.dataset.parquet import arrow_column
 from videoloader.dataset.raw_table import ROWS_AT_ONCE, RawTable
-from videoloader.errors import ArgumentError, ConfigurationError, SourceError
+from videoloader.errors import ConfigurationError, SourceError, check_type
 
 __all__ = ["from_huggingface"]
 
@@ -65,8 +64,7 @@ def from_huggingface(
         >>> rows = datasets.load_dataset("videofolder", data_dir="clips", split="train")
         >>> loader = VideoLoader(from_huggingface(rows), RandomWindow(16), batch_size=8)
     """
-    if not hasattr(rows, "column_names"):
-        raise ArgumentError(f"rows must be a datasets.Dataset, got {reprlib.repr(rows)}")
+    check_type("rows", rows, hasattr(rows, "column_names"), "a datasets.Dataset")
     names, source = list(rows.column_names), f"data set {rows.builder_name or ''}".strip()
     if video not in names:
         raise ConfigurationError(f"video is {video!r}, which is not a column of {names}", source)

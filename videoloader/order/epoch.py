@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError, check_uint64
+from videoloader.errors import ConfigurationError, check, check_uint64
 from videoloader.order.by_column import ByColumn, ClipGroups, group_clips
 from videoloader.order.clip_table import ClipTable
 from videoloader.order.sharding import MOST_LANES, Deal, LastBatch, Left, dealt, even_bounds, num_batches
@@ -57,12 +57,9 @@ class Epochs:
 
     def __post_init__(self) -> None:
         check_uint64(seed=self.seed)
-        if not 0 <= self.rank < self.ranks:
-            raise ConfigurationError(f"shard_id must be in [0, num_shards={self.ranks}), got {self.rank}")
-        if not isinstance(self.sharding, ByColumn) and self.sharding not in DEALINGS:
-            raise ConfigurationError(
-                f"sharding must be ByColumn(…) or one of {', '.join(DEALINGS)}, got {self.sharding!r}"
-            )
+        check("shard_id", self.rank, 0 <= self.rank < self.ranks, f"in [0, num_shards={self.ranks})")
+        is_dealing = isinstance(self.sharding, ByColumn) or self.sharding in DEALINGS
+        check("sharding", self.sharding, is_dealing, f"ByColumn(…) or one of {', '.join(DEALINGS)}")
         if self._ordered_in_parts and isinstance(self.order, SampledClips):
             raise ConfigurationError(
                 "a sampler orders all clips, so no rank can keep to its own: use sharding='strided' or 'contiguous'"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch.distributed
 
-from videoloader.errors import ConfigurationError, check_integer, counted, warn_user
+from videoloader.errors import ConfigurationError, check, check_integer, counted, warn_user
 
 
 class _Launcher(NamedTuple):
@@ -115,8 +115,7 @@ def local_rank() -> int | None:
     text = None if launcher is None else os.environ.get(launcher.local_rank)
     if launcher is None or text is None:
         return None
-    if not text.isdecimal():
-        raise ConfigurationError(f"the environment variable {launcher.local_rank} must be a number, got {text!r}")
+    check(f"the environment variable {launcher.local_rank}", text, text.isdecimal(), "a number")
     return int(text)
 
 

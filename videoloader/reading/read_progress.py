@@ -59,7 +59,7 @@ class ReadProgress:
 
     def correct(self, found: WrongIndexError) -> None:
         """Continue with a better index. Pictures that it decodes differently are expected again."""
-        again = decoded_otherwise(self.index, found.index)[self.settled]
+        again = decoded_otherwise(self.index, found.index, self.settled)
         self.sink.forget(self.settled[again].tolist())
         self.index, self.plan, self.settled = found.index, None, self.settled[~again]
         self.corrections.append(found.correct)

@@ -130,15 +130,12 @@ class VideoReader:
         Raises:
             DecodeError: the job failed by the current index.
         """
-        index = outcome.index if isinstance(outcome, ClipsReport) else job.index
-        outdated = np.zeros(len(job.frames), np.bool_)
-        if index is not self.index:
-            outdated = decoded_otherwise(index, self.index)[self.index.frame_packet[job.frames]]
+        packets = self.index.frame_packet[job.frames]
         if isinstance(outcome, ClipsReport):
-            return outdated
-        if not outdated.any():
+            return decoded_otherwise(outcome.index, self.index, packets)
+        if not decoded_otherwise(job.index, self.index, packets).any():
             raise outcome
-        return np.ones_like(outdated)
+        return np.ones(len(packets), np.bool_)
 
     def _decode_job(
         self,

@@ -12,10 +12,10 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from videoloader import padding
-from videoloader.errors import ConfigurationError, check
+from videoloader.errors import ConfigurationError, check, shortened
 from videoloader.padding import Mode
 from videoloader.sampling.exact_time import Time, as_times
-from videoloader.sampling.integers import several_integers, shortened
+from videoloader.sampling.integers import several_integers
 from videoloader.sampling.sampled_video import SampledVideo
 
 _T = TypeVar("_T")

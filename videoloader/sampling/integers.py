@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import reprlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -82,15 +81,6 @@ def positions_in(asked: Any, count: int, one: str, whole: str) -> tuple[npt.NDAr
         raise IndexError(f"{one} {numbers[outside][0]} is outside {whole}'s {count} {one}s")
     positions = numbers.astype(np.int64)
     return np.where(positions < 0, positions + count, positions), number is not None
-
-
-def shortened(value: Any) -> str:
-    """A value shortened for a message: arrays by type and shape, other values as a short ``repr``."""
-    if isinstance(value, type):
-        return f"the class {value.__name__}"
-    if getattr(value, "ndim", 0):
-        return f"{value.dtype} of shape {tuple(value.shape)}"
-    return reprlib.repr(value)
 
 
 def _plain(value: Any) -> Any:

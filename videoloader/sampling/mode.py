@@ -18,11 +18,12 @@ from videoloader.errors import (
     check_integer,
     check_uint64,
     no_method,
+    shortened,
     wrong_result,
 )
 from videoloader.sampling.columns import PadColumn, pad_of
 from videoloader.sampling.frame_list import FrameList
-from videoloader.sampling.integers import several_integers, shortened
+from videoloader.sampling.integers import several_integers
 from videoloader.sampling.sampled_video import SampledVideo
 
 if TYPE_CHECKING:

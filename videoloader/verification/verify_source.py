@@ -12,7 +12,7 @@ import torch
 from videoloader.argument_names import tells_of_arguments
 from videoloader.dataset import VideoDataset
 from videoloader.device import available_cores, resolve_device
-from videoloader.errors import ArgumentError, ConfigurationError, check_positive_or_none
+from videoloader.errors import ArgumentError, check, check_positive_or_none
 from videoloader.indexing import Openable
 from videoloader.indexing.sources.folder import is_image_name
 from videoloader.indexing.store.processes import answer_in_processes
@@ -77,8 +77,7 @@ def verify(
     on = resolve_device(device)
     check_positive_or_none(workers=workers, threads=threads)
     sources = _sources_of(source)
-    if not sources:
-        raise ConfigurationError(f"source must be at least one video, got {source!r}: nothing would be verified")
+    check("source", source, sources, "at least one video", ": nothing would be verified")
     reports: list[FileReport | None] = [None] * len(sources)
     with live_line("verifying", progress) as tell:
         for done, (number, report) in enumerate(verify_each(sources, on, workers, threads, seed), 1):

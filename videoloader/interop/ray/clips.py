@@ -18,7 +18,7 @@ from videoloader.batching.options import RaiseOrSkip, check_dataset, plan_transf
 from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.device import available_cores
-from videoloader.errors import ConfigurationError, check_choice, check_positive
+from videoloader.errors import ConfigurationError, check, check_choice, check_positive
 from videoloader.indexing import IndexStore
 from videoloader.interop.ray.attempts import Attempts
 from videoloader.interop.ray.clip_maker import ClipMaker, ClipRecipe
@@ -127,8 +127,7 @@ def read_clips(
     check_choice("on_error", on_error, get_args(RaiseOrSkip))
     check_on_corrupt(on_corrupt, get_args(KeepRaiseOrSkip))
     check_positive(batch_size=batch_size)
-    if num_cpus < 0 or num_gpus < 0:
-        raise ConfigurationError(f"num_cpus and num_gpus must be at least 0, got {num_cpus} and {num_gpus}")
+    check("num_cpus and num_gpus", (num_cpus, num_gpus), num_cpus >= 0 and num_gpus >= 0, "at least 0")
     made = _COLUMNS if roles_of(mode) is None else _COLUMNS + _ROLES
     if taken := sorted(set(made) & set(dataset.table.columns)):
         raise ConfigurationError(

@@ -21,13 +21,13 @@ from videoloader.batching.rows import arrange_rows, check_same_shapes, decoding_
 from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.device import available_cores
-from videoloader.errors import ArgumentError, FrameRangeError, check_choice, warn_user
+from videoloader.errors import ArgumentError, FrameRangeError, check_choice, shortened, warn_user
 from videoloader.indexing import IndexStore
 from videoloader.order.clip_table import build_clip_table
 from videoloader.reading.clip_reader import reader_of_thread
 from videoloader.reading.corrupt_frames import KeepOrRaise, check_on_corrupt
 from videoloader.sampling import FrameMode, clip_rng
-from videoloader.sampling.integers import one_integer, shortened
+from videoloader.sampling.integers import one_integer
 from videoloader.sampling.mode import FrameNumbers, mode_of
 from videoloader.transforms.compose import Compose
 from videoloader.transforms.normalize import DType

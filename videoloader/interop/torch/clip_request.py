@@ -11,10 +11,9 @@ from torch.utils.data._utils.collate import default_collate_fn_map
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.dataset import VideoEntry
-from videoloader.errors import ArgumentError, ConfigurationError, check_uint64
+from videoloader.errors import ConfigurationError, check_type, check_uint64
 from videoloader.indexing import ByteSource, MemorySource
 from videoloader.sampling import FrameMode
-from videoloader.sampling.integers import shortened
 from videoloader.sampling.mode import FrameNumbers, mode_of
 from videoloader.transforms import Normalize, Transform
 from videoloader.transforms.planning.pipeline import Transforms, list_transforms
@@ -98,11 +97,9 @@ def _entry_of(video: object) -> tuple[VideoEntry, ByteSource | None]:
     if hasattr(video, "read") and hasattr(video, "seek"):
         video.seek(0)
         video = video.read()
-    if not isinstance(video, bytes) or not video:
-        raise ArgumentError(
-            f"video must be a path, bytes, a binary file object or a VideoEntry, got {shortened(video)}"
-        )
-    source = MemorySource(video)
+    holds = isinstance(video, bytes) and video
+    check_type("video", video, holds, "a path, bytes, a binary file object or a VideoEntry")
+    source = MemorySource(video)  # type: ignore[arg-type]  # checked above
     source.name = f"<bytes {source.fingerprint}>"
     return VideoEntry(source.name), source
 

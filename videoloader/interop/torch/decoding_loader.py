@@ -28,13 +28,13 @@ from videoloader.decoding import Decode
 from videoloader.device import available_cores, resolve_device
 from videoloader.error_notes import note
 from videoloader.errors import (
-    ArgumentError,
     ConfigurationError,
     CorruptFramesError,
     NotIndexedError,
     VideoLoaderError,
     check_choice,
     check_positive_or_none,
+    check_type,
 )
 from videoloader.indexing import IndexStore
 from videoloader.interop.torch.batch_requests import Requests, find_requests, replace_requests
@@ -45,7 +45,6 @@ from videoloader.order.ranks import shard_of_environment
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import KeepRaiseOrSkip, OnCorrupt, check_on_corrupt
 from videoloader.sampling import clip_rng
-from videoloader.sampling.integers import shortened
 from videoloader.transforms.compose import Compose
 from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import Transforms
@@ -174,11 +173,9 @@ class DecodingLoader(OneLoop):
         index: IndexStore | str | os.PathLike[str] | None = None,
         replace_with: Callable[[Any], Any] = attrgetter("frames"),
     ) -> None:
-        if isinstance(torch_loader, VideoDataset | OneLoop) or not isinstance(torch_loader, Iterable):
-            wanted = "a torch DataLoader of samples that hold a ClipRequest"
-            raise ArgumentError(f"torch_loader must be {wanted}, got {shortened(torch_loader)}")
-        if not callable(replace_with):
-            raise ArgumentError(f"replace_with must be a function, got {shortened(replace_with)}")
+        holds = isinstance(torch_loader, Iterable) and not isinstance(torch_loader, VideoDataset | OneLoop)
+        check_type("torch_loader", torch_loader, holds, "a torch DataLoader of samples that hold a ClipRequest")
+        check_type("replace_with", replace_with, callable(replace_with), "a function")
         check_choice("on_error", on_error, get_args(RaiseOrSkip))
         check_on_corrupt(on_corrupt, get_args(KeepRaiseOrSkip))
         check_positive_or_none(prefetch=prefetch)
