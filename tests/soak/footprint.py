@@ -15,7 +15,7 @@ import torch
 
 # The heap is trimmed before it is measured, but fragments remain; a session of NVDEC, made when it is first needed,
 # has up to 95 MB at 1080p, and three open files. The pool has one more or less of them, as its memory allows.
-TOLERANCES = {"host MB": 24.0, "GPU MB": 100.0, "files": 3.0, "threads": 0.0, "heap MB": 64.0, "used MB": 24.0}
+TOLERANCES = {"host MB": 24.0, "GPU MB": 100.0, "files": 3.0, "threads": 0.0, "heap MB": 24.0}
 
 
 class Footprint(NamedTuple):
@@ -26,8 +26,8 @@ class Footprint(NamedTuple):
         host: resident memory, once the heap is trimmed.
         gpu: memory of the GPU.
         files, threads: how many.
-        heap: all that the C library's heaps took from the system, with the pieces that lie free between others.
-        used: what of them is in use.
+        heap: what is in use of the C library's heaps. What lies free in them has gone back to the system, as ``host``
+            shows, but for the parts of pages.
     """
 
     done: int
@@ -36,11 +36,9 @@ class Footprint(NamedTuple):
     files: int
     threads: int
     heap: float = 0
-    used: float = 0
 
     def __str__(self) -> str:
-        heaps = f"{self.heap:9.1f} {self.used:9.1f}"
-        return f"{self.done:7} {self.host:9.1f} {self.gpu:9.1f} {self.files:6} {self.threads:8} {heaps}"
+        return f"{self.done:7} {self.host:9.1f} {self.gpu:9.1f} {self.files:6} {self.threads:8} {self.heap:9.1f}"
 
 
 class _Heaps(ctypes.Structure):
@@ -50,30 +48,30 @@ class _Heaps(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_size_t) for name in _names)
 
 
-def _heaps() -> tuple[float, float]:
-    """(taken from the system, in use) by the allocator's own numbers; zeros where it has none."""
+def _in_use() -> float:
+    """MB that are in use of the heaps, by the allocator's own numbers; 0 where it has none."""
     tell = getattr(ctypes.CDLL(None), "mallinfo2", None)
     if tell is None:
-        return 0, 0
+        return 0
     tell.restype = _Heaps
-    told = tell()
-    return told.arena / 1e6, told.uordblks / 1e6
+    used: int = tell().uordblks
+    return used / 1e6
 
 
 def header(what: str) -> str:
     """The line above printed footprints; ``what`` is done."""
-    return f"{what:>7}   host MB    GPU MB  files  threads   heap MB   used MB"
+    return f"{what:>7}   host MB    GPU MB  files  threads   heap MB"
 
 
 def footprint(done: int, device: torch.device) -> Footprint:
     """What the process holds now. Of the GPU it is what all processes hold: let no other one run there."""
     gc.collect()
-    heaps = _heaps()
+    used = _in_use()
     ctypes.CDLL(None).malloc_trim(0)  # what glibc keeps of freed memory says nothing
     resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     free, total = torch.cuda.mem_get_info(device) if device.type == "cuda" else (0, 0)
     files = len(os.listdir("/proc/self/fd"))
-    return Footprint(done, resident / 1e6, (total - free) / 1e6, files, threading.active_count(), *heaps)
+    return Footprint(done, resident / 1e6, (total - free) / 1e6, files, threading.active_count(), used)
 
 
 class Growth(NamedTuple):
