@@ -30,6 +30,8 @@ from videoloader.indexing.wrong_times import times_are_wrong
 
 _LATEST = (1 << 63) - 1
 _TKHD_SIZE, _MDHD_SIZE = 80, 20
+# Boxes that list frames of a fragment.
+_IN_FRAGMENTS = (b"traf", b"trun")
 # The start of nearly all tracks' matrix, which gives the rotation: 16.16 fixed point.
 _UPRIGHT = b"\0\1\0\0" + bytes(12) + b"\0\1\0\0"
 
@@ -128,6 +130,9 @@ def _find_tables(source: ByteSource) -> tuple[FileBox, list[FileBox], int]:
             indexed = indexed or reaches_the_end(source, box)
         elif box.type == b"mdat":
             has_media = True
+        elif box.type in _IN_FRAGMENTS and moofs:
+            # libavformat takes it for a part of the fragment before, and gives frames of that once more.
+            raise IndexingError(f"is damaged: a {box.type.decode()} box lies outside of a fragment", source.name)
         if indexed and has_media and moov is not None and opened < 0:
             opened = len(moofs)
     if moov is None:

@@ -1,4 +1,4 @@
-"""The first box of an mp4 file may be of any type."""
+"""Boxes of an mp4 file that are of an unknown type, or where they do not belong."""
 
 from __future__ import annotations
 
@@ -31,3 +31,14 @@ def test_counts_are_checked_before_libavformat_believes_them(sample: Any) -> Non
     data[at : at + 4] = (1 << 26).to_bytes(4, "big")
     with pytest.raises(IndexingError, match="lists 67108864 samples but has room for"):
         build_index(MemorySource(bytes(data)))
+
+
+def test_a_part_of_a_fragment_outside_of_one_is_an_error(sample: Any) -> None:
+    """libavformat gives its frames a second time."""
+    data = sample("h264_mp4_fragmented").read_bytes()
+    at = data.rindex(b"trun") - 4
+    size = int.from_bytes(data[at : at + 4], "big")
+    with pytest.raises(IndexingError, match="is damaged: a trun box lies outside of a fragment"):
+        build_index(MemorySource(data + data[at : at + size]))
+    whole = sample("h264_mp4").read_bytes()
+    assert len(build_index(MemorySource(whole + data[at : at + size]))) == len(build_index(MemorySource(whole)))
