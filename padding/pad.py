@@ -101,6 +101,7 @@ def pad(
         offset = offset % period
         offset = np.minimum(offset, period - offset)
     else:
+        assert mode == "reflect_1001", "no other mode is left"
         offset = offset % (2 * size)
         offset = np.minimum(offset, 2 * size - 1 - offset)
     return first + offset, inside

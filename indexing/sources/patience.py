@@ -108,8 +108,7 @@ async def ask(
         attempt: makes one request.
         patience: number of tries.
         until: end of all tries, in the time of ``time.monotonic``.
-        passes: whether the next try may fail otherwise, or not at all, after an error. This is assumed of
-            ``BusyError``.
+        passes: whether another try is worthwhile after an error. After a ``BusyError`` it always is.
         why: describes an error.
         whom, what: names of the server and of what is requested, for the message.
 

@@ -116,8 +116,8 @@ class PlannedClip:
         view: the number of this view of the clip, from 0. ``repeats`` and some transforms make several.
         repeated: whether the clip comes out of turn in the epoch.
         roles: roles of the clip's frames; None where its mode has none.
-        undrawn: None; or how to draw the clip once its file is read, while its frames and ``drawn`` are copied from
-            another clip that probably has the same number and size of frames.
+        undrawn: how to draw the clip when its file is read; None for a clip that is drawn. Until then
+            ``frame_numbers``, ``mask`` and ``drawn`` are a guess: those of another image.
     """
 
     number: int

@@ -47,7 +47,7 @@ from videoloader.transforms.planning.pipeline import DrawnView
 _MOST_PIXELS = (16 << 20) * 2 // 3
 # Users' transforms and frame modes may not be thread-safe, so only one thread at a time calls them.
 _one_at_a_time = threading.Lock()
-# One index for all image files that were already decoded.
+# An index that stands in for those of decoded image files, which are no longer needed. It claims a size of 1×1.
 SEEN = image_of_a_pixel()
 _ALL_SEEN = SameIndex(SEEN)
 

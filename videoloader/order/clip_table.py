@@ -77,7 +77,7 @@ UNOPENED = Unopened()
 
 @dataclass(eq=False)
 class SameIndex:
-    """The same index for every path: that of a single video, or one shared by many, which is then never replaced."""
+    """The same index for every path: that of a single video, or one that many share. A shared one must not be set."""
 
     known: VideoIndex
 

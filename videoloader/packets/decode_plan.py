@@ -88,8 +88,8 @@ class DecodePlan:
 def plan_frames(index: VideoIndex, frames: npt.ArrayLike) -> DecodePlan:
     """Plan the runs that decode the given frames.
 
-    A new run begins only if it skips more packets than the decoder holds back for reordering, since a reset discards
-    those. Otherwise the run continues.
+    A new run begins only where the configuration changes, or if it skips more packets than the decoder holds back for
+    reordering, since a reset discards those. Otherwise the run continues.
 
     Args:
         index: VideoIndex. The index of the video.
