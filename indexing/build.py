@@ -24,7 +24,7 @@ from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import with_keyframes_read
 from videoloader.indexing.keyframes import with_sure_keyframes
 from videoloader.indexing.libav import best_video_stream, index_by_demuxing
-from videoloader.indexing.limits import check_picture, decoding_budget
+from videoloader.indexing.limits import DecodingBudget, check_picture
 from videoloader.indexing.lost_pictures import may_lose_pictures, with_pictures_that_come
 from videoloader.indexing.matroska import EBML_MAGIC, index_matroska
 from videoloader.indexing.mp4 import index_mp4
@@ -86,7 +86,7 @@ def build_index(source: Openable, *, stream_index: int | None = None) -> VideoIn
         (300, 25.0)
     """
     opened = choose_stream(open_source(source), stream_index)
-    with decoding_budget(opened.name), enough_memory(source=opened.name):
+    with DecodingBudget(opened.name), enough_memory(source=opened.name):
         try:
             return _build(opened)
         except DecodeError as error:  # libavformat finds videos in archives
