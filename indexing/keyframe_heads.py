@@ -19,7 +19,7 @@ from videoloader.indexing.bitstream.random_access import has_idr, is_random_acce
 from videoloader.indexing.bitstream.vpx import LONGEST_KEYFRAME_HEADER, keyframe_format
 from videoloader.indexing.configurations import brings_others, with_configurations
 from videoloader.indexing.index import VideoIndex
-from videoloader.indexing.number_leaps import is_behind_leap, looked_at_for
+from videoloader.indexing.number_leaps import looked_at_for, points_behind_leaps
 from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.sources.base import NEAR, read_starts
 from videoloader.indexing.stream_info import StreamInfo
@@ -104,7 +104,7 @@ def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoInd
                 sizes.add(coded_size(codec, headers))
     all_looked_at = looked_at_for(len(recovery_points)) <= most_looked_at(source)
     if all_looked_at:
-        false += [packet for packet in recovery_points if is_behind_leap(index, source, packet)]
+        false += points_behind_leaps(index, source, recovery_points)
     if false:
         key = index.packet_key.copy()
         key[false] = False

@@ -99,18 +99,19 @@ def _reordered(index: VideoIndex, source: ByteSource) -> Signs:
     """Return a (first, last packet) for each configuration whose pictures may be reordered though its times are not."""
     signs: Signs = []
     for number in range(len(index.stream.codec_configs)):
-        packets = np.flatnonzero(index.packet_config == number)
         # If there are B pictures, they are among the first packets, and usually the smallest.
-        if len(packets) and _may_reorder(index, number):
+        if _may_reorder(index, number) and len(packets := (index.packet_config == number).nonzero()[0]):
             signs += _sign_of_reordering(index, source, [*_smallest(index, packets, _LOOKED_AT), *packets[:_LOOKED_AT]])
     return signs
 
 
 def _reordered_in_stretches(index: VideoIndex, source: ByteSource, order: npt.NDArray[np.int64]) -> Signs:
     """Do the same for stretches whose times are in decode order. Encoders also make such stretches of still scenes."""
-    if index.stream.codec not in _WITH_B_PICTURES:
+    if index.stream.codec not in _WITH_B_PICTURES or len(order) <= MOST_HELD:
         return []
-    moved = np.concatenate(([-1], (order != np.arange(len(order))).nonzero()[0], [len(order)]))
+    inside = (order != np.arange(len(order))).nonzero()[0]
+    moved = np.empty(len(inside) + 2, np.int64)
+    moved[0], moved[1:-1], moved[-1] = -1, inside, len(order)
     steps = moved[1:] - moved[:-1]
     if steps[steps.argmax()] <= MOST_HELD + 1:
         return []
@@ -128,7 +129,8 @@ def _may_reorder(index: VideoIndex, number: int) -> bool:
     codec, config = index.stream.codec, index.stream.codec_configs[number]
     if codec not in _WITH_B_PICTURES or (codec == "h264" and config[:1] == b"\1" and config[1:2] == _H264_BASELINE):
         return False
-    picture = picture_format(replace(index.stream, codec_configs=(config,)))
+    alone = len(index.stream.codec_configs) == 1
+    picture = picture_format(index.stream if alone else replace(index.stream, codec_configs=(config,)))
     stated = picture.reordered if picture else None
     return stated != 0 and not (codec == "hevc" and stated is None)
 

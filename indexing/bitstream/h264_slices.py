@@ -21,11 +21,15 @@ class SliceReader:
 
     Args:
         record: configuration record of the first packet.
+
+    Attributes:
+        sets_changed: whether packets brought other parameter sets than the record.
     """
 
     def __init__(self, record: bytes) -> None:
         self._length_size = nal_length_size("h264", record)
         self._sets, self._known = _of_record(record)
+        self.sets_changed = False
 
     def read(self, payload: bytes | memoryview) -> tuple[int, int, Sps, int]:
         """Read the beginning of the first slice of the next packet.
@@ -56,7 +60,8 @@ class SliceReader:
             if is_slice("h264", payload[start]):
                 if units:
                     before, self._sets = self._sets, SetsByPicture(units, self._sets)
-                    self._known = self._known if before.of == self._sets.of else {}
+                    if before.of != self._sets.of:
+                        self._known, self.sets_changed = {}, True
                 return start
             if is_set("h264", payload[start]):
                 units.append(bytes(payload[start:stop]))
