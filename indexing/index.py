@@ -263,8 +263,9 @@ class VideoIndex:
     @cached_property
     def first_keyframe(self) -> int:
         """The first packet at which decoding can start; the number of packets if there is none."""
-        first = int(self.packet_key.argmax()) if len(self.packet_key) else 0
-        return first if self.packet_key[first : first + 1].any() else len(self.packet_key)
+        key = self.packet_key
+        first = int(key.argmax()) if len(key) else 0
+        return first if not len(key) or key[first] else len(key)
 
     @_cached_array
     def _key_packets(self) -> npt.NDArray[np.int64]:

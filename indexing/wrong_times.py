@@ -29,6 +29,8 @@ from videoloader.indexing.stream_info import StreamInfo
 # If nothing is reordered: how many of the first and of the smallest packets are examined, and bytes of each.
 _LOOKED_AT, _SLICE_HEAD = 4, 256
 _LOOKED_AT_IN_STRETCHES = 2
+# The shortest stretch of packets in decode order that is examined, as bytes of an array.
+_STRETCH = bytes([True]) * (MOST_HELD + 1)
 _WITH_B_PICTURES = ("h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4")
 # Videos with at most this many packets are examined as a whole.
 _FEW_PACKETS = 8
@@ -107,15 +109,13 @@ def _reordered(index: VideoIndex, source: ByteSource) -> Signs:
 
 def _reordered_in_stretches(index: VideoIndex, source: ByteSource, order: npt.NDArray[np.int64]) -> Signs:
     """Do the same for stretches whose times are in decode order. Encoders also make such stretches of still scenes."""
-    if index.stream.codec not in _WITH_B_PICTURES or len(order) <= MOST_HELD:
+    if index.stream.codec not in _WITH_B_PICTURES:
         return []
-    inside = (order != np.arange(len(order))).nonzero()[0]
-    moved = np.empty(len(inside) + 2, np.int64)
-    moved[0], moved[1:-1], moved[-1] = -1, inside, len(order)
-    steps = moved[1:] - moved[:-1]
-    if steps[steps.argmax()] <= MOST_HELD + 1:
+    stays = order == np.arange(len(order))
+    if _STRETCH not in stays.tobytes():
         return []
-    longest = steps.argsort()[: -_MOST_PLACES - 1 : -1]
+    moved = np.concatenate(([-1], (~stays).nonzero()[0], [len(order)]))
+    longest = (moved[1:] - moved[:-1]).argsort()[: -_MOST_PLACES - 1 : -1]
     signs: Signs = []
     for each in longest.tolist():
         packets = np.arange(moved[each] + 1, moved[each + 1])

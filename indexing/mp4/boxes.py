@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from videoloader.indexing.sources import ByteSource
@@ -18,6 +19,10 @@ class Box(NamedTuple):
     type: bytes
     start: int
     stop: int
+
+
+# ``Box(…)`` without the Python function that named tuples have for it.
+_box: Callable[[tuple[bytes, int, int]], Box] = partial(tuple.__new__, Box)
 
 
 def iterate_boxes(data: bytes, start: int, stop: int) -> Iterator[Box]:
@@ -48,7 +53,7 @@ def children(data: bytes, box: Box, skip: int = 0) -> dict[bytes, Box]:
         if size < 8 or end > stop:
             break
         if kind not in found:
-            found[kind] = Box(kind, start + 8, end)
+            found[kind] = _box((kind, start + 8, end))
         start = end
     for child in iterate_boxes(data, start, stop):
         found.setdefault(child.type, child)
