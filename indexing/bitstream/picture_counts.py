@@ -62,7 +62,7 @@ def slice_bits(window: npt.NDArray[np.uint8]) -> Bits:
     """
     zero = window == 0
     guarded = zero[:, :-2] & zero[:, 1:-1] & (window[:, 2:] == 3)
-    for row in guarded.any(1).nonzero()[0].tolist() if guarded.any() else ():
+    for row in guarded.any(1).nonzero()[0].tolist() if np.count_nonzero(guarded) else ():
         plain = window[row].tobytes().replace(b"\0\0\3", b"\0\0").ljust(SLICE_HEAD, b"\0")
         window[row, :SLICE_HEAD] = np.frombuffer(plain, np.uint8, SLICE_HEAD)
     return np.ascontiguousarray(window[:, :SLICE_HEAD]).view(">u8")[:, 0].astype(np.uint64)
@@ -81,7 +81,7 @@ def read_ue(bits: Bits) -> tuple[Numbers, Bits]:
 def skip_h264_head(bits: Bits) -> Bits:
     """Return the bits after the number of the picture parameter set in first slices of H.264."""
     length: Bits = _three_codes()[bits >> np.uint64(64 - _LOOKED_UP)]
-    if length.all():
+    if np.count_nonzero(length) == len(length):
         return bits << length
     for _ in range(3):  # first_mb_in_slice, slice_type and pic_parameter_set_id
         _, bits = read_ue(bits)
@@ -170,10 +170,10 @@ def h264_places(bits: Bits, restarts: Flags, anchor: Flags, told: tuple[Numbers,
     """
     by_count, _, length, *_ = told
     places = np.arange(len(bits))
-    if by_count.any():
+    if counted := np.count_nonzero(by_count):
         low = top_bits(h264_count_bits(bits, restarts, told), length)
         counts = _whole_counts(low, 1 << length, anchor | restarts)
-        places = counts if by_count.all() else np.where(by_count, counts, places)
+        places = counts if counted == by_count.size else np.where(by_count, counts, places)
     places += restarts.cumsum() * _LONGEST_SEQUENCE
     return places
 
