@@ -46,7 +46,7 @@ _SHORTEST_READ, _LONGEST_READ = 256, 256 << 10
 # since a read costs more than its bytes.
 _NEAR, _NEAR_SHARE = 2048, 16
 # From this many bytes on, and with blocks this short, reading all headers at once is cheaper than one by one.
-_DENSE_READ, _DENSE_BLOCK = 16 << 10, 1024
+_DENSE_READ, _DENSE_BLOCK = 64 << 10, 1024
 _LARGEST_BLOCK = 1 << 28
 _LATEST = 1 << 62
 # Blocks of other tracks that are examined to find the beginning of one.
