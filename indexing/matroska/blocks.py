@@ -29,7 +29,7 @@ from videoloader.indexing.matroska.ebml import (
     read_uint,
     read_vint,
 )
-from videoloader.indexing.matroska.headers import CLUSTER, TOP_LEVEL, Headers
+from videoloader.indexing.matroska.headers import CLUSTER, IN_SEGMENT, TOP_LEVEL, Headers
 from videoloader.indexing.matroska.tracks import Track
 from videoloader.indexing.sources import ByteSource
 
@@ -104,7 +104,7 @@ def read_packets(source: ByteSource, headers: Headers, track: Track, others: Set
         found.add(identifier)
         if identifier == CLUSTER and (element_stop is None or element_stop <= end or end == source.size):
             position = _read_cluster(window, collected, body, element_stop, end)
-        elif identifier not in (*TOP_LEVEL, VOID, CRC32) or element_stop is None or element_stop > end:
+        elif identifier not in IN_SEGMENT or element_stop is None or element_stop > end:
             raise MalformedError(f"element {identifier:X} at byte {position} is no part of a segment, or cut off")
         else:
             position = element_stop
@@ -116,8 +116,10 @@ def _read_cluster(window: _Window, collected: _Collected, position: int, stop: i
     collected.cluster_time = None
     limit = end if stop is None else min(stop, end)
     while position < limit:
-        at = window.seek(position)
-        data = window.data
+        data, at = window.data, position - window.base
+        if at + _ENOUGH > len(data):
+            at = window.seek(position)
+            data = window.data
         length = VINT_LENGTH[data[at + 1]]
         if data[at] == SIMPLE_BLOCK and length <= 8:
             # Nearly all of a file consists of these, so they are read as fast as possible.
