@@ -6,6 +6,8 @@ has got as many others as it can hold. A decoder that starts at the recovery poi
 
 from __future__ import annotations
 
+import numpy as np
+
 from videoloader.indexing.bitstream.frame_numbers import FrameNumbers
 from videoloader.indexing.bitstream.h264_slices import SliceReader
 from videoloader.indexing.bitstream.nal import MOST_HELD
@@ -35,59 +37,50 @@ def points_behind_leaps(index: VideoIndex, source: ByteSource, recovery_points: 
     Raises:
         SourceError: the source cannot be read.
     """
-    runs: list[list[int]] = []
-    for packet in recovery_points:
-        if runs and packet - _LOOKED_AT <= runs[-1][-1]:
-            runs[-1].append(packet)
-        else:
-            runs.append([packet])
-    unsure = [packet for run in runs for packet in _without_proof(index, source, run)]
+    try:
+        unsure = _not_plainly_sound(index, source, recovery_points) if recovery_points else []
+    except ValueError:
+        unsure = recovery_points
     return [packet for packet in unsure if is_behind_leap(index, source, packet)]
 
 
-def _without_proof(index: VideoIndex, source: ByteSource, run: list[int]) -> list[int]:
-    """Return those of some recovery points for which more must be looked at to know that nothing leaps before them.
+def _not_plainly_sound(index: VideoIndex, source: ByteSource, recovery_points: list[int]) -> list[int]:
+    """Return those recovery points for which more must be looked at to know that nothing leaps before them.
 
-    If no number leaps in the run of packets up to the last point, none leaps in a part of it, wherever that begins. It
-    only remains to find enough reference pictures, or an IDR picture, among the packets before each point.
+    If no number leaps in a run of packets, none leaps in a part of it, wherever that begins. It only remains to find
+    enough reference pictures, or an IDR picture, among the packets before each point.
+
+    Raises:
+        ValueError: headers are of a rarer kind, or parameter sets change.
     """
-    first, last = max(run[0] - _LOOKED_AT, 0), run[-1]
-    configs = index.packet_config[first : last + 1]
-    if (configs != configs[0]).any():
-        return run
+    looked_at = np.zeros(len(index.packet_size), np.bool_)
+    begins = [max(packet - _LOOKED_AT, 0) for packet in recovery_points]
+    for begin, packet in zip(begins, recovery_points, strict=True):
+        looked_at[begin : packet + 1] = True
+    packets = looked_at.nonzero()[0]
+    configs = index.packet_config[packets]
+    if np.count_nonzero(configs != configs[0]):
+        raise ValueError("configurations that change")
     slices = SliceReader(index.stream.codec_configs[configs[0]])
-    offsets, sizes = index.packet_offset[first : last + 1].tolist(), index.packet_size[first : last + 1].tolist()
-    bits = before = reference = -1
-    counts, count = [0], 0  # reference pictures in the packets before each one
-    for start in read_starts(source, offsets, sizes, _HEAD):
-        try:
-            header, value, sps, left = slices.read(start)
-        except ValueError:
-            return run
-        if sps.frame_num_bits != bits:
-            if bits >= 0:
-                return run
-            bits = sps.frame_num_bits
-        number = value >> left - bits & (1 << bits) - 1
-        is_reference = header & 0x60
-        if is_reference and header & 31 == _IDR:
-            count += MOST_HELD
-        elif before >= 0 and ((number - before) % (1 << bits) > 1 or (number - reference) % (1 << bits) > 1):
-            return run
-        if is_reference or before < 0:
-            reference = number
-        if is_reference:
-            count += 1
-        before = number
-        counts.append(count)
-    if slices.sets_changed:
-        return run
-    looked_at_from = {packet: max(packet - _LOOKED_AT, 0) for packet in run}
-    return [
-        packet
-        for packet, begin in looked_at_from.items()
-        if begin and counts[packet - first + 1] - counts[begin - first] <= MOST_HELD
-    ]
+    offsets, sizes = index.packet_offset[packets].tolist(), index.packet_size[packets].tolist()
+    headers, bits = slices.read_all(
+        read_starts(source, offsets, sizes, slices.usual_size),
+        lambda number: source.read(offsets[number], min(sizes[number], _HEAD)),
+    )
+    numbers, size = slices.frame_numbers(bits)
+    is_reference, is_idr = headers & 0x60 != 0, headers & 31 == _IDR
+    order = np.arange(len(packets))
+    goes_on = np.append(False, packets[1:] == packets[:-1] + 1)
+    last = np.maximum.accumulate(order * (is_reference | ~goes_on))
+    restarts = is_idr & is_reference
+    leaps = np.maximum((numbers - numbers[order - 1]) % size, (numbers - numbers[last[order - 1]]) % size) > 1
+    if np.count_nonzero(leaps & goes_on & ~restarts):
+        return recovery_points
+    # Reference pictures before each packet, and after the last; an IDR picture is enough alone.
+    counts = np.append(0, (is_reference + MOST_HELD * restarts).cumsum())
+    since, until = packets.searchsorted(begins), packets.searchsorted(recovery_points) + 1
+    few = (counts[until] - counts[since] <= MOST_HELD).tolist()
+    return [packet for packet, begin, unsure in zip(recovery_points, begins, few, strict=True) if begin and unsure]
 
 
 def is_behind_leap(index: VideoIndex, source: ByteSource, packet: int) -> bool:

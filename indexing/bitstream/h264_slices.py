@@ -1,19 +1,25 @@
-"""Read the first slice header of H.264 packets (ITU-T H.264, 7.3.3), one after the other."""
+"""Read the first slice header of H.264 packets (ITU-T H.264, 7.3.3), one after the other or many at once."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
 
 from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.h264_parameter_sets import SetsByPicture, Sps
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size, parameter_sets
 from videoloader.indexing.bitstream.parameter_sets import is_set, is_slice
+from videoloader.indexing.bitstream.picture_counts import SLICE_WINDOW, slice_bits, top_bits
 
 # Bytes of a slice header that contain everything read of it, and the number of bytes if there is emulation prevention.
 _HEAD, _LONG_HEAD = 12, 48
 HEAD_BITS = 8 * _HEAD
-# The number of bits after those that usually contain the first three numbers.
-_BEHIND_PREFIX = HEAD_BITS - 12
+# The number of bits that usually contain the first three numbers, and of the bits after those.
+_PREFIX = 12
+_BEHIND_PREFIX = HEAD_BITS - _PREFIX
 
 
 class SliceReader:
@@ -52,6 +58,57 @@ class SliceReader:
         # This runs for each packet: the bits before the number are usually the same few.
         sps, left = self._known.get(value >> _BEHIND_PREFIX) or self._read_prefix(value)
         return payload[start], value, sps, left
+
+    @property
+    def usual_size(self) -> int:
+        """The number of a packet's first bytes that ``read_all`` reads, if the packet begins with a slice."""
+        return self._length_size + 1 + SLICE_WINDOW
+
+    def read_all(
+        self, starts: Iterable[bytes], payload: Callable[[int], bytes]
+    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64]]:
+        """Read the beginnings of the first slices of many packets at once.
+
+        Args:
+            starts: the first ``usual_size`` bytes of each packet; fewer of a shorter one.
+            payload: returns the beginning of the packet of a number, for one that does not begin with a slice.
+
+        Returns:
+            (first bytes of the slices' NAL units, their next 64 bits without emulation prevention).
+
+        Raises:
+            ValueError: a packet has no slice, or the units have start codes, or parameter sets change.
+        """
+        if not self._length_size:
+            raise ValueError("units with start codes")
+        size = self.usual_size
+        data = b"".join([start.ljust(size, b"\0") for start in starts])
+        rows = np.frombuffer(data, np.uint8).reshape(-1, size)[:, self._length_size :]
+        headers, bits = rows[:, 0].copy(), slice_bits(rows[:, 1:].copy())
+        kinds = headers & 31
+        for number in ((kinds != 1) & (kinds != 5)).nonzero()[0].tolist():
+            header, value, _, _ = self.read(payload(number))
+            headers[number], bits[number] = header, value >> HEAD_BITS - 64
+        if self.sets_changed:
+            raise ValueError("parameter sets that change")
+        return headers, bits
+
+    def frame_numbers(self, bits: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], int]:
+        """Return frame_num of slices that ``read_all`` has read, and how many values it has.
+
+        Raises:
+            ValueError: the slices name missing parameter sets or several kinds of these, or begin with large numbers.
+        """
+        prefixes = (bits >> np.uint64(64 - _PREFIX)).tolist()
+        named = {
+            prefix: self._known.get(prefix) or self._read_prefix(prefix << _BEHIND_PREFIX) for prefix in {*prefixes}
+        }
+        sizes = {sps.frame_num_bits for sps, _ in named.values()}
+        if len(sizes) > 1 or not named.keys() <= self._known.keys():
+            raise ValueError("slices of several kinds")
+        (size,) = sizes
+        before = np.array([HEAD_BITS - named[prefix][1] for prefix in prefixes], np.uint64)
+        return top_bits(bits << before, size), 1 << size
 
     def _find(self, payload: bytes | memoryview) -> int:
         """Return the start of the first slice, after taking in the sets before it."""
