@@ -7,6 +7,7 @@ has got as many others as it can hold. A decoder that starts at the recovery poi
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from videoloader.indexing.bitstream.frame_numbers import FrameNumbers
 from videoloader.indexing.bitstream.h264_slices import SliceReader
@@ -67,10 +68,13 @@ def _not_plainly_sound(index: VideoIndex, source: ByteSource, recovery_points: l
         read_starts(source, offsets, sizes, slices.usual_size),
         lambda number: source.read(offsets[number], min(sizes[number], _HEAD)),
     )
-    numbers, size = slices.frame_numbers(bits)
+    known = headers != 0
+    if np.count_nonzero(_go_on(packets) & ~known):
+        raise ValueError("packets without a slice in their first bytes")
+    packets, headers = packets[known], headers[known]
+    numbers, size = slices.frame_numbers(bits[known])
     is_reference, is_idr = headers & 0x60 != 0, headers & 31 == _IDR
-    order = np.arange(len(packets))
-    goes_on = np.append(False, packets[1:] == packets[:-1] + 1)
+    order, goes_on = np.arange(len(packets)), _go_on(packets)
     last = np.maximum.accumulate(order * (is_reference | ~goes_on))
     restarts = is_idr & is_reference
     leaps = np.maximum((numbers - numbers[order - 1]) % size, (numbers - numbers[last[order - 1]]) % size) > 1
@@ -81,6 +85,11 @@ def _not_plainly_sound(index: VideoIndex, source: ByteSource, recovery_points: l
     since, until = packets.searchsorted(begins), packets.searchsorted(recovery_points) + 1
     few = (counts[until] - counts[since] <= MOST_HELD).tolist()
     return [packet for packet, begin, unsure in zip(recovery_points, begins, few, strict=True) if begin and unsure]
+
+
+def _go_on(packets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Return which packets follow the one before them in the list."""
+    return np.append(False, packets[1:] == packets[:-1] + 1)
 
 
 def is_behind_leap(index: VideoIndex, source: ByteSource, packet: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import lru_cache
 
 import numpy as np
@@ -74,10 +75,11 @@ class SliceReader:
             payload: returns the beginning of the packet of a number, for one that does not begin with a slice.
 
         Returns:
-            (first bytes of the slices' NAL units, their next 64 bits without emulation prevention).
+            (first bytes of the slices' NAL units, their next 64 bits without emulation prevention). The first byte is 0
+            where ``read`` would raise.
 
         Raises:
-            ValueError: a packet has no slice, or the units have start codes, or parameter sets change.
+            ValueError: the units have start codes, or parameter sets change.
         """
         if not self._length_size:
             raise ValueError("units with start codes")
@@ -87,8 +89,10 @@ class SliceReader:
         headers, bits = rows[:, 0].copy(), slice_bits(rows[:, 1:].copy())
         kinds = headers & 31
         for number in ((kinds != 1) & (kinds != 5)).nonzero()[0].tolist():
-            header, value, _, _ = self.read(payload(number))
-            headers[number], bits[number] = header, value >> HEAD_BITS - 64
+            headers[number] = 0
+            with suppress(ValueError):
+                headers[number], value, _, _ = self.read(payload(number))
+                bits[number] = value >> HEAD_BITS - 64
         if self.sets_changed:
             raise ValueError("parameter sets that change")
         return headers, bits
