@@ -91,8 +91,8 @@ def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoInd
         if not head.starts:
             false.append(packet)
         elif codec in WITH_PARAMETER_SETS:
-            is_idr = codec != "h264" or (told and told.by_type) or has_idr(configs[config], start)
-            if packet and not is_idr:
+            by_type = told is not None and told.by_type
+            if codec == "h264" and packet and not by_type and not has_idr(configs[config], start):
                 recovery_points.append(packet)
             if head.units:
                 brought[packet] = head.units
