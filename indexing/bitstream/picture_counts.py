@@ -73,6 +73,21 @@ def slice_bits(window: npt.NDArray[np.uint8]) -> Bits:
 
 def read_ue(bits: Bits) -> tuple[Numbers, Bits]:
     """Read the Exp-Golomb number at the top of each (ITU-T H.264, 9.1); return values, huge if invalid, and rests."""
+    first = bits >> np.uint64(64 - _LOOKED_UP)
+    values, lengths = _codes()
+    length = lengths[first]
+    return (values[first], bits << length) if np.count_nonzero(length) == len(length) else _compute_ue(bits)
+
+
+@cache
+def _codes() -> tuple[Numbers, Bits]:
+    """Tabulate numbers and their lengths by their first bits; the length is 0 if they are longer."""
+    value, _ = _compute_ue(np.arange(1 << _LOOKED_UP, dtype=np.uint64) << np.uint64(64 - _LOOKED_UP))
+    length = np.uint64(2) * np.log2(value + 1).astype(np.uint64) + np.uint64(1)
+    return value, np.where(length <= _LOOKED_UP, length, 0).astype(np.uint64)
+
+
+def _compute_ue(bits: Bits) -> tuple[Numbers, Bits]:
     high = (bits >> np.uint64(32)).astype(np.float64)
     zeros = np.uint64(32) - np.frexp(high)[1].astype(np.uint64)
     fits = zeros < 16
@@ -97,7 +112,7 @@ def _three_codes() -> Bits:
     every = np.arange(1 << _LOOKED_UP, dtype=np.uint64) << np.uint64(64 - _LOOKED_UP)
     rest, length = every, np.zeros(1 << _LOOKED_UP, np.uint64)
     for _ in range(3):
-        value, rest = read_ue(rest)
+        value, rest = _compute_ue(rest)
         length += np.uint64(2) * np.log2(value + 1).astype(np.uint64) + np.uint64(1)
     return np.where(length <= _LOOKED_UP, length, 0).astype(np.uint64)
 
