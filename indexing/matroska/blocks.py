@@ -45,8 +45,9 @@ _SHORTEST_READ, _LONGEST_READ = 256, 256 << 10
 # If a header is this close behind the last read, in bytes or by its share of that read, it is worth reading up to it,
 # since a read costs more than its bytes.
 _NEAR, _NEAR_SHARE = 2048, 16
-# From this many bytes on, and with blocks this short, reading all headers at once is cheaper than one by one.
-_DENSE_READ, _DENSE_BLOCK = 64 << 10, 1024
+# From this many bytes on, reading all headers at once is cheaper than one by one, if blocks are at most this long; in
+# twice as many bytes they may be twice as long, up to the maximum.
+_DENSE_READ, _DENSE_BLOCK, _LONGEST_DENSE_BLOCK = 16 << 10, 256, 1024
 _LARGEST_BLOCK = 1 << 28
 _LATEST = 1 << 62
 # Blocks of other tracks that are examined to find the beginning of one.
@@ -220,7 +221,7 @@ class _Collected:
         if self.cluster_time is None or self._unseen:
             return start
         if self._dense is None or self._dense.data is not window.data:
-            if stop - start > _DENSE_BLOCK:
+            if stop - start > min(_DENSE_BLOCK * (len(window.data) // _DENSE_READ), _LONGEST_DENSE_BLOCK):
                 return start
             if self._dense is not None:
                 self._dense_columns.append(self._dense.columns())
