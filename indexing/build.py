@@ -24,11 +24,11 @@ from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import with_keyframes_read
 from videoloader.indexing.keyframes import with_sure_keyframes
 from videoloader.indexing.libav import best_video_stream, index_by_demuxing
-from videoloader.indexing.limits import check_picture, decoding_budget
+from videoloader.indexing.limits import DecodingBudget, check_picture
 from videoloader.indexing.lost_pictures import may_lose_pictures, with_pictures_that_come
 from videoloader.indexing.matroska import EBML_MAGIC, index_matroska
 from videoloader.indexing.mp4 import index_mp4
-from videoloader.indexing.mp4.boxes import iterate_file_boxes
+from videoloader.indexing.mp4.boxes import HEADERS_READ, iterate_file_boxes
 from videoloader.indexing.mpegts import index_mpegts
 from videoloader.indexing.sources import (
     ByteSource,
@@ -86,7 +86,7 @@ def build_index(source: Openable, *, stream_index: int | None = None) -> VideoIn
         (300, 25.0)
     """
     opened = choose_stream(open_source(source), stream_index)
-    with decoding_budget(opened.name), enough_memory(source=opened.name):
+    with DecodingBudget(opened.name), enough_memory(source=opened.name):
         try:
             return _build(opened)
         except DecodeError as error:  # libavformat finds videos in archives
@@ -141,19 +141,19 @@ def _begins_with_another_box(source: ByteSource, head: bytes) -> bool:
     size = int.from_bytes(head[:4], "big")
     if not 8 <= size < source.size or not head[4:8].isalnum():
         return False
-    return any(box.type == b"moov" for box in islice(iterate_file_boxes(source), _MOST_BOXES_BEFORE_MOOV))
+    return any(box.type == b"moov" for box in islice(iterate_file_boxes(source, head), _MOST_BOXES_BEFORE_MOOV))
 
 
 def _index_by_tables(source: ByteSource) -> VideoIndex | None:
     """Index a video from the container's own tables or headers; None if only libavformat can read it."""
     if isinstance(source, FolderSource):
         return index_images(source)
-    head = source.read(0, 12)
+    head = source.read(0, HEADERS_READ)
     if head[4:8] in _MP4_FIRST_BOXES or _begins_with_another_box(source, head):
-        return index_mp4(source)
+        return index_mp4(source, head)
     if head[:4] == EBML_MAGIC:
         return index_matroska(source)
-    if head[:4] == b"RIFF" and head[8:] == b"AVI ":
+    if head[:4] == b"RIFF" and head[8:12] == b"AVI ":
         return index_avi(source)
     image = index_images(source)
     return index_mpegts(source) if image is None else image

@@ -260,11 +260,12 @@ class VideoIndex:
         """int64[P]: how often the configuration record has changed up to each packet."""
         return np.cumsum(np.diff(self.packet_config, prepend=self.packet_config[:1]) != 0)
 
-    @property
+    @cached_property
     def first_keyframe(self) -> int:
         """The first packet at which decoding can start; the number of packets if there is none."""
-        keys = self._key_packets
-        return int(keys[0]) if len(keys) else len(self.packet_key)
+        key = self.packet_key
+        first = int(key.argmax()) if len(key) else 0
+        return first if not len(key) or key[first] else len(key)
 
     @_cached_array
     def _key_packets(self) -> npt.NDArray[np.int64]:

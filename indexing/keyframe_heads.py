@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
 from videoloader.indexing.bitstream.parameter_sets import (
+    SLICES,
     WITH_HEADERS,
     WITH_PARAMETER_SETS,
     coded_size,
     is_set,
-    is_slice,
     units_of,
 )
 from videoloader.indexing.bitstream.picture import PictureFormat, picture_format
@@ -19,7 +19,7 @@ from videoloader.indexing.bitstream.random_access import has_idr, is_random_acce
 from videoloader.indexing.bitstream.vpx import LONGEST_KEYFRAME_HEADER, keyframe_format
 from videoloader.indexing.configurations import brings_others, with_configurations
 from videoloader.indexing.index import VideoIndex
-from videoloader.indexing.number_leaps import is_behind_leap, looked_at_for
+from videoloader.indexing.number_leaps import looked_at_for, points_behind_leaps
 from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.sources.base import NEAR, read_starts
 from videoloader.indexing.stream_info import StreamInfo
@@ -32,6 +32,7 @@ _WITH_KEYFRAME_HEADERS = (*WITH_HEADERS, "vvc", "vp8", "vp9", "av1")
 # videos with more, each keyframe is examined when decoding first starts there.
 _MOST_NEAR, _MOST_FAR = 2000, 8
 _IDR = 5  # nal_unit_type of ITU-T H.264, table 7-1
+_IRAP = range(16, 24)  # nal_unit_type of ITU-T H.265, table 7-1
 
 
 class Head(NamedTuple):
@@ -40,14 +41,16 @@ class Head(NamedTuple):
     Attributes:
         starts: whether decoding can start there.
         units: the parameter sets in it, with header bytes, or its sequence headers.
+        by_type: whether the type of its first slice says that decoding can start there (H.264 and HEVC).
     """
 
     starts: bool
     units: list[bytes]
+    by_type: bool = False
 
 
 # The head of most H.264 keyframes: no parameter sets come before the picture.
-_IDR_FIRST = Head(True, [])
+_IDR_FIRST = Head(True, [], by_type=True)
 
 
 def most_looked_at(source: ByteSource) -> int:
@@ -81,13 +84,15 @@ def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoInd
     packets, config_of, offsets, lengths = (column.tolist() for column in columns)
     starts = read_starts(source, offsets, lengths, _HEAD)
     for packet, config, offset, size, start in zip(packets, config_of, offsets, lengths, starts, strict=True):
-        head = read_head(codec, configs[config], start, size) or _head(source, codec, configs[config], offset, size)
-        if head is _IDR_FIRST:
+        told = read_head(codec, configs[config], start, size)
+        if told is _IDR_FIRST:
             continue
+        head = told or _head(source, codec, configs[config], offset, size)
         if not head.starts:
             false.append(packet)
         elif codec in WITH_PARAMETER_SETS:
-            if codec == "h264" and packet and not has_idr(configs[config], start):
+            by_type = told is not None and told.by_type
+            if codec == "h264" and packet and not by_type and not has_idr(configs[config], start):
                 recovery_points.append(packet)
             if head.units:
                 brought[packet] = head.units
@@ -99,7 +104,7 @@ def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoInd
                 sizes.add(coded_size(codec, headers))
     all_looked_at = looked_at_for(len(recovery_points)) <= most_looked_at(source)
     if all_looked_at:
-        false += [packet for packet in recovery_points if is_behind_leap(index, source, packet)]
+        false += points_behind_leaps(index, source, recovery_points)
     if false:
         key = index.packet_key.copy()
         key[false] = False
@@ -188,8 +193,11 @@ def read_head(codec: str, record: bytes, start: bytes | memoryview, size: int) -
     if codec == "h264" and 0 < length_size < len(start) and start[length_size] & 31 == _IDR:
         return _IDR_FIRST
     units: list[bytes] = []
+    by_type = False
     for begin, end in iterate_nals(start, length_size):
-        if is_slice(codec, start[begin]):
+        if SLICES[codec][start[begin]]:
+            kind = start[begin]
+            by_type = kind & 31 == _IDR if codec == "h264" else kind >> 1 & 63 in _IRAP
             break
         if cut and end >= len(start):
             return None
@@ -198,7 +206,7 @@ def read_head(codec: str, record: bytes, start: bytes | memoryview, size: int) -
     else:
         if cut:
             return None
-    return Head(bool(is_random_access(codec, record, start)), units)
+    return Head(by_type or bool(is_random_access(codec, record, start)), units, by_type)
 
 
 def _reaches_picture(start: bytes | memoryview) -> bool:

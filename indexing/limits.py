@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from numbers import Real
@@ -130,15 +128,26 @@ def check_picture(width: int, height: int, source: str) -> None:
 
 
 class DecodingBudget:
-    """Counts the decoding that is done to index a video, and stops it at the limits.
+    """Counts everything that is decoded in a ``with`` block to index a video, and stops it at the limits.
+
+    The limits and the clock are read when the first packet is counted, since most videos are indexed without decoding.
 
     Args:
         source: name of the video.
     """
 
+    _limits: Limits
+    _start: float
+    _before: Token[DecodingBudget | None]
+
     def __init__(self, source: str) -> None:
-        self._source, self._limits = source, current_limits()
-        self._packets, self._start = 0, time.thread_time()
+        self._source, self._packets = source, 0
+
+    def __enter__(self) -> None:
+        self._before = _budget.set(self)
+
+    def __exit__(self, *raised: object) -> None:
+        _budget.reset(self._before)
 
     def spend(self) -> None:
         """Count a packet before it is decoded.
@@ -146,6 +155,8 @@ class DecodingBudget:
         Raises:
             UnsupportedError: a limit is exceeded.
         """
+        if not self._packets:
+            self._limits, self._start = current_limits(), time.thread_time()
         self._packets += 1
         if self._packets > self._limits.decode_packets:
             raise beyond("decode_packets", f"takes decoding of more than {self._packets - 1} packets", self._source)
@@ -157,18 +168,8 @@ class DecodingBudget:
 _budget: ContextVar[DecodingBudget | None] = ContextVar("budget", default=None)
 
 
-@contextmanager
-def decoding_budget(source: str) -> Iterator[None]:
-    """Limit everything that is decoded in the block."""
-    token = _budget.set(DecodingBudget(source))
-    try:
-        yield
-    finally:
-        _budget.reset(token)
-
-
 def count_decoded_packet() -> None:
-    """Count a packet that is about to be decoded, if there is a ``decoding_budget``.
+    """Count a packet that is about to be decoded, if there is a ``DecodingBudget``.
 
     Raises:
         UnsupportedError: a limit is exceeded.

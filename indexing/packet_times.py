@@ -63,9 +63,9 @@ def reorder_depth(packet_pts: npt.NDArray[np.int64]) -> int:
     Args:
         packet_pts: int64[P], in decode order.
     """
-    if len(packet_pts) < 2 or (packet_pts[1:] >= packet_pts[:-1]).all():
+    if len(packet_pts) < 2 or not np.count_nonzero(packet_pts[1:] < packet_pts[:-1]):
         return 0
-    return depth_of(np.argsort(packet_pts, kind="stable"))
+    return depth_of(packet_pts.argsort(kind="stable"))
 
 
 def depth_of(order: npt.NDArray[np.int64]) -> int:

@@ -69,8 +69,8 @@ def _first_true_keyframe(index: VideoIndex, source: ByteSource) -> tuple[int, li
 
 
 def _shown_first(index: VideoIndex, keyframe: int) -> bool:
-    pts, first = index.packet_pts, index.packet_pts[keyframe]
-    return bool(pts[pts.argmin()] == first or (pts[index.frame_packet] >= first).all())
+    pts = index.packet_pts
+    return bool(pts.argmin() == keyframe or (pts[index.frame_packet] >= pts[keyframe]).all())
 
 
 def _shown_leading(index: VideoIndex, source: ByteSource, pts: int) -> set[int]:

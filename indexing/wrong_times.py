@@ -29,6 +29,8 @@ from videoloader.indexing.stream_info import StreamInfo
 # If nothing is reordered: how many of the first and of the smallest packets are examined, and bytes of each.
 _LOOKED_AT, _SLICE_HEAD = 4, 256
 _LOOKED_AT_IN_STRETCHES = 2
+# The shortest stretch of packets in decode order that is examined, as bytes of an array.
+_STRETCH = bytes([True]) * (MOST_HELD + 1)
 _WITH_B_PICTURES = ("h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4")
 # Videos with at most this many packets are examined as a whole.
 _FEW_PACKETS = 8
@@ -99,9 +101,8 @@ def _reordered(index: VideoIndex, source: ByteSource) -> Signs:
     """Return a (first, last packet) for each configuration whose pictures may be reordered though its times are not."""
     signs: Signs = []
     for number in range(len(index.stream.codec_configs)):
-        packets = np.flatnonzero(index.packet_config == number)
         # If there are B pictures, they are among the first packets, and usually the smallest.
-        if len(packets) and _may_reorder(index, number):
+        if _may_reorder(index, number) and len(packets := (index.packet_config == number).nonzero()[0]):
             signs += _sign_of_reordering(index, source, [*_smallest(index, packets, _LOOKED_AT), *packets[:_LOOKED_AT]])
     return signs
 
@@ -110,11 +111,11 @@ def _reordered_in_stretches(index: VideoIndex, source: ByteSource, order: npt.ND
     """Do the same for stretches whose times are in decode order. Encoders also make such stretches of still scenes."""
     if index.stream.codec not in _WITH_B_PICTURES:
         return []
-    moved = np.concatenate(([-1], (order != np.arange(len(order))).nonzero()[0], [len(order)]))
-    steps = moved[1:] - moved[:-1]
-    if steps[steps.argmax()] <= MOST_HELD + 1:
+    stays = order == np.arange(len(order))
+    if _STRETCH not in stays.tobytes():
         return []
-    longest = steps.argsort()[: -_MOST_PLACES - 1 : -1]
+    moved = np.concatenate(([-1], (~stays).nonzero()[0], [len(order)]))
+    longest = (moved[1:] - moved[:-1]).argsort()[: -_MOST_PLACES - 1 : -1]
     signs: Signs = []
     for each in longest.tolist():
         packets = np.arange(moved[each] + 1, moved[each + 1])
@@ -128,7 +129,8 @@ def _may_reorder(index: VideoIndex, number: int) -> bool:
     codec, config = index.stream.codec, index.stream.codec_configs[number]
     if codec not in _WITH_B_PICTURES or (codec == "h264" and config[:1] == b"\1" and config[1:2] == _H264_BASELINE):
         return False
-    picture = picture_format(replace(index.stream, codec_configs=(config,)))
+    alone = len(index.stream.codec_configs) == 1
+    picture = picture_format(index.stream if alone else replace(index.stream, codec_configs=(config,)))
     stated = picture.reordered if picture else None
     return stated != 0 and not (codec == "hevc" and stated is None)
 

@@ -56,7 +56,7 @@ def _order(
     block, bits = read_ue(slice_bits(heads[:, 1:].copy()))
     _, bits = read_ue(bits)  # slice_type
     pps, bits = read_ue(bits)
-    frame_num = top_bits(bits, np.array(sps.frame_num_bits))
+    frame_num = top_bits(bits, sps.frame_num_bits)
     is_field = not sps.frames_only and bool((bits << np.uint64(sps.frame_num_bits) >> np.uint64(63)).any())
     if block.any() or is_field or not np.isin(pps, [number for number, _ in sets]).all() or not is_idr[0]:
         return None
@@ -64,7 +64,7 @@ def _order(
     last = np.maximum.accumulate(np.arange(len(header)) * is_reference)[:-1]
     if ((frame_num[1:] - frame_num[last]) % (1 << sps.frame_num_bits) != 1)[~is_idr[1:]].any():
         return None
-    told = tuple(np.array(each, np.int64) for each in h264_told(sps))
+    told = h264_told(sps)
     # If a slice's header is complete, at least a stop bit follows it.
     if not (h264_count_bits(bits, is_idr, told)[short] << np.uint64(sps.order_bits)).all():
         return None

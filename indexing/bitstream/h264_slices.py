@@ -1,19 +1,26 @@
-"""Read the first slice header of H.264 packets (ITU-T H.264, 7.3.3), one after the other."""
+"""Read the first slice header of H.264 packets (ITU-T H.264, 7.3.3), one after the other or many at once."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
 
 from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.h264_parameter_sets import SetsByPicture, Sps
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size, parameter_sets
 from videoloader.indexing.bitstream.parameter_sets import is_set, is_slice
+from videoloader.indexing.bitstream.picture_counts import SLICE_WINDOW, slice_bits, top_bits
 
 # Bytes of a slice header that contain everything read of it, and the number of bytes if there is emulation prevention.
 _HEAD, _LONG_HEAD = 12, 48
 HEAD_BITS = 8 * _HEAD
-# The number of bits after those that usually contain the first three numbers.
-_BEHIND_PREFIX = HEAD_BITS - 12
+# The number of bits that usually contain the first three numbers, and of the bits after those.
+_PREFIX = 12
+_BEHIND_PREFIX = HEAD_BITS - _PREFIX
 
 
 class SliceReader:
@@ -21,11 +28,15 @@ class SliceReader:
 
     Args:
         record: configuration record of the first packet.
+
+    Attributes:
+        sets_changed: whether packets brought other parameter sets than the record.
     """
 
     def __init__(self, record: bytes) -> None:
         self._length_size = nal_length_size("h264", record)
         self._sets, self._known = _of_record(record)
+        self.sets_changed = False
 
     def read(self, payload: bytes | memoryview) -> tuple[int, int, Sps, int]:
         """Read the beginning of the first slice of the next packet.
@@ -49,6 +60,60 @@ class SliceReader:
         sps, left = self._known.get(value >> _BEHIND_PREFIX) or self._read_prefix(value)
         return payload[start], value, sps, left
 
+    @property
+    def usual_size(self) -> int:
+        """The number of a packet's first bytes that ``read_all`` reads, if the packet begins with a slice."""
+        return self._length_size + 1 + SLICE_WINDOW
+
+    def read_all(
+        self, starts: Iterable[bytes], payload: Callable[[int], bytes]
+    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64]]:
+        """Read the beginnings of the first slices of many packets at once.
+
+        Args:
+            starts: the first ``usual_size`` bytes of each packet; fewer of a shorter one.
+            payload: returns the beginning of the packet of a number, for one that does not begin with a slice.
+
+        Returns:
+            (first bytes of the slices' NAL units, their next 64 bits without emulation prevention). The first byte is 0
+            where ``read`` would raise.
+
+        Raises:
+            ValueError: the units have start codes, or parameter sets change.
+        """
+        if not self._length_size:
+            raise ValueError("units with start codes")
+        size = self.usual_size
+        data = b"".join([start.ljust(size, b"\0") for start in starts])
+        rows = np.frombuffer(data, np.uint8).reshape(-1, size)[:, self._length_size :]
+        headers, bits = rows[:, 0].copy(), slice_bits(rows[:, 1:].copy())
+        kinds = headers & 31
+        for number in ((kinds != 1) & (kinds != 5)).nonzero()[0].tolist():
+            headers[number] = 0
+            with suppress(ValueError):
+                headers[number], value, _, _ = self.read(payload(number))
+                bits[number] = value >> HEAD_BITS - 64
+        if self.sets_changed:
+            raise ValueError("parameter sets that change")
+        return headers, bits
+
+    def frame_numbers(self, bits: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], int]:
+        """Return frame_num of slices that ``read_all`` has read, and how many values it has.
+
+        Raises:
+            ValueError: the slices name missing parameter sets or several kinds of these, or begin with large numbers.
+        """
+        prefixes = (bits >> np.uint64(64 - _PREFIX)).tolist()
+        named = {
+            prefix: self._known.get(prefix) or self._read_prefix(prefix << _BEHIND_PREFIX) for prefix in {*prefixes}
+        }
+        sizes = {sps.frame_num_bits for sps, _ in named.values()}
+        if len(sizes) > 1 or not named.keys() <= self._known.keys():
+            raise ValueError("slices of several kinds")
+        (size,) = sizes
+        before = np.array([HEAD_BITS - named[prefix][1] for prefix in prefixes], np.uint64)
+        return top_bits(bits << before, size), 1 << size
+
     def _find(self, payload: bytes | memoryview) -> int:
         """Return the start of the first slice, after taking in the sets before it."""
         units: list[bytes] = []
@@ -56,7 +121,8 @@ class SliceReader:
             if is_slice("h264", payload[start]):
                 if units:
                     before, self._sets = self._sets, SetsByPicture(units, self._sets)
-                    self._known = self._known if before.of == self._sets.of else {}
+                    if before.of != self._sets.of:
+                        self._known, self.sets_changed = {}, True
                 return start
             if is_set("h264", payload[start]):
                 units.append(bytes(payload[start:stop]))

@@ -31,6 +31,8 @@ Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.uint64]
 Bytes = npt.NDArray[np.uint8]
+# The numbers of a parameter set: each one value for all pictures, or one for each.
+Told = tuple[int | Numbers, ...]
 
 # Bytes of a slice header that are kept: up to its order count, and more.
 SLICE_HEAD = 8
@@ -60,16 +62,32 @@ def slice_bits(window: npt.NDArray[np.uint8]) -> Bits:
     Args:
         window: uint8[N, SLICE_WINDOW], overwritten.
     """
-    zero = window == 0
-    guarded = zero[:, :-2] & zero[:, 1:-1] & (window[:, 2:] == 3)
-    for row in guarded.any(1).nonzero()[0].tolist() if guarded.any() else ():
-        plain = window[row].tobytes().replace(b"\0\0\3", b"\0\0").ljust(SLICE_HEAD, b"\0")
-        window[row, :SLICE_HEAD] = np.frombuffer(plain, np.uint8, SLICE_HEAD)
+    if b"\0\0\3" in window.tobytes():
+        zero = window == 0
+        guarded = zero[:, :-2] & zero[:, 1:-1] & (window[:, 2:] == 3)
+        for row in guarded.any(1).nonzero()[0].tolist():
+            plain = window[row].tobytes().replace(b"\0\0\3", b"\0\0").ljust(SLICE_HEAD, b"\0")
+            window[row, :SLICE_HEAD] = np.frombuffer(plain, np.uint8, SLICE_HEAD)
     return np.ascontiguousarray(window[:, :SLICE_HEAD]).view(">u8")[:, 0].astype(np.uint64)
 
 
 def read_ue(bits: Bits) -> tuple[Numbers, Bits]:
     """Read the Exp-Golomb number at the top of each (ITU-T H.264, 9.1); return values, huge if invalid, and rests."""
+    first = bits >> np.uint64(64 - _LOOKED_UP)
+    values, lengths = _codes()
+    length = lengths[first]
+    return (values[first], bits << length) if np.count_nonzero(length) == len(length) else _compute_ue(bits)
+
+
+@cache
+def _codes() -> tuple[Numbers, Bits]:
+    """Tabulate numbers and their lengths by their first bits; the length is 0 if they are longer."""
+    value, _ = _compute_ue(np.arange(1 << _LOOKED_UP, dtype=np.uint64) << np.uint64(64 - _LOOKED_UP))
+    length = np.uint64(2) * np.log2(value + 1).astype(np.uint64) + np.uint64(1)
+    return value, np.where(length <= _LOOKED_UP, length, 0).astype(np.uint64)
+
+
+def _compute_ue(bits: Bits) -> tuple[Numbers, Bits]:
     high = (bits >> np.uint64(32)).astype(np.float64)
     zeros = np.uint64(32) - np.frexp(high)[1].astype(np.uint64)
     fits = zeros < 16
@@ -81,7 +99,7 @@ def read_ue(bits: Bits) -> tuple[Numbers, Bits]:
 def skip_h264_head(bits: Bits) -> Bits:
     """Return the bits after the number of the picture parameter set in first slices of H.264."""
     length: Bits = _three_codes()[bits >> np.uint64(64 - _LOOKED_UP)]
-    if length.all():
+    if np.count_nonzero(length) == len(length):
         return bits << length
     for _ in range(3):  # first_mb_in_slice, slice_type and pic_parameter_set_id
         _, bits = read_ue(bits)
@@ -94,7 +112,7 @@ def _three_codes() -> Bits:
     every = np.arange(1 << _LOOKED_UP, dtype=np.uint64) << np.uint64(64 - _LOOKED_UP)
     rest, length = every, np.zeros(1 << _LOOKED_UP, np.uint64)
     for _ in range(3):
-        value, rest = read_ue(rest)
+        value, rest = _compute_ue(rest)
         length += np.uint64(2) * np.log2(value + 1).astype(np.uint64) + np.uint64(1)
     return np.where(length <= _LOOKED_UP, length, 0).astype(np.uint64)
 
@@ -158,7 +176,7 @@ def hevc_picture_numbers(unit: bytes) -> tuple[int, tuple[int, ...]]:
     return picture.number, (picture.extra_bits, picture.output_flag)
 
 
-def h264_places(bits: Bits, restarts: Flags, anchor: Flags, told: tuple[Numbers, ...]) -> Numbers:
+def h264_places(bits: Bits, restarts: Flags, anchor: Flags, told: Told) -> Numbers:
     """Place pictures of H.264 in display order.
 
     Args:
@@ -166,21 +184,22 @@ def h264_places(bits: Bits, restarts: Flags, anchor: Flags, told: tuple[Numbers,
             order.
         restarts: bool[N], IDR pictures.
         anchor: bool[N], reference pictures.
-        told: the numbers of ``h264_told``, each a single one or one for each picture.
+        told: the numbers of ``h264_told``.
     """
     by_count, _, length, *_ = told
-    places = np.arange(len(bits))
-    if by_count.any():
+    if counted := np.count_nonzero(by_count):
         low = top_bits(h264_count_bits(bits, restarts, told), length)
-        counts = _whole_counts(low, 1 << length, anchor | restarts)
-        places = counts if by_count.all() else np.where(by_count, counts, places)
+        places = _whole_counts(low, 1 << length, anchor | restarts)
+    if counted < np.size(by_count):
+        as_decoded = np.arange(len(bits))
+        places = np.where(by_count, places, as_decoded) if counted else as_decoded
     places += restarts.cumsum() * _LONGEST_SEQUENCE
     return places
 
 
-def h264_count_bits(bits: Bits, restarts: Flags, told: tuple[Numbers, ...]) -> Bits:
+def h264_count_bits(bits: Bits, restarts: Flags, told: Told) -> Bits:
     """Return the bits from the order count on, or from where it would be. ``h264_places`` explains the arguments."""
-    bits = bits << _bits(told[1])
+    bits = bits << np.uint64(told[1])
     starts = restarts.nonzero()[0]
     if len(starts) > _FEW:
         bits[starts] = read_ue(bits[starts])[1]  # idr_pic_id
@@ -191,14 +210,14 @@ def h264_count_bits(bits: Bits, restarts: Flags, told: tuple[Numbers, ...]) -> B
     return bits
 
 
-def numbers_leap(bits: Bits, restarts: Flags, anchor: Flags, told: tuple[Numbers, ...]) -> Flags:
+def numbers_leap(bits: Bits, restarts: Flags, anchor: Flags, told: Told) -> Flags:
     """Find H.264 pictures whose number leaps from that of the picture, or of the reference picture, before them.
 
     A number leaps if it is neither the same nor one more, as in ``FrameNumbers``. ``h264_places`` explains the
     arguments.
     """
     planes, length = told[3:]
-    number = top_bits(bits << _bits(planes), length)
+    number = top_bits(bits << np.uint64(planes), length)
     number[restarts] = 0
     last = np.maximum.accumulate(np.arange(len(number)) * anchor)[:-1]
     leaps = np.zeros(len(number), np.bool_)
@@ -207,14 +226,12 @@ def numbers_leap(bits: Bits, restarts: Flags, anchor: Flags, told: tuple[Numbers
     return leaps & ~restarts
 
 
-def hevc_places(
-    bits: Bits, restarts: Flags, anchor: Flags, told: tuple[Numbers, ...], of_picture: tuple[Numbers, ...]
-) -> Numbers:
+def hevc_places(bits: Bits, restarts: Flags, anchor: Flags, told: Told, of_picture: Told) -> Numbers:
     """Place pictures of HEVC; ``told`` and ``of_picture`` come from its two kinds of parameter sets."""
     (planes, length), (extra, output) = told, of_picture
-    _, bits = read_ue(bits << _bits(extra))
+    _, bits = read_ue(bits << np.uint64(extra))
     # IDR pictures have no count; it counts as zero.
-    low = np.where(restarts, 0, top_bits(bits << _bits(planes + output), length))
+    low = np.where(restarts, 0, top_bits(bits << np.uint64(planes + output), length))
     places = _whole_counts(low, 1 << length, anchor | restarts)
     places += restarts.cumsum() * _LONGEST_SEQUENCE
     return places
@@ -227,7 +244,7 @@ def places_by_kind(anchor: Flags) -> Numbers:
     return places
 
 
-def _whole_counts(low: Numbers, size: Numbers, anchor: Flags) -> Numbers:
+def _whole_counts(low: Numbers, size: int | Numbers, anchor: Flags) -> Numbers:
     """Restore order counts, comparable within a coded video sequence, from their low bits.
 
     Args:
@@ -253,14 +270,9 @@ def whole_count(low: int, size: int, anchor: int) -> int:
     return anchor + (step if step <= size // 2 else step - size)
 
 
-def top_bits(bits: Bits, length: Numbers) -> Numbers:
+def top_bits(bits: Bits, length: int | Numbers) -> Numbers:
     """Return the numbers in this many bits at the top of each."""
-    return (bits >> _bits(64 - length)).astype(np.int64)
-
-
-def _bits(count: Numbers) -> Bits:
-    """Convert a number of bits to the type with which numpy shifts 64-bit numbers."""
-    return count.astype(np.uint64)
+    return (bits >> np.uint64(64 - length)).astype(np.int64)
 
 
 def without_slice(codec: str, heads: Bytes) -> list[int]:
@@ -322,9 +334,9 @@ def _first_slice(codec: str, sets: Sets, length_size: int, payload: bytes | memo
     raise ValueError("a packet without a slice")
 
 
-def _told(sets: Sets, kind: int, read: Callable[[bytes], tuple[int, tuple[int, ...]]]) -> tuple[Numbers, ...]:
+def _told(sets: Sets, kind: int, read: Callable[[bytes], tuple[int, tuple[int, ...]]]) -> Told:
     """Return the value that all parameter sets of a kind give. ValueError if there is none, or if they differ."""
     told = {read(unit)[1] for (its_kind, _), unit in sets.items() if its_kind == kind}
     if len(told) != 1:
         raise ValueError("no parameter sets that tell at a glance")
-    return tuple(np.array(each, np.int64) for each in told.pop())
+    return told.pop()

@@ -29,7 +29,7 @@ from videoloader.indexing.matroska.ebml import (
     read_uint,
     read_vint,
 )
-from videoloader.indexing.matroska.headers import CLUSTER, TOP_LEVEL, Headers
+from videoloader.indexing.matroska.headers import CLUSTER, IN_SEGMENT, TOP_LEVEL, Headers
 from videoloader.indexing.matroska.tracks import Track
 from videoloader.indexing.sources import ByteSource
 
@@ -45,8 +45,9 @@ _SHORTEST_READ, _LONGEST_READ = 256, 256 << 10
 # If a header is this close behind the last read, in bytes or by its share of that read, it is worth reading up to it,
 # since a read costs more than its bytes.
 _NEAR, _NEAR_SHARE = 2048, 16
-# From this many bytes on, and with blocks this short, reading all headers at once is cheaper than one by one.
-_DENSE_READ, _DENSE_BLOCK = 16 << 10, 1024
+# From this many bytes on, reading all headers at once is cheaper than one by one, if blocks are at most this long; in
+# twice as many bytes they may be twice as long, up to the maximum.
+_DENSE_READ, _DENSE_BLOCK, _LONGEST_DENSE_BLOCK = 16 << 10, 256, 1024
 _LARGEST_BLOCK = 1 << 28
 _LATEST = 1 << 62
 # Blocks of other tracks that are examined to find the beginning of one.
@@ -104,7 +105,7 @@ def read_packets(source: ByteSource, headers: Headers, track: Track, others: Set
         found.add(identifier)
         if identifier == CLUSTER and (element_stop is None or element_stop <= end or end == source.size):
             position = _read_cluster(window, collected, body, element_stop, end)
-        elif identifier not in (*TOP_LEVEL, VOID, CRC32) or element_stop is None or element_stop > end:
+        elif identifier not in IN_SEGMENT or element_stop is None or element_stop > end:
             raise MalformedError(f"element {identifier:X} at byte {position} is no part of a segment, or cut off")
         else:
             position = element_stop
@@ -116,8 +117,10 @@ def _read_cluster(window: _Window, collected: _Collected, position: int, stop: i
     collected.cluster_time = None
     limit = end if stop is None else min(stop, end)
     while position < limit:
-        at = window.seek(position)
-        data = window.data
+        data, at = window.data, position - window.base
+        if at + _ENOUGH > len(data):
+            at = window.seek(position)
+            data = window.data
         length = VINT_LENGTH[data[at + 1]]
         if data[at] == SIMPLE_BLOCK and length <= 8:
             # Nearly all of a file consists of these, so they are read as fast as possible.
@@ -218,7 +221,7 @@ class _Collected:
         if self.cluster_time is None or self._unseen:
             return start
         if self._dense is None or self._dense.data is not window.data:
-            if stop - start > _DENSE_BLOCK:
+            if stop - start > min(_DENSE_BLOCK * (len(window.data) // _DENSE_READ), _LONGEST_DENSE_BLOCK):
                 return start
             if self._dense is not None:
                 self._dense_columns.append(self._dense.columns())

@@ -22,6 +22,7 @@ from videoloader.indexing.sources import ByteSource
 CLUSTER, CUES, TAGS, SEEK_HEAD = 0x1F43B675, 0x1C53BB6B, 0x1254C367, 0x114D9B74
 INFO, TRACKS, ATTACHMENTS, CHAPTERS = 0x1549A966, 0x1654AE6B, 0x1941A469, 0x1043A770
 TOP_LEVEL = {CLUSTER, CUES, TAGS, SEEK_HEAD, INFO, TRACKS, ATTACHMENTS, CHAPTERS}
+IN_SEGMENT = {*TOP_LEVEL, VOID, CRC32}
 _READ_VERSION, _MAX_ID_LENGTH, _MAX_SIZE_LENGTH = 0x42F7, 0x42F2, 0x42F3
 _DOC_TYPE, _DOC_TYPE_READ_VERSION = 0x4282, 0x4285
 _TIMESTAMP_SCALE, _SEEK_ID, _SEEK_POSITION = 0x2AD7B1, 0x53AB, 0x53AC
@@ -74,7 +75,7 @@ def read_headers(source: ByteSource) -> Headers:
             if element.id in masters:
                 raise MalformedError(f"a second element {element.id:X} at byte {position}")
             masters[element.id] = _read_master(start, element)
-        elif element.id not in (*TOP_LEVEL, VOID, CRC32):
+        elif element.id not in IN_SEGMENT:
             raise MalformedError(f"element {element.id:X} at byte {position} is no part of a segment")
         elif element.id == SEEK_HEAD:
             seek_heads += _read_master(start, element)

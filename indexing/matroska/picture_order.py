@@ -54,7 +54,7 @@ def comes_in_order(index: VideoIndex, source: ByteSource, packets: Packets, *, a
     except (ValueError, IndexError):
         return None
     in_order = places[index.frame_packet]
-    rises = bool((in_order[1:] > in_order[:-1]).all())
+    rises = not np.count_nonzero(in_order[1:] <= in_order[:-1])
     return rises and index.stream.reorder_depth <= deepest_reordering(index.stream)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from videoloader.indexing.sources import ByteSource
@@ -18,6 +19,10 @@ class Box(NamedTuple):
     type: bytes
     start: int
     stop: int
+
+
+# ``Box(…)`` without the Python function that named tuples have for it.
+_box: Callable[[tuple[bytes, int, int]], Box] = partial(tuple.__new__, Box)
 
 
 def iterate_boxes(data: bytes, start: int, stop: int) -> Iterator[Box]:
@@ -48,7 +53,7 @@ def children(data: bytes, box: Box, skip: int = 0) -> dict[bytes, Box]:
         if size < 8 or end > stop:
             break
         if kind not in found:
-            found[kind] = Box(kind, start + 8, end)
+            found[kind] = _box((kind, start + 8, end))
         start = end
     for child in iterate_boxes(data, start, stop):
         found.setdefault(child.type, child)
@@ -61,7 +66,7 @@ def read_decode_time(data: bytes, tfdt: Box) -> int:
 
 
 # Bytes to read at a time for the headers of top-level boxes.
-_HEADERS_READ = 96
+HEADERS_READ = 96
 
 
 class FileBox(NamedTuple):
@@ -73,15 +78,20 @@ class FileBox(NamedTuple):
     stop: int
 
 
-def iterate_file_boxes(source: ByteSource) -> Iterator[FileBox]:
-    """Yield the top-level boxes of a file, reading only headers. A box that runs past the file's end stops there."""
+def iterate_file_boxes(source: ByteSource, head: bytes = b"") -> Iterator[FileBox]:
+    """Yield the top-level boxes of a file, reading only headers. A box that runs past the file's end stops there.
+
+    Args:
+        source: the file.
+        head: its first bytes, if they have been read already.
+    """
     position = read_at = 0
-    read = b""
+    read = head
     while position + 8 <= source.size:
         # The first boxes are short, and their headers close together.
         header = read[position - read_at : position - read_at + 16]
         if len(header) < 16:
-            read, read_at = source.read(position, _HEADERS_READ), position
+            read, read_at = source.read(position, HEADERS_READ), position
             header = read[:16]
         size, kind = _HEADER.unpack_from(header)
         start = position + 8

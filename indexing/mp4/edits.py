@@ -109,7 +109,7 @@ def shown_frames(
     shown = Shown(order, pts[order])
     if edits:
         shown = _shown_in_spans(samples, pts, order, shown.pts, edits)
-    if samples.discarded.any():
+    if np.count_nonzero(samples.discarded):
         kept = ~samples.discarded[shown.samples]
         shown = shown._replace(samples=shown.samples[kept], pts=shown.pts[kept])
     return shown
@@ -129,6 +129,7 @@ def _shown_in_spans(
     parts: list[_Part] = []
     starts: list[int] = []
     clock, gap, first_span, frames, uncertain = 0, 0, True, 0, False
+    earliest, latest = ordered_pts.item(0), ordered_pts.item(-1)
     for media_time, duration in edits:
         start_clock = clock
         clock += duration
@@ -136,8 +137,11 @@ def _shown_in_spans(
             gap += duration if first_span else 0
             continue
         first_span = False
-        first = int(ordered_pts.searchsorted(media_time))
-        stop = int(ordered_pts.searchsorted(min(media_time + duration, _LATEST)))
+        first, stop, end = 0, len(order), min(media_time + duration, _LATEST)
+        if media_time > earliest:
+            first = int(ordered_pts.searchsorted(media_time))
+        if end <= latest:
+            stop = int(ordered_pts.searchsorted(end))
         in_span, times = order[first:stop], ordered_pts[first:stop]
         fits = key[ready <= media_time]
         start = int(fits[-1]) if len(fits) else 0

@@ -58,14 +58,18 @@ class _Track(NamedTuple):
     fragmented: bool
 
 
-def index_mp4(source: ByteSource) -> VideoIndex | None:
+def index_mp4(source: ByteSource, head: bytes = b"") -> VideoIndex | None:
     """Index the file's best video track, or a ``StreamSource``'s; None if only libavformat can read it.
+
+    Args:
+        source: the file.
+        head: its first bytes, if they have been read already.
 
     Raises:
         IndexingError: there is no moov box, tables contradict each other, or samples lie beyond the end of the file.
         UnsupportedError: there is no video track.
     """
-    moov, moofs, opened = _find_tables(source)
+    moov, moofs, opened = _find_tables(source, head)
     data = source.read(moov.start, moov.stop - moov.start)
     boxes = list(iterate_boxes(data, 0, len(data)))
     movie_scale, mvex = 0, None
@@ -114,14 +118,14 @@ def index_mp4(source: ByteSource) -> VideoIndex | None:
     return _assemble(source, track, description, track_starts(heads, source, moofs))
 
 
-def _find_tables(source: ByteSource) -> tuple[FileBox, list[FileBox], int]:
+def _find_tables(source: ByteSource, head: bytes) -> tuple[FileBox, list[FileBox], int]:
     """Return the moov, the moofs, and how many of these libavformat reads when it opens the file.
 
     These are all of them, or those before the first media data if an index lists the rest.
     """
     moov, moofs, opened = None, [], -1
     indexed = has_media = False
-    for box in iterate_file_boxes(source):
+    for box in iterate_file_boxes(source, head):
         if box.type == b"moov" and moov is None:
             moov = box
         elif box.type == b"moof":

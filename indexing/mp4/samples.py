@@ -56,7 +56,7 @@ def _sample_sizes(data: bytes, stbl: dict[bytes, Box], file_size: int, name: str
     sizes = _entries(data, box, _UINT32, header=8).astype(np.uint32)
     if sizes.size and sizes[sizes.argmax()] > min(file_size, 2**31 - 1):
         raise IndexingError(f"sample {int(sizes.argmax())} has {int(sizes.max())} bytes, more than the file", name)
-    return sizes.astype(np.int32, copy=False)
+    return sizes.view(np.int32)
 
 
 def _expand(
@@ -74,14 +74,16 @@ def _decode_times(data: bytes, box: Box | None, count: int, composed: int) -> np
     """Return decode times; ``composed`` is the number of samples in the table of composition offsets."""
     if box is None or not len(table := _entries(data, box, _TIME_TO_SAMPLE)):
         return np.zeros(count, np.int64)
+    # libavformat joins both tables: if only the other one has rows left, time stands still from there on.
+    if len(table) == 1:
+        total, step = table.item(0)
+        if step >= 0 and total >= min(composed, count):
+            regular: npt.NDArray[np.int64] = np.arange(count) * step
+            return regular
     delta: npt.NDArray[np.int64] = table["value"].astype(np.int64)
     runs = table["count"].astype(np.int64)
-    # libavformat joins both tables: if only the other one has rows left, time stands still from there on.
     total = int(np.add.reduce(runs))
     goes_on = total >= min(composed, count)
-    if len(delta) == 1 and delta[0] >= 0 and goes_on:
-        regular: npt.NDArray[np.int64] = np.arange(count) * delta[0]
-        return regular
     if delta[delta.argmin()] < 0:
         delta = _correct_negative_deltas(runs, delta)
     dts = np.zeros(count, np.int64)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from videoloader.indexing.bitstream.nal import MOST_HELD
 from videoloader.indexing.bitstream.picture_counts import (
+    Told,
     h264_numbers,
     h264_places,
     hevc_picture_numbers,
@@ -75,7 +76,7 @@ def follows_leap(units: AccessUnits, leaps: Flags) -> Flags:
 
 def _in_force(
     codec: str, kind: int, units: AccessUnits, shown: Numbers, read: Callable[[bytes], tuple[int, tuple[int, ...]]]
-) -> tuple[Numbers, ...]:
+) -> Told:
     """Return the numbers of the parameter set in force at each picture, each one value or int64[N].
 
     The first set also counts for pictures before it.
@@ -86,7 +87,7 @@ def _in_force(
     known = {header: read(header[3:]) for header in set(units.headers.values()) if nal_type(codec, header) == kind}
     told = {numbers for _, numbers in known.values()}
     if len(told) == 1:
-        return tuple(np.array(each, np.int64) for each in told.pop())
+        return told.pop()
     if not told or len({number for number, _ in known.values()}) > 1:
         raise ValueError("no parameter sets that tell at a glance")
     positions = [at for at, header in units.headers.items() if header in known]

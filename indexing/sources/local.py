@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache, cached_property, partial
 from hashlib import blake2b
+from itertools import repeat
+from operator import ne
 from typing import Any
 
 from videoloader.errors import SourceError
 from videoloader.indexing.sources.base import SourceBase
-from videoloader.indexing.sources.regular_file import open_regular
+from videoloader.indexing.sources.regular_file import open_with_status
 from videoloader.indexing.sources.state import SourceState, require_same, state_of_file
 
 
@@ -57,14 +59,15 @@ class FileSource(SourceBase):
         self._key, self.name = object(), os.fspath(path)
         # The working directory may change later.
         self._path = self.name if os.path.isabs(self.name) else os.path.abspath(self.name)
-        file = self._open_file()
-        self._status, self._known = os.fstat(file.fileno()), known
+        file, self._status = self._open_file()
+        self._known = known
         self._keep(file)
         self.size = self._status.st_size
 
-    def _open_file(self) -> _OpenFile:
+    def _open_file(self) -> tuple[_OpenFile, os.stat_result]:
         try:
-            return _OpenFile(self._path, opener=open_regular)
+            descriptor, status = open_with_status(self._path, os.O_RDONLY)
+            return _OpenFile(descriptor), status
         except (OSError, ValueError) as error:
             raise SourceError(
                 f"cannot be opened ({error.strerror if isinstance(error, OSError) else error})", self.name
@@ -72,22 +75,23 @@ class FileSource(SourceBase):
 
     def _keep(self, file: _OpenFile) -> None:
         self._files[self._key] = file, weakref.ref(self, partial(self._files.pop, self._key))
-        with suppress(KeyError):  # other threads close files, too
-            while len(self._files) > _most_open_files():
+        while len(self._files) > _most_open_files():
+            with suppress(KeyError):  # other threads close files, too
                 self._files.popitem(last=False)
 
     def _file(self) -> _OpenFile:
         """Return the file, which stays open as long as the caller holds it, whatever other sources do."""
         kept = self._files.get(self._key)
         if kept is None:
-            file = self._open_file()
-            self._compare(os.fstat(file.fileno()))
+            file, status = self._open_file()
+            self._compare(status)
             self._keep(file)
-        else:
-            file, _ = kept
-            with suppress(KeyError):
-                self._files.move_to_end(self._key)
-        return file
+            return file
+        try:  # noqa: SIM105 - ``suppress`` takes as long as the rest, and this runs for each read
+            self._files.move_to_end(self._key)
+        except KeyError:  # another thread has closed it
+            pass
+        return kept[0]
 
     @cached_property
     def state(self) -> SourceState:
@@ -112,13 +116,21 @@ class FileSource(SourceBase):
 
     def read_ranges(self, offsets: Sequence[int], sizes: Sequence[int]) -> list[bytes]:
         file = self._file()
-        data = list(map(partial(self._read, file), offsets, sizes))
-        self._compare(os.fstat(file.fileno()))
+        descriptor = file.fileno()
+        try:
+            data = list(map(os.pread, repeat(descriptor), sizes, offsets))
+        except OSError:
+            data = []
+        if len(data) < len(sizes) or any(map(ne, map(len, data), sizes)):
+            # Tell which cannot be read, or only ends where the file does.
+            data = list(map(partial(self._read, file), offsets, sizes))
+        self._compare(os.fstat(descriptor))
         return data
 
     def check_unchanged(self, known: SourceState | None = None) -> None:
         for earlier in (self._known, known):
-            require_same(earlier, self.state, self.name)
+            if earlier is not None:
+                require_same(earlier, self.state, self.name)
         try:
             status = os.stat(self._path)
         except OSError:  # the file is gone, but an open one stays as it is

@@ -6,6 +6,7 @@ import io
 import os
 import re
 import reprlib
+from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache
 from typing import BinaryIO, Literal, TypeAlias, cast
@@ -95,7 +96,7 @@ def open_source(source: Openable) -> ByteSource:
 def _open_name(name: str) -> ByteSource:
     if not name:
         raise ArgumentError("source is an empty path")
-    if os.path.isfile(name):
+    with suppress(SourceError):  # nearly all names are those of files
         return FileSource(name)
     if is_frame_folder(path := local_path(name)):
         return FolderSource(path)

@@ -15,20 +15,30 @@ def open_regular(path: str, flags: int) -> int:
     Raises:
         OSError: the file cannot be opened, or is no regular file.
     """
+    return open_with_status(path, flags)[0]
+
+
+def open_with_status(path: str, flags: int) -> tuple[int, os.stat_result]:
+    """Return the descriptor of a regular file, and its status.
+
+    Raises:
+        OSError: the file cannot be opened, or is no regular file.
+    """
     check_regular(path, os.stat(path))
     descriptor = os.open(path, flags | os.O_NONBLOCK)  # something else may be at this path by now
     try:
-        check_regular(path, os.fstat(descriptor))
+        status = os.fstat(descriptor)
+        check_regular(path, status)
     except OSError:
         os.close(descriptor)
         raise
-    return descriptor
+    return descriptor, status
 
 
 def check_regular(path: str, status: os.stat_result) -> None:
     """Raise OSError unless a status is that of a regular file."""
-    if stat.S_ISDIR(status.st_mode):
+    kind = stat.S_IFMT(status.st_mode)
+    if kind == stat.S_IFDIR:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    if not stat.S_ISREG(status.st_mode):
-        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
-        raise OSError(errno.EINVAL, f"Is {kind}, not a file", path)
+    if kind != stat.S_IFREG:
+        raise OSError(errno.EINVAL, f"Is {_KINDS.get(kind, 'something else')}, not a file", path)

@@ -22,6 +22,7 @@ from videoloader.indexing import FileSource, MemorySource, build_index
 from videoloader.indexing.bitstream.frame_numbers import FrameNumbers
 from videoloader.indexing.index import DISPOSABLE_YES
 from videoloader.indexing.libav import open_video
+from videoloader.indexing.number_leaps import is_behind_leap, points_behind_leaps
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.packets.read_packets import read_packets
 from videoloader.packets.run_start import WrongIndexError
@@ -151,6 +152,32 @@ def test_decoding_starts_at_no_recovery_point_behind_a_leap_of_numbers(tmp_path,
     assert not video.index.packet_key[keyframes[1]]
     assert video.index.packet_key[keyframes[-1]], "a decoder holds no more than 16 pictures that others refer to"
     assert not others_alone_than_streamed(data)
+
+
+@pytest.mark.parametrize("missing", [[], [9], [30], [9, 30], [11, 12, 40]])
+@pytest.mark.parametrize("name", ["h264_open_mp4", "h264_open_mkv"])
+def test_leaps_are_found_for_all_packets_together_as_for_each_alone(tmp_path, name, missing):
+    plain = write_base(tmp_path, name).read_bytes()
+    data = rewritten(plain, lambda found: [each for at, each in enumerate(found.packets) if at not in missing])
+    source, index = MemorySource(data), build_index(data)
+    packets = [*range(1, len(index.packet_size))]
+    alone = [packet for packet in packets if is_behind_leap(index, source, packet)]
+    assert bool(alone) == bool(missing)
+    assert len(alone) < len(packets)
+    for some in (packets, packets[::5], packets[40:42]):
+        assert points_behind_leaps(index, source, some) == [packet for packet in some if packet in alone]
+
+
+def test_packets_before_recovery_points_are_read_once_if_nothing_leaps(tmp_path):
+    data = write_base(tmp_path, "h264_open_mp4").read_bytes()
+    index, source = build_index(data), MemorySource(data)
+    read = []
+    source.read = lambda offset, size: read.append(offset) or data[offset : offset + size]
+    packets = [*range(1, len(index.packet_size))]
+    assert points_behind_leaps(index, source, packets) == []
+    starts = [offset for offset in read if offset in index.packet_offset.tolist()]
+    with_sets = np.flatnonzero(index.packet_key).tolist()  # more bytes of these
+    assert len(starts) <= len(index.packet_size) + len(with_sets)
 
 
 @pytest.mark.parametrize("name", ["h264_open_ts", "h264_open_mp4", "h264_open_mkv"])
