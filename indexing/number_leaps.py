@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.indexing.bitstream.frame_numbers import FrameNumbers
+from videoloader.indexing.bitstream.frame_num_gaps import FrameNumGaps
 from videoloader.indexing.bitstream.h264_slices import SliceReader
 from videoloader.indexing.bitstream.nal import MOST_HELD
 from videoloader.indexing.index import VideoIndex
@@ -114,14 +114,14 @@ def is_behind_leap(index: VideoIndex, source: ByteSource, packet: int) -> bool:
 
 def _look(index: VideoIndex, source: ByteSource, first: int, last: int) -> tuple[bool, int]:
     """Return whether the last packet is behind a leap, and the reference pictures since the first or an IDR picture."""
-    numbers: FrameNumbers | None = None
+    numbers: FrameNumGaps | None = None
     config, references, since = -1, 0, -1
     offsets, sizes = index.packet_offset[first : last + 1].tolist(), index.packet_size[first : last + 1].tolist()
     starts = read_starts(source, offsets, sizes, _HEAD)
     for packet, start in enumerate(starts, first):
         if index.packet_config[packet] != config:
             config = int(index.packet_config[packet])
-            numbers = FrameNumbers(index.stream.codec_configs[config])
+            numbers = FrameNumGaps(index.stream.codec_configs[config])
         assert numbers is not None
         leaps = numbers.show_missing(start)
         if numbers.restarts:

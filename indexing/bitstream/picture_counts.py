@@ -213,7 +213,7 @@ def h264_count_bits(bits: Bits, restarts: Flags, told: Told) -> Bits:
 def numbers_leap(bits: Bits, restarts: Flags, anchor: Flags, told: Told) -> Flags:
     """Find H.264 pictures whose number leaps from that of the picture, or of the reference picture, before them.
 
-    A number leaps if it is neither the same nor one more, as in ``FrameNumbers``. ``h264_places`` explains the
+    A number leaps if it is neither the same nor one more, as in ``FrameNumGaps``. ``h264_places`` explains the
     arguments.
     """
     planes, length = told[3:]

@@ -19,7 +19,7 @@ import videoloader as vl
 from videoloader.convert import Geometry, OutputSpec, color_spec, convert_frame
 from videoloader.decoding import CpuDecoder, decode_run
 from videoloader.indexing import FileSource, MemorySource, build_index
-from videoloader.indexing.bitstream.frame_numbers import FrameNumbers
+from videoloader.indexing.bitstream.frame_num_gaps import FrameNumGaps
 from videoloader.indexing.index import DISPOSABLE_YES
 from videoloader.indexing.libav import open_video
 from videoloader.indexing.number_leaps import is_behind_leap, points_behind_leaps
@@ -312,7 +312,7 @@ def test_a_frame_that_refers_to_what_was_decoded_by_other_parameter_sets_is_corr
 
 def test_only_b_pictures_behind_missing_ones_are_guessed(sample):
     payloads, record = payloads_of(sample("h264_mkv"))
-    numbers = FrameNumbers(record)
+    numbers = FrameNumGaps(record)
     references = [is_reference(payload, record) for payload in payloads]
     # Otherwise a picture that nothing refers to has the missing one's number, and libavcodec misses none.
     missing = next(number for number in range(1, 12) if references[number - 1 : number + 2] == [True, True, False])
@@ -329,11 +329,11 @@ def test_only_b_pictures_behind_missing_ones_are_guessed(sample):
 @pytest.mark.parametrize("name", ["h264_mkv", "h264_ts", "h264_mp4_open_gop", "h264_mkv_interlaced"])
 def test_numbers_show_that_a_picture_is_missing_that_was_referred_to(sample, name):
     payloads, record = payloads_of(sample(name))
-    numbers = FrameNumbers(record)
+    numbers = FrameNumGaps(record)
     assert not any(numbers.show_missing(payload) for payload in payloads)
     references = [number for number, payload in enumerate(payloads[:40]) if is_reference(payload, record)]
     missing = references[5]
-    numbers = FrameNumbers(record)
+    numbers = FrameNumGaps(record)
     shown = [numbers.show_missing(payload) for payload in payloads[:missing] + payloads[missing + 1 : 40]]
     following = next(number for number in references if number > missing) - 1
     # Those before it that nothing refers to may show it, too.
@@ -343,9 +343,9 @@ def test_numbers_show_that_a_picture_is_missing_that_was_referred_to(sample, nam
 def test_what_is_no_picture_shows_nothing(sample):
     payloads, record = payloads_of(sample("h264_mkv"))
     for odd in (b"", b"\0\0\0\1", bytes(40), payloads[1][:6]):
-        numbers = FrameNumbers(record)
+        numbers = FrameNumGaps(record)
         assert not any(map(numbers.show_missing, [payloads[0], odd, *payloads[12:]]))
-    assert not any(map(FrameNumbers(b"").show_missing, payloads[::3]))
+    assert not any(map(FrameNumGaps(b"").show_missing, payloads[::3]))
 
 
 def is_reference(payload, record):

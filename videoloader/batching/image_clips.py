@@ -208,7 +208,7 @@ def make_images(
             if isinstance(image, _DrawnImage):
                 read = _as_read(image, slots)
                 some.append((image.made(read.clips[0].corrupt), read))
-                size += image.index.stream.width * image.index.stream.height
+                size += image.known.stream.width * image.known.stream.height
             else:
                 some.append((image, None))
                 size += 1
@@ -263,7 +263,7 @@ def prepare_images(
             others[at] = image
             continue
         geometries = [view.drawn.geometry for view in image.views]
-        file = engine_file(image.source, image.index, image.frame_numbers, geometries, strides, rule.transforms.decoded)
+        file = engine_file(image.source, image.known, image.frame_numbers, geometries, strides, rule.transforms.decoded)
         if file is None:
             others[at] = None
         else:
@@ -288,7 +288,7 @@ class _DrawnImage(NamedTuple):
     """An image file that was read, and the views drawn for it, which have the shape of their memory."""
 
     source: ByteSource
-    index: VideoIndex
+    known: VideoIndex
     views: list[PlannedClip]
 
     @property
@@ -325,7 +325,7 @@ def _draw_image(
 def _as_read(image: _DrawnImage, slots: Sequence[torch.Tensor]) -> ImageRead:
     numbers = image.frame_numbers
     parts = [whole_clip(numbers, view.drawn.geometry, there) for there, view in zip(slots, image.views, strict=True)]
-    return ImageRead(image.source, image.index, parts, plan_frames(image.index, numbers[numbers != CONSTANT_FRAME]))
+    return ImageRead(image.source, image.known, parts, plan_frames(image.known, numbers[numbers != CONSTANT_FRAME]))
 
 
 def _decode(

@@ -11,6 +11,7 @@ from videoloader.decoding.annexb import sequence_parameter_sets
 from videoloader.decoding.nvcuvid import Capabilities, ask_capabilities
 from videoloader.decoding.primer import can_begin_whole, may_interlace
 from videoloader.indexing.bitstream.mpeg4_order import find_layer
+from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS
 from videoloader.indexing.bitstream.picture import PictureFormat, parameter_set_format, picture_format
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.stream_info import StreamInfo
@@ -114,7 +115,7 @@ def _why_not_stream(stream: StreamInfo, gpu: int) -> str:
             return f"NVDEC does not support {stream.codec} with unknown chroma"
         if (picture.width, picture.height) != (stream.width, stream.height):
             return "its pictures are not of the size of its stream"
-        if stream.codec in ("h264", "hevc"):
+        if stream.codec in WITH_PARAMETER_SETS:
             formats = {
                 parameter_set_format(stream.codec, each)
                 for each in sequence_parameter_sets(stream.codec, stream.codec_configs[config])

@@ -42,7 +42,7 @@ class RunOutcome:
         concealed: packets whose pictures came out damaged, wanted or not.
         refused: reason for each packet that the decoder refused.
         missing: wanted packets whose pictures did not come out.
-        guessed: packets whose pictures depend on missing pictures that libavcodec invents; see ``FrameNumbers``.
+        guessed: packets whose pictures depend on missing pictures that libavcodec invents; see ``FrameNumGaps``.
     """
 
     fed: int = 0

@@ -15,7 +15,7 @@ import numpy as np
 from videoloader.decoding.cpu import CpuDecoder, Sink
 from videoloader.errors import DecodeError
 from videoloader.indexing.bitstream.damage_reach import DamageReach
-from videoloader.indexing.bitstream.frame_numbers import FrameNumbers
+from videoloader.indexing.bitstream.frame_num_gaps import FrameNumGaps
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.pictures import digest_of
 from videoloader.packets.decode_plan import PacketBytes, Run, plan_frames, with_all_frames
@@ -171,7 +171,7 @@ class _DamagedGop:
     def _reach(self, last: int) -> DamageReach:
         index = self._index
         codec, record = index.stream.codec, index.stream.codec_configs[index.packet_config[self._start]]
-        reach, numbers = DamageReach(codec, record), FrameNumbers(record) if codec == "h264" else None
+        reach, numbers = DamageReach(codec, record), FrameNumGaps(record) if codec == "h264" else None
         for packet in self._read(with_all_frames(index, self._start, last)):
             reach.add(packet.number, packet.data)
             if numbers is not None and numbers.show_missing(packet.data):

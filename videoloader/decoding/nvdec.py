@@ -16,6 +16,7 @@ from videoloader.decoding.picture_changes import contradiction
 from videoloader.decoding.sessions import Session, SessionError, packets_a_call, pool_of, session_key
 from videoloader.errors import DecodeError
 from videoloader.indexing.bitstream.nal import nal_length_size
+from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS
 from videoloader.indexing.bitstream.picture import PictureFormat, parameter_set_format
 from videoloader.indexing.bitstream.picture_kinds import refers_back
 from videoloader.indexing.bitstream.random_access import is_random_access
@@ -23,7 +24,6 @@ from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import PacketBytes
 
 _NEVER_REORDERED = ("vp8", "vp9", "av1")
-_WITH_PARAMETER_SETS = ("h264", "hevc")
 # Maximum packets in a call for pictures that count as large.
 _LARGE_A_CALL = 4
 # Time from one place in display order to the next. NVDEC's parser gives a call's time to its first picture, and to each
@@ -105,7 +105,7 @@ class NvdecDecoder:
         """Return the format of the pictures from a packet on."""
         stream, config = index.stream, int(index.packet_config[packet.number])
         picture = section_format(stream, config)
-        if stream.codec in _WITH_PARAMETER_SETS:
+        if stream.codec in WITH_PARAMETER_SETS:
             length_size = nal_length_size(stream.codec, stream.codec_configs[config])
             if parameter_sets := add_annex_b([], packet.data, stream.codec, length_size):
                 picture = _announced(stream.codec, parameter_sets)
@@ -157,7 +157,7 @@ class _Sequence:
         self._sink, self._finish = sink, finish
         self._codec, self._setup = index.stream.codec, setup_of(picture)
         self._layout, self._size = _layout(picture)
-        self._with_sets = self._codec in _WITH_PARAMETER_SETS
+        self._with_sets = self._codec in WITH_PARAMETER_SETS
         self._config, self._configs, self._length_size = -1, index.packet_config.data, 0
         # Pictures of codecs that never reorder come out in the order of packets, some of which may show nothing.
         reorders = self._codec not in _NEVER_REORDERED

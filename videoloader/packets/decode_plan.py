@@ -46,7 +46,7 @@ class PacketBytes(NamedTuple):
         headers: True if it contains parameter sets or sequence headers, which stay in force after it.
         place: place of its picture in display order, by the packets' own headers; see ``read_packets``.
         guessed: whether libavcodec may decode it with motion vectors of H.264 pictures that were missing and that it
-            invented; see ``FrameNumbers``.
+            invented; see ``FrameNumGaps``.
     """
 
     number: int

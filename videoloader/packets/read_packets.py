@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from videoloader.errors import DecodeError, SourceError
 from videoloader.indexing.bitstream.disposable import is_disposable
-from videoloader.indexing.bitstream.frame_numbers import FrameNumbers
+from videoloader.indexing.bitstream.frame_num_gaps import FrameNumGaps
 from videoloader.indexing.bitstream.nal import MOST_HELD, nal_length_size
 from videoloader.indexing.bitstream.parameter_sets import (
     SLICES,
@@ -141,7 +141,7 @@ def _with_sets_told(
     slices, kept = SLICES[codec], _always_kept(index, run) if leaves_out else ()
     config = length_size = recovery_point = -1
     references = 0
-    numbers: FrameNumbers | None = None
+    numbers: FrameNumGaps | None = None
     for packet, config_here in zip(packets, index.packet_config[run.packets].tolist(), strict=True):
         number, data = packet.number, packet.data
         if config_here != config:
@@ -151,7 +151,7 @@ def _with_sets_told(
                     raise WrongIndexError(index, partial(without_keyframe, packet=number))
             config = config_here
             length_size = nal_length_size(codec, configs[config])
-            numbers = FrameNumbers(configs[config]) if sees_gaps else None
+            numbers = FrameNumGaps(configs[config]) if sees_gaps else None
         # Most packets are a single slice, which is recognised quickly. The first byte of an H.264 slice has its
         # nal_ref_idc.
         size = len(data)

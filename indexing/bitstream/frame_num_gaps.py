@@ -8,7 +8,7 @@ from videoloader.indexing.bitstream.h264_slices import HEAD_BITS, SliceReader
 _B = 1  # slice_type, table 7-6; plus 5 if all slices of the picture are of that type
 
 
-class FrameNumbers:
+class FrameNumGaps:
     """Follows the numbers of pictures through all packets of a run, including pictures that no other refers to.
 
     A picture's number follows that of the last picture before it that others refer to. libavcodec goes by the last
@@ -26,7 +26,7 @@ class FrameNumbers:
         restarts: whether it is an IDR picture.
 
     Examples:
-        >>> numbers = FrameNumbers(avcc)
+        >>> numbers = FrameNumGaps(avcc)
         >>> [numbers.show_missing(packets[number]) for number in (0, 5, 6)]
         [False, True, False]
     """
