@@ -31,7 +31,7 @@ _LOOKED_AT, _SLICE_HEAD = 4, 256
 _LOOKED_AT_IN_STRETCHES = 2
 # The shortest stretch of packets in decode order that is examined, as bytes of an array.
 _STRETCH = bytes([True]) * (MOST_HELD + 1)
-_WITH_B_PICTURES = ("h264", "hevc", "mpeg1video", "mpeg2video", "mpeg4")
+_WITH_B_PICTURES = ("h264", "hevc", "vvc", "mpeg1video", "mpeg2video", "mpeg4")
 # Videos with at most this many packets are examined as a whole.
 _FEW_PACKETS = 8
 # Maximum number of suspicious places that are examined, spread over the video, and of open GOPs' keyframes.
@@ -141,11 +141,11 @@ def _smallest(index: VideoIndex, packets: npt.NDArray[np.int64], count: int) -> 
 
 
 def _sign_of_reordering(index: VideoIndex, source: ByteSource, packets: Iterable[int]) -> Signs:
-    """Return the first of these packets that is a B picture, as a sign. HEVC may reorder other pictures, too."""
+    """Return the first of these packets that is a B picture, as a sign. HEVC and VVC may reorder others, too."""
     codec, configs = index.stream.codec, index.stream.codec_configs
     for packet in dict.fromkeys(map(int, packets)):
         config = configs[index.packet_config[packet]]
-        if codec == "hevc" or is_b_picture(codec, config, read_packet(index, source, packet, _SLICE_HEAD)):
+        if codec in ("hevc", "vvc") or is_b_picture(codec, config, read_packet(index, source, packet, _SLICE_HEAD)):
             return [(packet, packet)]
     return []
 

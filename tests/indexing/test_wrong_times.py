@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lies.joined import joined
+from lies.remuxed import shown_as_decoded
 from mp4_writing import TABLES, TRACK, box, find_box, replace_box, table
 from sample_videos import RECIPES, Recipe, write_video
 from truth import full_decode, hash_of
@@ -307,3 +308,16 @@ def test_a_wrong_offset_among_many_jumps_of_time(film, patched, name):
     jumps = {14, 20, 22, 37, 42, 48}
     stts = table(b"stts", "II", [(1, STEP * (10 if number in jumps else 1)) for number in range(FRAMES)])
     assert_is_as_decoded(replace_box(with_offsets(film[name], values), (*TABLES, b"stts"), stts), patched)
+
+
+def test_vvc_whose_times_are_in_decode_order_is_decoded(corpus):
+    known = corpus / "vvc__media__sample_vvc.mp4"
+    if not known.exists():
+        pytest.skip("the corpus has no VVC")
+    for data, is_decoded in (
+        (known.read_bytes(), False),
+        (shown_as_decoded(known.read_bytes(), np.random.default_rng(0)), True),
+    ):
+        with patch("videoloader.indexing.mp4.index.with_decoded_frames", side_effect=lambda index, source: index) as by:
+            build_index(MemorySource(data))
+        assert by.called == is_decoded
