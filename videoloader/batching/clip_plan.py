@@ -116,7 +116,7 @@ class PlannedClip:
         view: the number of this view of the clip, from 0. ``repeats`` and some transforms make several.
         repeated: whether the clip comes out of turn in the epoch.
         roles: roles of the clip's frames; None where its mode has none.
-        undrawn: how to draw the clip when its file is read; None for a clip that is drawn. Until then
+        undrawn: the draw to make when the file is read; None for a clip that is drawn. Until then
             ``frame_numbers``, ``mask`` and ``drawn`` are a guess: those of another image.
     """
 
