@@ -41,7 +41,8 @@ from videoloader.reading.workers import DecodeWorkers, Reader
 _MOST_FILES = 32
 # Images that take about as long as a clip of a small video.
 _IMAGES_A_CLIP = 16
-# Files that a GPU's engines get at once: fewer or more reduce their throughput.
+# Files that a GPU's engines get at once: fewer reduce their throughput. Twice as many gained 5 % in one run on an H100,
+# with twice as many batches ahead.
 FILES_OF_JOB = 64
 
 
