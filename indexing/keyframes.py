@@ -53,10 +53,10 @@ def with_sure_keyframes(index: VideoIndex, source: ByteSource) -> VideoIndex:
         return index
     if codec == "mjpeg":
         return _with_jpeg_tables(index, source)
-    if is_intra_only(codec):
-        return replace(index.with_keyframes(np.ones_like(index.packet_key)), keys_from="headers")
     if reads_headers(codec):
         return index
+    if is_intra_only(codec):
+        return replace(index.with_keyframes(np.ones_like(index.packet_key)), keys_from="headers")
     if codec in MARKED_BY_DECODER:
         return replace(index.with_keyframes(_marked_keyframes(index, source)), keys_from="decoder")
     sure = index.with_keyframes(_repeating_keyframes(index, source))

@@ -37,8 +37,10 @@ def is_random_access(codec: str, config: bytes, payload: bytes | memoryview) -> 
     frames before that. VP8 and VP9: a key frame comes first (RFC 6386, 9.1; VP9 bitstream specification, 7.2). MPEG-1
     and MPEG-2: an I picture, after a sequence header here or in the record (ISO/IEC 13818-2, 6.3.9). MPEG-4 part 2: an
     I-VOP (ISO/IEC 14496-2, 6.3.5). H.263: an INTRA picture (ITU-T H.263, 5.1). Theora: an intra frame (Theora
-    specification, 7.1). FFV1: a keyframe (RFC 9043, 4.4). JPEG: a picture with its own tables. Codecs that libavcodec
-    lists as intra only: all packets. For codecs without a standard, the header is the one that libavcodec reads.
+    specification, 7.1). FFV1: a keyframe (RFC 9043, 4.4). JPEG: a picture with its own tables. DV: a header section
+    comes first (IEC 61834-2); where it is damaged, libavcodec takes the format from the frame before. Other codecs that
+    libavcodec lists as intra only: all packets. For codecs without a standard, the header is the one that libavcodec
+    reads.
 
     Returns:
         The answer, or None for codecs whose headers are not read here.
@@ -168,5 +170,6 @@ _READERS: dict[str, Callable[[bytes, bytes | memoryview], bool]] = {
     "h264": _h264, "hevc": _hevc, "vvc": _vvc, "vp8": _vp8, "vp9": _vp9, "av1": _av1,
     "mpeg1video": _mpeg2, "mpeg2video": _mpeg2, "mpeg4": _mpeg4,
     "mjpeg": lambda _, payload: bool(has_own_tables(payload)),
+    "dvvideo": lambda _, payload: payload[0] >> 5 == 0,
     **{codec: partial(_by_head, reader) for codec, reader in HEAD_READERS.items()},
 }  # fmt: skip
