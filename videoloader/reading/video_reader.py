@@ -223,12 +223,14 @@ class VideoReader:
                         if self._to_be_made_again(job, outcome).any():
                             making.appendleft(begin(part))
                             continue
-                    except DecodeError:
-                        if len(part) == 1:
+                    except DecodeError as error:
+                        in_order = part if number == part[0] else part[::-1]
+                        fails = self.index.frame_packet[in_order] == error.packet
+                        if fails[0] or len(part) == 1:
                             raise
                         # Frames before the one that cannot be decoded come out.
-                        halves = np.array_split(part, 2)
-                        making.extendleft(map(begin, halves if number == part[-1] else halves[::-1]))
+                        both = np.split(in_order, [int(fails.argmax()) or len(part) // 2])
+                        making.extendleft([begin(np.sort(each)) for each in both][::-1])
                         continue
                     damaged.update(clip.damaged.tolist())
                     made.update(zip(part.tolist(), clip.slots.unbind(0), strict=True))
