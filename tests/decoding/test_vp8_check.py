@@ -10,6 +10,7 @@ import pytest
 import torch
 from corpus_files import CORPUS
 from lies.remuxed import demuxed, muxed
+from sample_videos import Recipe, write_video
 
 import videoloader as vl
 from videoloader.decoding import vp8_check
@@ -53,6 +54,13 @@ def test_a_packet_that_is_cut_short_is_seen_by_its_last_byte(sample, threads, mo
     assert np.flatnonzero(marked).tolist() == [*range(24, 36)]
     for number in (23, 24, 30, 40):
         assert video.read([number]).corrupt[0] == marked[number]
+
+
+def test_pictures_of_an_odd_size_are_compared(tmp_path, monkeypatch):
+    monkeypatch.setattr(vp8_check, "_SMALL", 1 << 20)
+    recipe = Recipe("webm", "libvpx", {"g": "8"}, size=(63, 47), frames=16)
+    data = cut_inside(write_video(tmp_path / "odd.webm", recipe), 3, 10)
+    assert np.flatnonzero(vl.Video(MemorySource(data), device="cpu").read(range(16)).corrupt).tolist() == [*range(3, 8)]
 
 
 @pytest.mark.parametrize("small", [32, 200, 1 << 20])

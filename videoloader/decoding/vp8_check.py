@@ -15,10 +15,10 @@ import av
 import av.codec
 import av.error
 import av.video.codeccontext
-import numpy as np
 
 from videoloader.indexing.decoder import make_packet
 from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.pictures import are_same
 
 _SMALL = 32  # bytes
 _LAST_ZEROS = 3  # mask of zero bits that end a packet; one intact packet in a hundred has no more of them
@@ -67,7 +67,7 @@ class Vp8Check:
                 self._decode(*earlier)
             self._earlier.clear()
         theirs = self._decode(number, data)
-        return len(theirs) != len(frames) or not all(map(_same, frames, theirs))
+        return len(theirs) != len(frames) or not all(map(are_same, frames, theirs))
 
     def _decode(self, number: int, data: bytes | memoryview) -> list[av.VideoFrame]:
         assert self._libvpx is not None
@@ -75,9 +75,3 @@ class Vp8Check:
             return self._libvpx.decode(make_packet(self._index, data, number, None))
         except av.error.FFmpegError:
             return []
-
-
-def _same(one: av.VideoFrame, other: av.VideoFrame) -> bool:
-    if (one.width, one.height) != (other.width, other.height):
-        return False
-    return np.array_equal(one.to_ndarray(), other.to_ndarray())
