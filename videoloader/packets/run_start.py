@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
@@ -62,14 +62,16 @@ def _without_named_leading(
 ) -> Iterator[PacketBytes]:
     """Leave out the leading pictures of HEVC and VVC, whose headers name them and which precede all others."""
     codec = index.stream.codec
+    needs_earlier: list[int] = []
     for packet in packets:
         if is_skipped_leading(codec, config, packet.data):
-            if packet.wanted:
-                _start_earlier(index, first.number, packet.number)
+            needs_earlier += [packet.number] if packet.wanted else []
             continue
-        yield packet
+        if not (needs_earlier and first.number):
+            yield packet
         if not is_leading(codec, config, packet.data):
             break
+    _start_earlier(index, first.number, needs_earlier)
     yield from packets
 
 
@@ -83,6 +85,7 @@ def _without_leading(
         own = order.key(first.data)
     except ValueError:
         own = None
+    needs_earlier: list[int] = []
     for packet in islice(packets, MOST_HELD):
         try:
             leading = own is not None and order.key(packet.data) < own
@@ -91,19 +94,23 @@ def _without_leading(
         if own is None:
             leading = bool(index.packet_pts[packet.number] < index.packet_pts[first.number])
         if leading and packet.wanted:
-            _start_earlier(index, first.number, packet.number)
+            needs_earlier.append(packet.number)
+        if needs_earlier and first.number:
+            continue
         # Pictures shown after an H.264 recovery point refer to nothing before it (D.2.8).
         if not leading or packet.wanted or index.stream.codec != "h264":
             yield packet
+    _start_earlier(index, first.number, needs_earlier)
     yield from packets
 
 
-def _start_earlier(index: VideoIndex, keyframe: int, packet: int) -> None:
-    """Raise WrongIndexError so that decoding for a packet starts before this keyframe, unless nothing is before it."""
-    if keyframe:
+def _start_earlier(index: VideoIndex, keyframe: int, packets: Sequence[int]) -> None:
+    """Raise WrongIndexError so that decoding for packets starts before this keyframe, unless nothing is before it."""
+    if keyframe and packets:
         before = np.flatnonzero(index.packet_key[:keyframe])
         start = int(before[-1]) if len(before) else 0
-        raise WrongIndexError(index, partial(_with_other_start, packet=packet, start=start))
+        starts = tuple((packet, start) for packet in packets)
+        raise WrongIndexError(index, partial(_with_other_starts, starts=starts))
 
 
 def without_keyframe(index: VideoIndex, packet: int) -> VideoIndex:
@@ -111,6 +118,6 @@ def without_keyframe(index: VideoIndex, packet: int) -> VideoIndex:
     return index.without_keyframe(packet) if index.packet_key[packet] else index
 
 
-def _with_other_start(index: VideoIndex, packet: int, start: int) -> VideoIndex:
-    known = (packet, start) in index.other_starts
-    return index if known else replace(index, other_starts=(*index.other_starts, (packet, start)))
+def _with_other_starts(index: VideoIndex, starts: tuple[tuple[int, int], ...]) -> VideoIndex:
+    new = tuple(each for each in starts if each not in index.other_starts)
+    return replace(index, other_starts=index.other_starts + new) if new else index
