@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from changing_streams import write_h264
 from child_environment import SAFE_PATH, child_environment
 
 # Defines loader(**settings), same(batches, others), and in_child(function), which gives what it says as an exit code.
@@ -39,9 +40,17 @@ signal.alarm(200)
 """
 
 
-def run(sample: Callable[[str], Path], program: str) -> None:
-    videos = [str(sample("h264_mp4")), str(sample("hevc_mp4"))]
-    command = [sys.executable, "-W", "ignore:.*fork:DeprecationWarning", *SAFE_PATH, "-c", PREAMBLE + program, *videos]
+def run(sample: Callable[[str], Path], program: str, *videos: Path) -> None:
+    videos = videos or (sample("h264_mp4"), sample("hevc_mp4"))
+    command = [
+        sys.executable,
+        "-W",
+        "ignore:.*fork:DeprecationWarning",
+        *SAFE_PATH,
+        "-c",
+        PREAMBLE + program,
+        *map(str, videos),
+    ]
     done = subprocess.run(command, env=child_environment(), capture_output=True)
     assert done.returncode == 0, done.stderr.decode()
 
@@ -140,6 +149,20 @@ def again():
 assert in_child(again) == 7
 loop.close()
 """,
+    )
+
+
+def test_pictures_of_another_size_that_were_scaled_before(sample, tmp_path):
+    parts = [write_h264(tmp_path / f"{width}.h264", 2, size=(width, 96), frames=16) for width in (128, 192)]
+    joined = tmp_path / "joined.h264"
+    joined.write_bytes(b"".join(part.read_bytes() for part in parts))
+    run(
+        sample,
+        """
+batches = list(loader())
+assert in_child(lambda: same(batches, list(loader()))) == 7
+""",
+        *[joined] * 6,
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 import av
 import numpy as np
 import torch
+from av.video.reformatter import VideoReformatter
 
 from videoloader.convert import (
     Border,
@@ -153,8 +154,9 @@ class ClipSink:
         alike: defaultdict[ColorSpec, list[tuple[int, av.VideoFrame]]] = defaultdict(list)
         for packet, frame in frames:
             if (frame.width, frame.height) != (stream.width, stream.height):
-                # A picture whose size differs from the video's is shown at the size of the video.
-                frame = frame.reformat(width=stream.width, height=stream.height)
+                # A picture whose size differs from the video's is shown at the size of the video. ``frame.reformat``
+                # keeps a scaler for each thread, whose own threads a forked process that frees it would wait for.
+                frame = VideoReformatter().reformat(frame, stream.width, stream.height, threads=1)
             colors = color_spec(stream, frame)
             if self._cuda_stream is not None and (surface := upload_frame(frame, self._cuda_stream)):
                 self.put_surface(packet, surface, self._cuda_stream)
