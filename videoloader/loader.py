@@ -17,7 +17,7 @@ from videoloader.batching.account import LoaderAccount
 from videoloader.batching.batch import Batch
 from videoloader.batching.batch_maker import OnError
 from videoloader.batching.clip_plan import ClipPlanner, DrawRule, PlannedClip
-from videoloader.batching.image_rows import FILES_OF_JOB
+from videoloader.batching.image_rows import FILES_AHEAD
 from videoloader.batching.listed import ListedClips, list_clips
 from videoloader.batching.made_batch import BatchInMaking, BatchPlan
 from videoloader.batching.one_loop import OneLoop
@@ -250,7 +250,7 @@ class VideoLoader(OneLoop):
             open_images=False,
         )
         if self._maker.for_engines and table.ranges.unopened.all():
-            each = self._workers.num_processes, batch_size, order, prefetch, FILES_OF_JOB
+            each = self._workers.num_processes, batch_size, order, prefetch, FILES_AHEAD
             self._prefetch, self._planned_at_once = how_far_ahead(*each)
         self._account = LoaderAccount(table.unreadable, expects_padding=collate == "pad")
         self.unreadable = self._account.unreadable

@@ -19,8 +19,9 @@ import torch
 
 from videoloader.batching.batch import Batch, collate_rows, row_labels
 from videoloader.batching.clip_plan import UNREADABLE, BatchRow, PlannedClip, drawn_if_unlike, drawn_now
+from videoloader.batching.image_clips import WantedImages
 from videoloader.batching.image_rows import submit_images
-from videoloader.batching.listed import ImageRows, ListedClips, collate_listed
+from videoloader.batching.listed import ImageRows, ListedClips, collate_listed, wanted_image
 from videoloader.batching.made_batch import BatchInMaking, BatchPlan, DecodingBatch, MadeBatch
 from videoloader.batching.row_decoding import (
     SubmittedJob,
@@ -175,7 +176,7 @@ class BatchMaker:
             if self.takes_listed and plan.collate == "stack":
                 rule, likely = clips.planner.rule, clips.planner.likely
                 stacked = self._memory.allocate(len(clips.clips) * rule.num_views, likely[0].shape)
-                listed = ImageRows(stacked, self._memory.layout, rule, listed=clips)
+                listed = ImageRows(stacked, self._memory.layout, rule, clips.wanted(), listed=clips)
                 return DecodingBatch(plan, stacked, [], unreadable, token, listed)
             clips = clips.planned()
         memory, rows = arrange_rows(drawn_if_unlike(clips), plan.collate, self._memory)
@@ -206,7 +207,8 @@ class BatchMaker:
         draw = undrawn[0].clip.undrawn if undrawn else None
         if draw is None:
             return None
-        return ImageRows([row.frames for row in undrawn], self._memory.layout, draw.rule, undrawn)
+        wanted = WantedImages(wanted_image(row.clip) for row in undrawn[:: draw.rule.num_views])
+        return ImageRows([row.frames for row in undrawn], self._memory.layout, draw.rule, wanted, undrawn)
 
     def _finish(self, planned: SimpleQueue[DecodingBatch | BaseException]) -> Callable[[], MadeBatch]:
         decoding = planned.get()

@@ -41,9 +41,11 @@ from videoloader.reading.workers import DecodeWorkers, Reader
 _MOST_FILES = 32
 # Images that take about as long as a clip of a small video.
 _IMAGES_A_CLIP = 16
-# Files that a GPU's engines get at once: fewer reduce their throughput. Twice as many gained 5 % in one run on an H100,
-# with twice as many batches ahead.
-FILES_OF_JOB = 64
+# Files that a GPU's engines get at once: fewer reduce their throughput, and more do not raise it.
+_FILES_OF_JOB = 64
+# Files in the making for each process: with half as many, processes and engines run out of lists while the consumer
+# waits for the slowest list of a batch.
+FILES_AHEAD = 4 * _FILES_OF_JOB
 
 
 def submit_images(
@@ -73,7 +75,7 @@ def submit_images(
     # All workers have a part of so many files.
     together = max(min(-(-images.num_clips // max(workers.num_workers, 1)), _MOST_FILES), 1)
     jobs, parts = [], []
-    for part in images.parts(FILES_OF_JOB if for_engines and images.listed is not None else together):
+    for part in images.parts(_FILES_OF_JOB if for_engines and images.listed is not None else together):
         make = partial(_make_rows, part, token, on_corrupt, raises)
         jobs.append(SubmittedJob(workers.submit(make, SEEN, part.num_clips, in_process=True), part.rows))
         parts.append(part)
@@ -127,7 +129,7 @@ def _make(part: ImageRows, token: CancelToken, reader: Reader, decode: Decode) -
     # Columns pay off only with other processes: the work per image in this one costs more than row objects.
     by_columns = part.listed is not None
     local, process = (reader.local, reader) if isinstance(reader, ProcessReader) else (reader, None)
-    if not rule.is_own or not all(not each.columns or is_own(dict(each.columns)) for each in wanted):
+    if not rule.is_own or not (by_columns or all(not each.columns or is_own(dict(each.columns)) for each in wanted)):
         process = None
     try:
         if _by_engines(local, decode):

@@ -20,7 +20,7 @@ import torch
 
 from videoloader.batching.batch import Batch
 from videoloader.batching.clip_plan import BatchRow, ClipPlanner, DrawRule, PlannedClip
-from videoloader.batching.image_clips import SEEN, MadeImage, MadeImages, WantedImage
+from videoloader.batching.image_clips import SEEN, MadeImage, MadeImages, WantedImage, WantedImages
 from videoloader.convert import Layout
 from videoloader.dataset.table import NONE
 from videoloader.reading.decode_job import frame_times
@@ -45,18 +45,17 @@ class ListedClips:
     epoch: int
     repeated: npt.NDArray[np.bool_]
 
-    @cached_property
-    def wanted(self) -> list[WantedImage]:
+    def wanted(self) -> WantedImages:
         """The clips, as a process needs them."""
         table, ranges = self.planner.table.dataset.table, self.planner.table.ranges
         videos, within = self.planner.table.places(self.clips)
         rows = ranges.rows[videos]
         labels = [None if label == NONE else label for label in table.label[rows].tolist()]
         numbers = self.clips.tolist(), within.tolist(), rows.tolist()
-        return [
+        return WantedImages(
             WantedImage(self.epoch, clip, clip_in_video, row, path, label, {}, "start")
             for clip, clip_in_video, row, path, label in zip(*numbers, table.path.take(rows)[:], labels, strict=True)
-        ]
+        )
 
     def part(self, first: int, stop: int) -> ListedClips:
         """The clips from ``first`` to before ``stop``."""
@@ -96,6 +95,7 @@ class ImageRows:
         frames: the memory of each row, as one tensor for listed clips.
         layout: order of a clip's dimensions.
         rule: the rule by which the clips are drawn.
+        wanted: the clips, as a process needs them.
         rows: the rows, all views of a clip one after the other; empty for listed clips as long as they are columns.
         listed: the clips as columns; None where they are not listed.
         made: the outcome of listed clips, if they are all columns.
@@ -104,6 +104,7 @@ class ImageRows:
     frames: torch.Tensor | list[torch.Tensor]
     layout: Layout
     rule: DrawRule
+    wanted: WantedImages
     rows: list[BatchRow] = field(default_factory=list)
     listed: ListedClips | None = None
     made: MadeImages | None = None
@@ -119,14 +120,8 @@ class ImageRows:
         for first in range(0, self.num_clips, clips):
             some = slice(first * views, (first + clips) * views)
             listed = None if self.listed is None else self.listed.part(first, first + clips)
-            yield ImageRows(self.frames[some], self.layout, self.rule, self.rows[some], listed)
-
-    @property
-    def wanted(self) -> list[WantedImage]:
-        """The clips, as a process needs them."""
-        if self.listed is not None:
-            return self.listed.wanted
-        return [_wanted(row.clip) for row in self.rows[:: self.rule.num_views]]
+            wanted = WantedImages(self.wanted[first : first + clips])
+            yield ImageRows(self.frames[some], self.layout, self.rule, wanted, self.rows[some], listed)
 
     def objects(self) -> list[BatchRow]:
         """All rows as objects."""
@@ -145,7 +140,8 @@ class ImageRows:
             yield each, self.rows[at * views : (at + 1) * views]
 
 
-def _wanted(clip: PlannedClip) -> WantedImage:
+def wanted_image(clip: PlannedClip) -> WantedImage:
+    """A clip that is not drawn yet, as a process needs it."""
     assert clip.undrawn is not None
     entry, (_, epoch, clip_in_video) = clip.video.entry, clip.undrawn
     return WantedImage(

@@ -13,15 +13,15 @@ from videoloader.errors import check_positive_or_none
 from videoloader.order.shuffle import InOrder, Order, ShuffleVideos
 from videoloader.reading.cancellation import CancelToken
 
-# The default look-ahead, in jobs for each decoding thread.
-_JOBS_AHEAD = 2
+# The default look-ahead, in clips for each decoding thread.
+_CLIPS_AHEAD = 2
 
 T = TypeVar("T")
 Given = TypeVar("Given")
 
 
 def how_far_ahead(
-    threads: int, batch_size: int, order: Order, prefetch: int | None, clips_of_job: int = 1
+    threads: int, batch_size: int, order: Order, prefetch: int | None, clips_ahead: int = _CLIPS_AHEAD
 ) -> tuple[int, int]:
     """(number of batches in the making while one is used, number of batches planned at once).
 
@@ -30,7 +30,7 @@ def how_far_ahead(
         batch_size: clips in a batch.
         order: the order of the clips. Where neighbours share GOPs, half of the batches are planned at once.
         prefetch: the first number, if the user gave it.
-        clips_of_job: clips that one thread makes together.
+        clips_ahead: clips in the making for each thread.
 
     Raises:
         ConfigurationError: ``prefetch`` is not positive.
@@ -38,7 +38,7 @@ def how_far_ahead(
     check_positive_or_none(prefetch=prefetch)
     if not threads:
         return 0, 1
-    enough = max(2, -(-_JOBS_AHEAD * threads * clips_of_job // batch_size))
+    enough = max(2, -(-clips_ahead * threads // batch_size))
     if not isinstance(order, InOrder | ShuffleVideos):
         return prefetch or enough, 1
     ahead = prefetch or 2 * enough - 1

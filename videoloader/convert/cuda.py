@@ -107,12 +107,13 @@ def convert_each(
     Raises:
         DecodeError: the kernel cannot be launched.
     """
-    kinds = plans["kind"]
-    for sample_bytes, across, down, number in set(map(tuple, kinds.tolist())):
-        some = (kinds == (sample_bytes, across, down, number)).all(1)
-        records = np.empty(np.count_nonzero(some), _PICTURE)
+    kinds = np.ascontiguousarray(plans["kind"]).view(np.uint32)[:, 0]
+    for kind in set(kinds.tolist()):
+        some = np.flatnonzero(kinds == kind)
+        sample_bytes, across, down, number = plans["kind"][some[0]].tolist()
+        host = torch.empty(len(some) * _PICTURE.itemsize, dtype=torch.uint8, pin_memory=True)
+        records = host.numpy().view(_PICTURE)
         records["surface"], records["slot"], records["plan"] = surfaces[some], slots[some], plans["plan"][some]
-        host = torch.from_numpy(records.view(np.uint8)).pin_memory()
         with torch.cuda.stream(stream):
             there = host.to(stream.device, non_blocking=True)
         kernel = _kernel(

@@ -24,6 +24,8 @@ DEALINGS = get_args(Dealing)
 # The most changes of ranks within one epoch that a state records one by one.
 _MOST_DEALS = 24
 _ONE_BY_ONE = Deal(1, 1, 1, "drop")
+# Positions that are looked up together: for a few of them, numpy takes as long as for thousands.
+_TOGETHER = 4096
 # The most characters with which a state describes one part of its loader.
 _LONGEST_PART = 120
 
@@ -203,6 +205,8 @@ class EpochPlan:
         self._size = int(self._sizes[self._lane])
         self.rounds = self._batches - deals[-1].batches
         self._orders: dict[int, OrderOfEpoch] = {}
+        # The number of the first of some batches, and for each of them its clips, and which are repeated.
+        self._looked_up: tuple[int, list[tuple[Integers, npt.NDArray[np.bool_]]]] = 0, []
 
     def _lanes_of(self, deal: Deal, left: Left) -> tuple[Integers, Integers, int]:
         """The bounds of lanes in the remaining positions, their sizes, and the number of batches of each rank."""
@@ -235,20 +239,33 @@ class EpochPlan:
 
     def clips(self, batch: int) -> Integers:
         """int64[B]: the clips of one batch; batches are counted from the first that is left."""
-        wanted = self._wanted(batch)
-        there = wanted[wanted < self._size]
-        positions = self._left.at(self._bounds[self._lane] + there)
-        if len(there) < len(wanted):
-            first, stop = self._home(self._deals[-1].lanes)[self._lane : self._lane + 2].tolist()
-            if first == stop:
-                first, stop = 0, self._epochs.positions
-            positions = np.append(positions, first + (wanted[len(there) :] - self._size) % (stop - first))
-        return self._clips_at(positions)
+        return self._look_up(batch)[0]
 
     def repeated(self, batch: int) -> npt.NDArray[np.bool_]:
         """bool[B]: whether each clip only fills up the batch, and also comes elsewhere in the epoch."""
-        repeated: npt.NDArray[np.bool_] = self._wanted(batch) >= self._size
-        return repeated
+        return self._look_up(batch)[1]
+
+    def _look_up(self, batch: int) -> tuple[Integers, npt.NDArray[np.bool_]]:
+        first, batches = self._looked_up
+        if not first <= batch < first + len(batches):
+            first = batch
+            batches = self._batches_from(first, max(_TOGETHER // self._deals[-1].batch_size, 1))
+            self._looked_up = first, batches
+        return batches[batch - first]
+
+    def _batches_from(self, first: int, count: int) -> list[tuple[Integers, npt.NDArray[np.bool_]]]:
+        each = [self._wanted(batch) for batch in range(first, max(min(first + count, self.rounds), first + 1))]
+        wanted = np.concatenate(each)
+        repeated = wanted >= self._size
+        positions = np.empty_like(wanted)
+        positions[~repeated] = self._left.at(self._bounds[self._lane] + wanted[~repeated])
+        if repeated.any():
+            start, stop = self._home(self._deals[-1].lanes)[self._lane : self._lane + 2].tolist()
+            if start == stop:
+                start, stop = 0, self._epochs.positions
+            positions[repeated] = start + (wanted[repeated] - self._size) % (stop - start)
+        ends = np.cumsum([len(some) for some in each])[:-1]
+        return list(zip(np.split(self._clips_at(positions), ends), np.split(repeated, ends), strict=True))
 
     def _wanted(self, batch: int) -> Integers:
         """int64[B]: the positions of a batch's clips in its lane; those beyond the lane's end fill it up."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -51,7 +52,7 @@ class ClipsReport:
         frames: number of distinct frames wanted.
         corrupt_frames: number of distinct wanted frames that are corrupt; see ``ClipSlots.corrupt``.
         index: the index by which all frames were decoded. It is a corrected one if the container wrongly marked a
-            packet as a keyframe, or if parameter sets were found.
+            packet as a keyframe, or if parameter sets were found. None in a report of another process.
         corrections: corrections of the index, in the order to apply them.
         ready: CUDA events; the slots are complete when all have occurred. Empty on the CPU.
         seconds: time that the read took in its thread.
@@ -68,6 +69,10 @@ class ClipsReport:
     seconds: float
     by_gpu: bool
     remote: RemoteReads = NO_READS
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the index, since pickling its arrays takes longer than pickling all else that processes send."""
+        return {**self.__dict__, "index": None}
 
     def corrected(self, index: VideoIndex) -> VideoIndex:
         """Apply the corrections to an index of the video, which other jobs may have corrected meanwhile."""

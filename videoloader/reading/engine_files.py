@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 from queue import SimpleQueue
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,7 @@ from videoloader.shared_memory import MemoryBlock, can_share, new_block, own_blo
 # Pictures are decoded up to this many bytes at a time, then converted. A single larger picture is allowed.
 _MOST_BYTES = 192 << 20
 # Decoders on one GPU.
-_DECODERS = 2
+_DECODERS = 3
 # Bytes of files that one block of shared memory holds: 64 files of 64 KiB on average. What does not fit goes through
 # the pipe.
 _CONTENTS = 4 << 20
@@ -66,6 +66,16 @@ class EngineList(NamedTuple):
     contents: list[bytes]
     files: npt.NDArray[np.void]
     plans: npt.NDArray[np.void]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave out the types of the arrays, which take longer to pickle than what is in them."""
+        places, contents, files, plans = self
+        return _as_list, (places.tobytes(), contents, files.tobytes(), plans.tobytes())
+
+
+def _as_list(places: bytes, contents: list[bytes], files: bytes, plans: bytes) -> EngineList:
+    arrays = np.frombuffer(places, np.int64), contents, np.frombuffer(files, CODED), np.frombuffer(plans, PICTURE_PLAN)
+    return EngineList(*arrays)
 
 
 class Made(NamedTuple):
@@ -136,7 +146,7 @@ def list_files(files: Sequence[EngineFile], memory: torch.Tensor) -> EngineList:
             contents.append(content)
     coded = b"".join([each.file.tobytes() for each in files])
     plans = b"".join([plan.tobytes() for each in files for plan in each.plans])
-    return EngineList(places, contents, np.frombuffer(coded, CODED), np.frombuffer(plans, PICTURE_PLAN))
+    return _as_list(places.tobytes(), contents, coded, plans)
 
 
 class Slots(NamedTuple):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle
 from os import chdir, close, getcwd
@@ -88,7 +87,7 @@ def make_clips(
     ``corrupt``.
 
     Returns:
-        The report without the index, and ``ClipSlots.corrupt`` of each clip. None if the index turned out to be wrong:
+        The report, and ``ClipSlots.corrupt`` of each clip. None if the index turned out to be wrong:
         corrections cannot be sent to another process, which has to read the clips itself.
     """
     clips = [
@@ -98,7 +97,7 @@ def make_clips(
     report = reader.read(path, index, clips, output, token=token, state=state, plan=plan)
     if report.corrections:
         return None
-    return replace(report, index=None), [clip.corrupt for clip in clips]  # type: ignore[arg-type]
+    return report, [clip.corrupt for clip in clips]
 
 
 class _SharedToken(CancelToken):
