@@ -65,15 +65,13 @@ def _not_plainly_sound(index: VideoIndex, source: ByteSource, recovery_points: l
         raise ValueError("configurations that change")
     slices = SliceReader(index.stream.codec_configs[configs[0]])
     offsets, sizes = index.packet_offset[packets].tolist(), index.packet_size[packets].tolist()
-    headers, bits = slices.read_all(
+    known, headers, numbers, size = slices.read_all(
         read_starts(source, offsets, sizes, slices.usual_size),
         lambda number: source.read(offsets[number], min(sizes[number], _HEAD)),
     )
-    known = headers != 0
     if np.count_nonzero(_go_on(packets) & ~known):
         raise ValueError("packets without a slice in their first bytes")
-    packets, headers = packets[known], headers[known]
-    numbers, size = slices.frame_numbers(bits[known])
+    packets = packets[known]
     is_reference, is_idr = headers & 0x60 != 0, headers & 31 == _IDR
     restarts = is_idr & is_reference
     if np.count_nonzero(numbers_leap(numbers, size, ~_go_on(packets), restarts, is_reference)):
