@@ -39,8 +39,6 @@ from videoloader.reading.workers import DecodeWorkers, Reader
 
 # The most files of one job: handing a job over costs a tenth of an image.
 _MOST_FILES = 32
-# Images that take about as long as a clip of a small video.
-_IMAGES_A_CLIP = 16
 # Files that a GPU's engines get at once: fewer reduce their throughput. Twice as many gained 5 % in one run on an H100,
 # with twice as many batches ahead.
 FILES_OF_JOB = 64
@@ -135,7 +133,7 @@ def _make(part: ImageRows, token: CancelToken, reader: Reader, decode: Decode) -
         if process is not None and local.device.type == "cpu":
             work = partial(make_images, wanted, layout, by_columns)
             frames = [part.frames] if isinstance(part.frames, torch.Tensor) else part.frames
-            done: MadeImages | None = process.do(work, rule, frames, token, len(wanted) / _IMAGES_A_CLIP)
+            done: MadeImages | None = process.do(work, rule, frames, token, part.as_clips)
             if done is not None:
                 return done
     except ProcessDied as error:
@@ -158,7 +156,7 @@ def _make_by_engines(
         # All clips that were not opened yet have memory of the same shape.
         shapes = [(tuple(each.shape), each.stride()) for each in frames[:views]]
         work = partial(prepare_images, wanted, part.layout, shapes)
-        prepared = None if process is None else process.do(work, rule, [memory], token, len(wanted) / _IMAGES_A_CLIP)
+        prepared = None if process is None else process.do(work, rule, [memory], token, part.as_clips)
         made, files = work(local, rule, [memory], token) if prepared is None else prepared
         begin = time.perf_counter()
         places = (np.array(made.places, np.int64)[:, None] * views + np.arange(views)).ravel()

@@ -27,6 +27,8 @@ from videoloader.reading.decode_job import frame_times
 from videoloader.transforms.planning.pipeline import DrawnView
 
 T = TypeVar("T")
+# Images that take about as long as a clip of a small video.
+_IMAGES_A_CLIP = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +129,11 @@ class ImageRows:
         if self.listed is not None:
             return self.listed.wanted
         return [_wanted(row.clip) for row in self.rows[:: self.rule.num_views]]
+
+    @property
+    def as_clips(self) -> float:
+        """The number of clips of small videos that take about as long."""
+        return self.num_clips / _IMAGES_A_CLIP
 
     def objects(self) -> list[BatchRow]:
         """All rows as objects."""
