@@ -33,7 +33,7 @@ from videoloader.indexing.sources import SourceState, state_of
 from videoloader.indexing.sources.folder import IMAGE_ENDINGS
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.live_line import counted_live
-from videoloader.sampling import AtRate, CountsByLength, FrameMode, Timestamps
+from videoloader.sampling import CountsByLength, FrameMode
 from videoloader.sampling.mode import IN_MODE, CountsByFrames, KnownFrames, count_clips
 from videoloader.threads import executor_of
 
@@ -361,7 +361,7 @@ def _index_all(
     for _ in range(len(dataset) - len(opened)):
         on_indexed()
     in_seconds = rows_in_seconds(dataset.table).any()
-    tell_of_frame_times(indexes.values(), bool(in_seconds) or isinstance(mode, AtRate | Timestamps))
+    tell_of_frame_times(indexes.values(), bool(in_seconds) or getattr(mode, "in_seconds", False))
     errors = {row: each for row, each in made.items() if isinstance(each, VideoLoaderError)}
     usable = {row: each for row, each in made.items() if not isinstance(each, VideoLoaderError)}
     if not np.isnan(dataset.table.stop_seconds).all():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
 from math import ceil, floor, lcm
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -65,6 +65,8 @@ class AtRate(SavedRepr, CheckedFields):
         Ten test views of 2 s: ``AtRate(8, 16, start="even", clips=10)``. Consecutive clips of 2 s that cover the video:
         ``AtRate(8, 16, start=0, step=2)``.
     """
+
+    in_seconds: ClassVar[bool] = True
 
     fps: Time
     length: int

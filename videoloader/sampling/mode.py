@@ -45,7 +45,8 @@ class FrameMode(Protocol):
         pad: str or ``PadColumn``. The frames shown where a clip reaches outside its video: one of
             ``videoloader.padding.MODES``, or a column that names one for each row.
 
-    A mode may also have ``roles``, the ``Roles`` of the frames in its clips.
+    A mode may also have ``roles``, the ``Roles`` of the frames in its clips, and ``in_seconds``, True if it chooses
+    frames by their times: the loader then warns of folders of image files that have no frame rate.
 
     Examples:
         A complete custom mode: each frame with those shown an eighth of a second before and after it:

@@ -81,6 +81,11 @@ class NearKeyframes:
         """The roles of ``mode``."""
         return roles_of(self.mode)
 
+    @property
+    def in_seconds(self) -> bool:
+        """Whether ``mode`` chooses frames by their times."""
+        return getattr(self.mode, "in_seconds", False)
+
     def num_clips(self, video: SampledVideo) -> int:
         """The number of clips that ``mode`` makes."""
         return self.mode.num_clips(video)

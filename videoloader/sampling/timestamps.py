@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from math import ceil, floor
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +51,8 @@ class Timestamps(OneClip):
             seconds   0   0.04  0.08  0.12  0.16
             clip 0          ■           ■
     """
+
+    in_seconds: ClassVar[bool] = True
 
     seconds: Sequence[Time] | str
     _: KW_ONLY
