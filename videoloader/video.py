@@ -17,10 +17,11 @@ from videoloader.argument_names import tells_of_arguments
 from videoloader.attribute_names import tells_of_attributes
 from videoloader.batching.options import plan_transforms
 from videoloader.batching.video_clips import make_clips
+from videoloader.checks import check_choice, check_positive_or_none
 from videoloader.convert import Layout, OutputSpec, fill_color
 from videoloader.decoding import Decode, check_decode
 from videoloader.device import resolve_device
-from videoloader.errors import ArgumentError, ConfigurationError, check_choice, check_positive_or_none, warn_user
+from videoloader.errors import ArgumentError, ConfigurationError, warn_user
 from videoloader.indexing import Openable, VideoIndex, build_index
 from videoloader.indexing.images import tell_of_frame_times
 from videoloader.indexing.index import Times

@@ -7,7 +7,8 @@ import os
 import re
 from collections.abc import Iterable
 
-from videoloader.errors import ConfigurationError, SourceError, check, needs
+from videoloader.checks import check
+from videoloader.errors import ConfigurationError, SourceError, needs
 from videoloader.indexing.sources.folder import natural_order
 from videoloader.indexing.sources.opening import is_remote
 

@@ -10,12 +10,13 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+from videoloader.checks import check, is_finite
 from videoloader.dataset.archive_names import names_of_archives
 from videoloader.dataset.archive_rows import ArchiveRow, rows_of_examples, rows_of_members, rows_of_records
 from videoloader.dataset.entry import VideoEntry
 from videoloader.dataset.folders import VIDEO_EXTENSIONS, file_endings
 from videoloader.dataset.labels import parse_labels
-from videoloader.errors import ConfigurationError, check, is_finite, warn_user
+from videoloader.errors import ConfigurationError, warn_user
 from videoloader.indexing.sources.opening import open_archive_of_kind
 
 _ARCHIVES_AT_ONCE = 16

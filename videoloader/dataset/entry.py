@@ -11,7 +11,8 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, get_args
 
 from videoloader.attribute_names import tells_of_attributes
-from videoloader.errors import ArgumentError, ConfigurationError, check_choice
+from videoloader.checks import check_choice
+from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.indexing.index import Times
 
 FROM_END = "; no number counts from the end, as DALI's do: leave stop out to read to the end"

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ArgumentError, ConfigurationError, FrameRangeError, shortened
+from videoloader.checks import shortened
+from videoloader.errors import ArgumentError, ConfigurationError, FrameRangeError
 from videoloader.indexing.exact_numbers import exact_rate
 from videoloader.indexing.index import VideoIndex
 from videoloader.sampling.at_rate import AtRate

@@ -10,7 +10,8 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError, check
+from videoloader.checks import check
+from videoloader.errors import ConfigurationError
 from videoloader.indexing.exact_numbers import exact, exact_rate
 from videoloader.padding import check_mode
 from videoloader.sampling.checked_fields import CheckedFields

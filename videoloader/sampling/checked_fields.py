@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from videoloader.errors import check_flag, check_integer, check_positive_or_none
+from videoloader.checks import check_flag, check_integer, check_positive_or_none
 from videoloader.sampling.columns import check_pad
 
 # The numbers of more frames would fill any memory by themselves.

@@ -10,17 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader import padding
+from videoloader.checks import check_integer, check_uint64, shortened
 from videoloader.error_notes import note
-from videoloader.errors import (
-    ArgumentError,
-    ConfigurationError,
-    FrameRangeError,
-    check_integer,
-    check_uint64,
-    no_method,
-    shortened,
-    wrong_result,
-)
+from videoloader.errors import ArgumentError, ConfigurationError, FrameRangeError, no_method, wrong_result
 from videoloader.sampling.columns import PadColumn, pad_of
 from videoloader.sampling.frame_list import FrameList
 from videoloader.sampling.integers import several_integers

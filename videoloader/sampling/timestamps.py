@@ -11,7 +11,8 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import FrameRangeError, check_choice
+from videoloader.checks import check_choice
+from videoloader.errors import FrameRangeError
 from videoloader.sampling.columns import Pad, pad_of, times_of
 from videoloader.sampling.counting import OneClip
 from videoloader.sampling.exact_time import Time, as_times, first_at_or_after, last_at_or_before, on_clock

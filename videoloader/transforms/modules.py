@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from videoloader.checks import check_choice
 from videoloader.error_notes import note_rows
-from videoloader.errors import ArgumentError, ConfigurationError, check_choice, warn_user
+from videoloader.errors import ArgumentError, ConfigurationError, warn_user
 from videoloader.foreign_randomness import WATCHED_CALLS, told_if_foreign
 from videoloader.transforms.engines.parts import to_pixels
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform
