@@ -13,7 +13,7 @@ import torch
 from videoloader.argument_names import tells_of_arguments
 from videoloader.attribute_names import tells_of_attributes
 from videoloader.batching.boxes import source_matrices
-from videoloader.batching.clip_plan import BatchRow
+from videoloader.batching.rows import BatchRow
 from videoloader.checks import check, check_integer
 from videoloader.convert import Layout
 from videoloader.errors import ArgumentError, ConfigurationError

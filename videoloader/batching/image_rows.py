@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.batching.clip_plan import UNREADABLE, BatchRow
+from videoloader.batching.clip_plan import UNREADABLE
 from videoloader.batching.image_clips import (
     SEEN,
     MadeImage,
@@ -26,6 +26,7 @@ from videoloader.batching.image_clips import (
 )
 from videoloader.batching.listed import ImageRows
 from videoloader.batching.row_decoding import SubmittedJob
+from videoloader.batching.rows import BatchRow
 from videoloader.decoding import Decode
 from videoloader.decoding.jpeg_engine import why_not_jpeg_engine
 from videoloader.errors import DecodeError, VideoLoaderError

@@ -19,8 +19,9 @@ import numpy.typing as npt
 import torch
 
 from videoloader.batching.batch import Batch
-from videoloader.batching.clip_plan import BatchRow, ClipPlanner, DrawRule, PlannedClip
+from videoloader.batching.clip_plan import ClipPlanner, DrawRule, PlannedClip
 from videoloader.batching.image_clips import SEEN, MadeImage, MadeImages, WantedImage
+from videoloader.batching.rows import BatchRow
 from videoloader.convert import Layout
 from videoloader.dataset.table import NONE
 from videoloader.reading.decode_job import frame_times
