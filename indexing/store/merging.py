@@ -17,13 +17,7 @@ from videoloader.errors import ArgumentError, ConfigurationError, SourceError
 from videoloader.indexing.store.building import Progress, write_row
 from videoloader.indexing.store.frame_table import PackedIndex
 from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
-from videoloader.indexing.store.schema import (
-    COLUMNS,
-    close_writer,
-    connect_writer,
-    mark_change,
-    recorded_roots,
-)
+from videoloader.indexing.store.schema import COLUMNS, close_writer, connect_writer, mark_change, recorded_roots
 from videoloader.indexing.store.store import IndexStore
 from videoloader.live_line import live_line
 

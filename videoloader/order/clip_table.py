@@ -19,13 +19,7 @@ from videoloader.dataset.row_frames import OF_MODES, look_up_rows
 from videoloader.dataset.stores import Store
 from videoloader.dataset.table import NONE
 from videoloader.error_notes import note
-from videoloader.errors import (
-    ConfigurationError,
-    NotIndexedError,
-    VideoLoaderError,
-    counted,
-    warn_user,
-)
+from videoloader.errors import ConfigurationError, NotIndexedError, VideoLoaderError, counted, warn_user
 from videoloader.indexing import ByteSource, IndexStore, VideoIndex, build_index, open_source
 from videoloader.indexing.images import tell_of_frame_times
 from videoloader.indexing.one_image import read_image
@@ -374,11 +368,7 @@ def _index_all(
 
 
 def _look_up_all(
-    dataset: VideoDataset,
-    mode: FrameMode,
-    store: IndexStore,
-    skip_unreadable: bool,
-    on_indexed: Callable[[], object],
+    dataset: VideoDataset, mode: FrameMode, store: IndexStore, skip_unreadable: bool, on_indexed: Callable[[], object]
 ) -> tuple[FrameRanges, KnownFrames | None, Collection[VideoLoaderError]]:
     # The files have just been compared with the store, and are compared again when a clip is read.
     indexes = IndexCache(store.unverified(), compare=store.verify)

@@ -22,15 +22,7 @@ from videoloader.convert import OutputSpec, full_geometry
 from videoloader.decoding import INEXACT_CODECS
 from videoloader.device import available_cores, hand_over
 from videoloader.errors import VideoLoaderError
-from videoloader.indexing import (
-    ByteSource,
-    FileSource,
-    FolderSource,
-    Openable,
-    VideoIndex,
-    build_index,
-    open_source,
-)
+from videoloader.indexing import ByteSource, FileSource, FolderSource, Openable, VideoIndex, build_index, open_source
 from videoloader.indexing.libav import open_video
 from videoloader.indexing.sources.part import PartSource
 from videoloader.indexing.sources.stream import StreamSource
