@@ -217,7 +217,7 @@ def numbers_leap(numbers: Numbers, size: int | Numbers, begins: Flags, restarts:
 
     Args:
         numbers: int64[N], frame_num of each picture, in decode order.
-        size: how many values a frame_num has.
+        size: number of values that a frame_num can have.
         begins: bool[N], pictures at which a run of packets begins: they are not compared with those before them.
         restarts, anchor: as in ``h264_places``.
     """
