@@ -1,8 +1,9 @@
-"""Checks the arguments of frame modes by the types of their fields."""
+"""Bases of frame modes: they check arguments by the types of their fields, and keep the ``repr`` of saved states."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 from videoloader.checks import check_flag, check_integer, check_positive_or_none
@@ -34,3 +35,16 @@ class CheckedFields:
                 for name, kind in vars(owner).get("__annotations__", {}).items():
                     if kind in _CHECKS:
                         _CHECKS[kind](name, getattr(self, name))
+
+
+class SavedRepr:
+    """A frozen dataclass whose ``repr`` shows fields that were added in later versions only when they are set.
+
+    Loader states hold the ``repr`` of their modes, so states saved before a field existed still match. Declare such
+    fields with ``field(repr=False)``, and the class with ``dataclass(repr=False)``.
+    """
+
+    def __repr__(self) -> str:
+        named = [(each, getattr(self, each.name)) for each in fields(self)]  # type: ignore[arg-type]
+        shown = [f"{each.name}={value!r}" for each, value in named if each.repr or value != each.default]
+        return f"{type(self).__name__}({', '.join(shown)})"

@@ -32,8 +32,7 @@ from videoloader.errors import ConfigurationError, CorruptFramesError, NotIndexe
 from videoloader.indexing import IndexStore
 from videoloader.interop.torch.batch_requests import Requests, find_requests, replace_requests
 from videoloader.interop.torch.clip_request import ClipRequest
-from videoloader.interop.torch.request_planner import RequestPlanner
-from videoloader.interop.torch.video_indexes import VideoIndexes
+from videoloader.interop.torch.request_planner import RequestPlanner, VideoIndexes
 from videoloader.order.ranks import shard_of_environment
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import KeepRaiseOrSkip, OnCorrupt, check_on_corrupt
