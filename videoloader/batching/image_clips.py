@@ -20,8 +20,8 @@ import torch
 
 from videoloader.batching.boxes import source_matrices
 from videoloader.batching.clip_plan import UNREADABLE, DrawRule, PlannedClip
-from videoloader.batching.rows import BatchRow, as_planes
-from videoloader.convert import Layout, OutputSpec
+from videoloader.batching.rows import BatchRow
+from videoloader.convert import Layout, OutputSpec, as_planes
 from videoloader.dataset import VideoEntry
 from videoloader.decoding import Decode
 from videoloader.errors import VideoLoaderError

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.batching.clip_plan import PlannedClip
-from videoloader.convert import Layout
+from videoloader.convert import Layout, as_planes, shape_in
 from videoloader.device import HostMemory, allocate
 from videoloader.error_notes import note_rows
 from videoloader.errors import ConfigurationError, enough_memory
@@ -21,11 +21,6 @@ from videoloader.transforms.operations import hold_last
 from videoloader.transforms.planning.pipeline import TransformPlan
 
 Collate = Literal["stack", "pad", "list"]
-
-
-def as_planes(frames: torch.Tensor, layout: Layout) -> torch.Tensor:
-    """[T, 3, H, W]: a view of a clip's frames for decoders to write to, whatever the layout of the batch."""
-    return frames.permute([layout.index(axis) for axis in "TCHW"])
 
 
 class BatchRow:
@@ -97,8 +92,7 @@ class FrameMemory(NamedTuple):
             clips: B.
             shape: (T, H, W).
         """
-        sizes = {"C": 3, **dict(zip("THW", shape, strict=True))}
-        size = (clips, *(sizes[axis] for axis in self.layout))
+        size = (clips, *shape_in(self.layout, *shape))
         if self.device.type == "cpu":
             return self.host.allocate(size, self.dtype)
         return allocate(size, self.dtype, self.device)

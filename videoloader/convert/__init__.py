@@ -17,11 +17,13 @@ from videoloader.convert.spec import Geometry as Geometry
 from videoloader.convert.spec import Interpolation as Interpolation
 from videoloader.convert.spec import Layout as Layout
 from videoloader.convert.spec import OutputSpec as OutputSpec
+from videoloader.convert.spec import as_planes as as_planes
 from videoloader.convert.spec import color_spec as color_spec
 from videoloader.convert.spec import fill_color as fill_color
 from videoloader.convert.spec import fill_pixel as fill_pixel
 from videoloader.convert.spec import full_geometry as full_geometry
 from videoloader.convert.spec import hdr_transfer as hdr_transfer
+from videoloader.convert.spec import shape_in as shape_in
 from videoloader.convert.surface import CudaSurface as CudaSurface
 from videoloader.convert.surface import nvdec_layout as nvdec_layout
 from videoloader.convert.swscale import FilterGraphs as FilterGraphs
