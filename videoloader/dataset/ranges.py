@@ -17,8 +17,7 @@ from videoloader.indexing import VideoIndex
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.indexing.store.frame_facts import TimeRules
 from videoloader.sampling import AllFrames
-from videoloader.sampling.exact_time import first_at_or_after
-from videoloader.sampling.screen_time import screen_time, told_span
+from videoloader.sampling.exact_time import first_at_or_after, screen_time, told_span
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

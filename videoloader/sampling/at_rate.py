@@ -14,12 +14,11 @@ from videoloader.checks import check
 from videoloader.errors import ConfigurationError
 from videoloader.indexing.exact_numbers import exact, exact_rate
 from videoloader.padding import check_mode
-from videoloader.sampling.checked_fields import CheckedFields, SavedRepr
 from videoloader.sampling.columns import Pad, PadColumn, pad_of
-from videoloader.sampling.exact_time import Time, as_times, in_units, last_at_or_before, whole_unit
+from videoloader.sampling.exact_time import Time, as_times, in_units, last_at_or_before, screen_time, whole_unit
+from videoloader.sampling.mode_bases import CheckedFields, SavedRepr
 from videoloader.sampling.placements import even_start
 from videoloader.sampling.sampled_video import SampledVideo
-from videoloader.sampling.screen_time import screen_time
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,10 +14,17 @@ import numpy.typing as npt
 from videoloader.checks import check_choice
 from videoloader.errors import FrameRangeError
 from videoloader.sampling.columns import Pad, pad_of, times_of
-from videoloader.sampling.counting import OneClip
-from videoloader.sampling.exact_time import Time, as_times, first_at_or_after, last_at_or_before, on_clock
+from videoloader.sampling.exact_time import (
+    Time,
+    as_times,
+    first_at_or_after,
+    last_at_or_before,
+    on_clock,
+    screen_time,
+    told_span,
+)
+from videoloader.sampling.mode_bases import OneClip
 from videoloader.sampling.sampled_video import SampledVideo
-from videoloader.sampling.screen_time import screen_time, told_span
 
 At = Literal["nearest", "before", "after"]
 

@@ -1,13 +1,19 @@
-"""Bases of frame modes: they check arguments by the types of their fields, and keep the ``repr`` of saved states."""
+"""Bases of frame modes: checks of their fields, the ``repr`` of saved states, and numbers of clips."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from videoloader.checks import check_flag, check_integer, check_positive_or_none
-from videoloader.sampling.columns import check_pad
+from videoloader.padding import check_mode
+from videoloader.sampling.columns import Pad, PadColumn, check_pad, pad_of
+from videoloader.sampling.sampled_video import SampledVideo
 
 # The numbers of more frames would fill any memory by themselves.
 _MOST = 1 << 24
@@ -48,3 +54,33 @@ class SavedRepr:
         named = [(each, getattr(self, each.name)) for each in fields(self)]  # type: ignore[arg-type]
         shown = [f"{each.name}={value!r}" for each, value in named if each.repr or value != each.default]
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class CountedByLength(CheckedFields, ABC):
+    """A mode whose number of clips follows from a video's number of frames and the padding mode."""
+
+    pad: Pad
+
+    def num_clips(self, video: SampledVideo) -> int:
+        """The number of clips in the video."""
+        return int(self._clips(np.array(video.stop - video.first), pad_of(self.pad, video)))
+
+    def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
+        """int64[V]: ``num_clips`` of videos with these numbers of frames; None where padding depends on the video."""
+        return None if isinstance(self.pad, PadColumn) else self._clips(frames, check_mode(self.pad))
+
+    @abstractmethod
+    def _clips(self, frames: npt.NDArray[np.int64], pad: str) -> npt.NDArray[np.int64]:
+        """int64, the shape of ``frames``: the number of clips in videos with so many frames under a padding mode."""
+
+
+class OneClip(CheckedFields):
+    """A mode that makes one clip of every video that has a frame."""
+
+    def num_clips(self, video: SampledVideo) -> int:
+        """1."""
+        return int(video.stop > video.first)
+
+    def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """int64[V]: ``num_clips`` of videos with these numbers of frames."""
+        return (frames > 0).astype(np.int64)
