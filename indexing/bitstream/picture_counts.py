@@ -223,7 +223,7 @@ def numbers_leap(numbers: Numbers, size: int | Numbers, begins: Flags, restarts:
     """
     before = np.arange(len(numbers)) - 1
     last = np.maximum.accumulate((before + 1) * (anchor | begins))[before]
-    leaps = np.maximum((numbers - numbers[before]) % size, (numbers - numbers[last]) % size) > 1
+    leaps: Flags = np.maximum((numbers - numbers[before]) % size, (numbers - numbers[last]) % size) > 1
     return leaps & ~(begins | restarts)
 
 
