@@ -65,7 +65,8 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
     if not len(packets.offset):
         raise IndexingError("the video track has no frames", source.name)
     if not track.config and track.codec in WITH_HEADERS:
-        track = track._replace(config=_headers_in_packet(source, track.codec, packets))
+        first = source.read(int(packets.offset[0]), min(int(packets.size[0]), _LONGEST_FIRST_PACKET))
+        track = track._replace(config=headers_with_start_codes(track.codec, first))
     stream = _describe_container(track, packets, headers.time_scale, number)
     picture = coded_picture(stream, source, int(packets.offset[0]), int(packets.size[0]))
     if picture is None and track.codec in _FRAME_A_BLOCK:
@@ -88,12 +89,6 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
     if index.method == "tables" and (track.codec not in _FRAME_A_BLOCK or (picture and not picture.frames_only)):
         return checked_by_decoding_head(index, source) or index_by_decoding(source)
     return index
-
-
-def _headers_in_packet(source: ByteSource, codec: str, packets: Packets) -> bytes:
-    """Return the headers or sets of the first packet, with start codes, in place of a configuration record."""
-    first = source.read(int(packets.offset[0]), min(int(packets.size[0]), _LONGEST_FIRST_PACKET))
-    return headers_with_start_codes(codec, first)
 
 
 def _describe_container(track: Track, packets: Packets, time_scale: int, number: int) -> StreamInfo:
