@@ -13,20 +13,13 @@ import numpy.typing as npt
 from videoloader.argument_names import tells_of_arguments
 from videoloader.attribute_names import tells_of_attributes
 from videoloader.checks import check_type, is_true
-from videoloader.dataset.choosing import (
-    apportion,
-    balance,
-    chosen_rows,
-    repeat_by_weight,
-    repeat_to,
-    split_rows,
-    with_ratios,
-)
+from videoloader.dataset.choosing import chosen_rows, split_rows
 from videoloader.dataset.entry import VideoEntry
 from videoloader.dataset.labels import check_rows, in_common_classes, names_in_order
 from videoloader.dataset.left_out import none_left
 from videoloader.dataset.paths import path_text
 from videoloader.dataset.readers import DatasetReaders
+from videoloader.dataset.repeating import apportion, balance, repeat_by_weight, repeat_to, with_ratios
 from videoloader.dataset.row_frames import resolved
 from videoloader.dataset.saving import Saved, write_rows
 from videoloader.dataset.stores import Store
