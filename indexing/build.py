@@ -85,7 +85,11 @@ def build_index(source: Openable, *, stream_index: int | None = None) -> VideoIn
         >>> len(index), index.average_fps
         (300, 25.0)
     """
-    opened = choose_stream(open_source(source), stream_index)
+    return index_opened(choose_stream(open_source(source), stream_index))
+
+
+def index_opened(opened: ByteSource) -> VideoIndex:
+    """Do the same for a source that is open, and not empty. ``build_index`` explains results and errors."""
     with DecodingBudget(opened.name), enough_memory(source=opened.name):
         try:
             return _build(opened)

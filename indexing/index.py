@@ -11,7 +11,8 @@ from typing import Any, Literal, TypeVar, get_args
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import FrameRangeError, check_choice
+from videoloader.checks import check_choice
+from videoloader.errors import FrameRangeError
 from videoloader.indexing.clock import rising_clock
 from videoloader.indexing.stream_info import StreamInfo, TransportLayout
 

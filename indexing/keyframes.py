@@ -11,11 +11,7 @@ import numpy.typing as npt
 
 from videoloader.errors import UnsupportedError
 from videoloader.indexing.bitstream.jpeg import JpegTables, tables_brought
-from videoloader.indexing.bitstream.random_access import (
-    MARKED_BY_DECODER,
-    is_intra_only,
-    reads_headers,
-)
+from videoloader.indexing.bitstream.random_access import MARKED_BY_DECODER, is_intra_only, reads_headers
 from videoloader.indexing.decoder import FreshDecoder
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import read_packet

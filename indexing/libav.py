@@ -21,9 +21,9 @@ from av.stream import Disposition
 
 from videoloader.errors import ConfigurationError, DecodeError, IndexingError, UnsupportedError
 from videoloader.indexing.bitstream.display_order import Places
-from videoloader.indexing.bitstream.hidden import hides_frame
 from videoloader.indexing.bitstream.picture import cut_by_container, picture_format
 from videoloader.indexing.bitstream.random_access import MARKED_BY_DECODER, is_random_access, reads_headers
+from videoloader.indexing.bitstream.vpx import hides_frame
 from videoloader.indexing.configurations import renews_sequences, with_configurations
 from videoloader.indexing.decoder import WELL_KNOWN_CODECS
 from videoloader.indexing.demuxer import UNCONCEALED, open_demuxer

@@ -10,7 +10,8 @@ from functools import lru_cache
 from numbers import Real
 
 from videoloader.argument_names import tells_of_arguments
-from videoloader.errors import ConfigurationError, UnsupportedError, check_positive
+from videoloader.checks import check_positive
+from videoloader.errors import ConfigurationError, UnsupportedError
 
 # Limits are kept in the environment, so that processes started by this one have them, too.
 _VARIABLE = "VIDEOLOADER_LIMITS"

@@ -37,7 +37,8 @@ def may_lose_pictures(index: VideoIndex, switches: list[int], brought: Brought) 
         return False
     if codec not in WITH_PARAMETER_SETS:
         return index.stream.size_varies
-    others = [packet for packet in config_switches(index) if _begins_sequence(index, packet)]
+    # Packets that bring a sequence parameter set into force that was not in force before.
+    others = (each for each in config_switches(index) if _sequence_sets(index, each - 1) != _sequence_sets(index, each))
     if any(not is_closed(index, packet) for packet in {*switches, *others}):
         return True
     return renews_sequences(index, brought)
@@ -59,12 +60,6 @@ def with_pictures_that_come(index: VideoIndex, source: ByteSource) -> VideoIndex
     if not np.array_equal(decoded.frame_packet, index.frame_packet):
         index = with_frames(index, decoded.frame_packet, decoded)
     return with_sets_met(index, decoded, np.arange(len(index.packet_size)))
-
-
-def _begins_sequence(index: VideoIndex, packet: int) -> bool:
-    """Whether a packet brings a sequence parameter set into force that was not in force before."""
-    before, after = (_sequence_sets(index, number) for number in (packet - 1, packet))
-    return before != after
 
 
 def _sequence_sets(index: VideoIndex, packet: int) -> Sets:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from videoloader.indexing.bitstream.frame_num_gaps import FrameNumGaps
 from videoloader.indexing.bitstream.h264_slices import SliceReader
 from videoloader.indexing.bitstream.nal import MOST_HELD
+from videoloader.indexing.bitstream.picture_counts import numbers_leap
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources import ByteSource
 from videoloader.indexing.sources.base import read_starts
@@ -64,21 +65,16 @@ def _not_plainly_sound(index: VideoIndex, source: ByteSource, recovery_points: l
         raise ValueError("configurations that change")
     slices = SliceReader(index.stream.codec_configs[configs[0]])
     offsets, sizes = index.packet_offset[packets].tolist(), index.packet_size[packets].tolist()
-    headers, bits = slices.read_all(
+    known, headers, numbers, size = slices.read_all(
         read_starts(source, offsets, sizes, slices.usual_size),
         lambda number: source.read(offsets[number], min(sizes[number], _HEAD)),
     )
-    known = headers != 0
     if np.count_nonzero(_go_on(packets) & ~known):
         raise ValueError("packets without a slice in their first bytes")
-    packets, headers = packets[known], headers[known]
-    numbers, size = slices.frame_numbers(bits[known])
+    packets = packets[known]
     is_reference, is_idr = headers & 0x60 != 0, headers & 31 == _IDR
-    order, goes_on = np.arange(len(packets)), _go_on(packets)
-    last = np.maximum.accumulate(order * (is_reference | ~goes_on))
     restarts = is_idr & is_reference
-    leaps = np.maximum((numbers - numbers[order - 1]) % size, (numbers - numbers[last[order - 1]]) % size) > 1
-    if np.count_nonzero(leaps & goes_on & ~restarts):
+    if np.count_nonzero(numbers_leap(numbers, size, ~_go_on(packets), restarts, is_reference)):
         return recovery_points
     # Reference pictures before each packet, and after the last; an IDR picture is enough alone.
     counts = np.append(0, (is_reference + MOST_HELD * restarts).cumsum())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from videoloader.errors import SourceError, UnsupportedError
-from videoloader.indexing.build import build_index
+from videoloader.indexing.build import index_opened
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources import ByteSource, FolderSource, MemorySource, open_source
 
@@ -24,7 +24,7 @@ def read_image(path: str) -> tuple[ByteSource, VideoIndex]:
     if len(content) < opened.size:
         raise SourceError(f"has become shorter while it was read, at byte {len(content)}", path)
     image = MemorySource(content, opened.name)
-    index = build_index(image)
+    index = index_opened(image)
     if len(index) != 1:
         raise UnsupportedError(
             f"has {len(index)} frames, but its name has an image extension: rename it, or give the loader an index",

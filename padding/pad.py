@@ -7,7 +7,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError, check_choice
+from videoloader.checks import check_choice
+from videoloader.errors import ConfigurationError
 
 CONSTANT_FRAME = -1
 """The frame number that stands for the fill value in mode ``constant``."""

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import videoloader as vl
-from videoloader.argument_names import tells_of_arguments
-from videoloader.argument_types import argument_of_wrong_type
+from videoloader.argument_names import argument_of_wrong_type, tells_of_arguments
 from videoloader.errors import ArgumentError
 
 

@@ -171,7 +171,7 @@ def test_locks_that_other_threads_hold_are_free_in_the_child(sample):
         sample,
         """
 from videoloader.indexing.store.cache import IndexCache
-from videoloader.interop.torch.video_indexes import VideoIndexes
+from videoloader.interop.torch.request_planner import VideoIndexes
 from videoloader.indexing.sources import reopening
 
 indexes = VideoIndexes(None, 2)

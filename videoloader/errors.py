@@ -1,4 +1,4 @@
-"""The errors and warnings of this library, and the checks of arguments.
+"""The errors and warnings of this library.
 
 Errors name the source and, where known, the frame or byte offset.
 """
@@ -6,17 +6,13 @@ Errors name the source and, where known, the frame or byte offset.
 from __future__ import annotations
 
 import errno
-import math
 import re
 import reprlib
 import sys
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from numbers import Integral, Real
-from typing import Any, TypeVar
 
-_T = TypeVar("_T")
 # Control characters but those of white space.
 _STEERS_TERMINALS = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
@@ -200,160 +196,6 @@ def _lacks_memory(error: BaseException) -> bool:
     # Messages of Python, NumPy and PyTorch for sizes that overflow, and of PyTorch's CPU allocator.
     words = ("C ssize_t", "Maximum allowed", "array is too big", "calculation overflowed", "DefaultCPUAllocator")
     return isinstance(error, MemoryError) or any(word in str(error) for word in words)
-
-
-def given(value: object) -> str:
-    """A value for a message; arrays and tensors by type and shape."""
-    return f"{value.dtype} of shape {tuple(value.shape)}" if getattr(value, "ndim", 0) else repr(value)  # type: ignore[attr-defined]
-
-
-def shortened(value: Any) -> str:
-    """A value shortened for a message: arrays by type and shape, other values as a short ``repr``."""
-    if isinstance(value, type):
-        return f"the class {value.__name__}"
-    return given(value) if getattr(value, "ndim", 0) else reprlib.repr(value)
-
-
-def check(name: str, value: object, holds: object, wanted: str, hint: str = "", source: str | None = None) -> None:
-    """Raise ConfigurationError unless an argument is right; for what is checked once, since the message is always made.
-
-    Args:
-        name: the argument's name, for the message: ``"layout"``, ``"Pad's position"``.
-        value: the user's value.
-        holds: truth value. The argument is right if it is true.
-        wanted: description of a right value, for the message.
-        hint: the end of the message.
-        source: see ``VideoLoaderError``.
-    """
-    if not holds:
-        raise ConfigurationError(f"{name} must be {wanted}, got {given(value)}{hint}", source)
-
-
-def check_type(name: str, value: object, holds: object, wanted: str, hint: str = "") -> None:
-    """Raise ArgumentError unless an argument has the right type; see ``check``. The message shortens long values."""
-    if not holds:
-        raise ArgumentError(f"{name} must be {wanted}, got {shortened(value)}{hint}")
-
-
-def check_shape(name: str, tensor: Any, holds: object, wanted: str) -> None:
-    """Raise ConfigurationError unless a tensor has the right type and shape; see ``check``."""
-    if not holds:
-        raise ConfigurationError(f"{name} must be {wanted}, got {tensor.dtype} {list(tensor.shape)}")
-
-
-def check_choice(name: str, value: object, allowed: Iterable[object]) -> None:
-    """Raise ConfigurationError unless an argument has one of the allowed values."""
-    values = tuple(allowed)
-    # A look at the type first: asking an abstract base class takes a microsecond, and geometries are checked per clip.
-    if (type(value) is not str and not isinstance(value, Hashable)) or value not in values:
-        raise ConfigurationError(f"{name} must be one of {', '.join(map(str, values))}, got {given(value)}")
-
-
-def check_integer(name: str, value: object, low: int = 1, high: int | None = None) -> None:
-    """Raise ConfigurationError unless an argument is an integer of at least ``low`` and at most ``high``."""
-    whole = type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool))
-    if whole and low <= int(value) and (high is None or int(value) <= high):  # type: ignore[call-overload]
-        return
-    allowed = "a positive integer" if low == 1 else f"an integer of at least {low}"
-    check(name, value, False, allowed if high is None else f"an integer in [{low}, {high}]")
-
-
-def check_size(name: str, value: Any) -> None:
-    """Raise ConfigurationError unless an argument is a positive int or (height, width)."""
-    sides = both_ends(value)
-    sound = len(sides) == 2 and all(type(each) is int and each > 0 for each in sides)
-    check(name, value, sound, "a positive integer or (height, width)")
-
-
-def check_numbers(name: str, value: object, count: int | None, wanted: str, allowed: Callable[..., bool]) -> None:
-    """Raise ConfigurationError unless an argument is ``count`` finite numbers that can be used together.
-
-    Args:
-        name, value, wanted: as in ``check``.
-        count: length of the tuple; None for a single number.
-        allowed: whether these numbers can be used.
-    """
-    numbers = (value,) if count is None else value
-    known = isinstance(numbers, tuple) and len(numbers) == (count or 1) and all(map(is_finite, numbers))
-    check(name, value, known and allowed(*numbers), wanted)  # type: ignore[misc]  # it is a tuple
-
-
-def check_weights(name: str, value: object, count: int) -> None:
-    """Raise ConfigurationError unless an argument is a tuple of ``count`` weights."""
-    wanted = f"{count} finite weights of at least 0, one above 0"
-    check_numbers(name, value, count, wanted, lambda *each: min(each) >= 0 < sum(each) < math.inf)
-
-
-def is_finite(value: object) -> bool:
-    """Whether a value is a number, neither infinite nor NaN; True and False are none."""
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def check_positive(**arguments: object) -> None:
-    """Raise ConfigurationError unless all arguments are positive integers."""
-    for name, value in arguments.items():
-        check_integer(name, value)
-
-
-def check_positive_or_none(**arguments: object) -> None:
-    """Raise ConfigurationError unless all arguments are None or positive integers."""
-    check_positive(**{name: value for name, value in arguments.items() if value is not None})
-
-
-def check_uint64(**arguments: int) -> None:
-    """Raise ConfigurationError unless all arguments are integers in [0, 2**64), as the keys of random numbers are."""
-    for name, value in arguments.items():
-        if (type(value) is not int and not isinstance(value, Integral)) or not 0 <= value < 2**64:
-            raise ConfigurationError(f"{name} must be an integer in [0, 2**64), got {given(value)}")
-
-
-def check_probability(name: str, value: object) -> None:
-    """Raise ConfigurationError unless an argument is a number in [0, 1]."""
-    check_numbers(name, value, None, "a number in [0, 1]", lambda number: 0 <= number <= 1)
-
-
-def check_flag(name: str, value: object) -> None:
-    """Raise ConfigurationError unless an argument is True or False."""
-    check(name, value, isinstance(value, bool), "True or False")
-
-
-def is_true(name: str, given: object) -> bool:
-    """Whether the result of a user's function means yes.
-
-    Args:
-        name: name of the function, for the message.
-        given: its result.
-
-    Raises:
-        ConfigurationError: it is a text that says no, which Python takes for True, or an array of several values.
-    """
-    if isinstance(given, str) and given.strip().lower() in ("0", "0.0", "false", "no"):
-        hint = f'columns of CSV are text, compare them (columns["…"] != {given!r})'
-        raise ConfigurationError(f"{name} gives {given!r}, which Python takes for True: {hint}")
-    try:
-        return bool(given)
-    except (RuntimeError, ValueError):  # arrays and tensors of several values
-        raise ConfigurationError(f"{name} must give True or False, got {reprlib.repr(given)}") from None
-
-
-def both_ends(value: _T | tuple[_T, _T]) -> tuple[_T, _T]:
-    """The two values of a pair, or one value twice."""
-    return value if isinstance(value, tuple) else (value, value)
-
-
-def integer_range(name: str, value: object) -> tuple[int, int]:
-    """(least, largest) from an argument that is a positive integer or a pair of them.
-
-    Raises:
-        ConfigurationError: it is neither.
-    """
-    pair = tuple(value) if isinstance(value, tuple | list) else (value, value)
-    check(name, value, len(pair) == 2, "a number or (least, largest)")
-    for each in pair:
-        check_integer(name, each)
-    least, largest = (int(each) for each in pair)
-    check(name, value, least <= largest, "(least, largest)")
-    return least, largest
 
 
 def printable(text: str) -> str:

@@ -24,18 +24,12 @@ from videoloader.batching.one_loop import OneLoop
 from videoloader.batching.options import check_dataset, plan_transforms
 from videoloader.batching.prefetch import give_out, how_far_ahead
 from videoloader.batching.rows import Collate
+from videoloader.checks import check_choice, check_positive
 from videoloader.convert import Color, Layout, native_code
 from videoloader.dataset import VideoDataset
 from videoloader.decoding import Decode
 from videoloader.device import available_cores, resolve_device
-from videoloader.errors import (
-    ArgumentError,
-    ConfigurationError,
-    check_choice,
-    check_positive,
-    counted,
-    warn_user,
-)
+from videoloader.errors import ArgumentError, ConfigurationError, counted, warn_user
 from videoloader.indexing import IndexStore
 from videoloader.order.by_column import ByColumn
 from videoloader.order.clip_table import build_clip_table, taken_as_images

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError, check, check_uint64
+from videoloader.checks import check, check_uint64
+from videoloader.errors import ConfigurationError
 
 _ROUNDS = 12
 _MAX_SIZE = 2**48

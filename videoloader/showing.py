@@ -13,10 +13,11 @@ import torch
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.batch import Batch, clip_of
+from videoloader.checks import check_choice, check_positive, check_positive_or_none, check_type
 from videoloader.convert import Layout
 from videoloader.dataset import VideoDataset
 from videoloader.dataset.ranges import entry_range
-from videoloader.errors import ArgumentError, check_choice, check_positive, check_positive_or_none, check_type, counted
+from videoloader.errors import ArgumentError, counted
 from videoloader.pictures import Strip, Tile, contact_sheet
 from videoloader.reading.clip import Clip
 from videoloader.transforms.normalize import Normalize

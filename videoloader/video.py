@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import reprlib
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
@@ -17,10 +16,11 @@ from videoloader.argument_names import tells_of_arguments
 from videoloader.attribute_names import tells_of_attributes
 from videoloader.batching.options import plan_transforms
 from videoloader.batching.video_clips import make_clips
+from videoloader.checks import check_choice, check_positive_or_none, check_type
 from videoloader.convert import Layout, OutputSpec, fill_color
 from videoloader.decoding import Decode, check_decode
 from videoloader.device import resolve_device
-from videoloader.errors import ArgumentError, ConfigurationError, check_choice, check_positive_or_none, warn_user
+from videoloader.errors import ArgumentError, ConfigurationError, warn_user
 from videoloader.indexing import Openable, VideoIndex, build_index
 from videoloader.indexing.images import tell_of_frame_times
 from videoloader.indexing.index import Times
@@ -365,9 +365,8 @@ class Video(ShownInNotebooks):
             ...     show(frame)
         """
         check_positive_or_none(memory=memory)
-        if not isinstance(frames, slice):
-            told = f"Video.stream's frames must be a slice, such as slice(10, 40), got {reprlib.repr(frames)}"
-            raise ArgumentError(f"{told}: video[…] takes listed frames")
+        wanted = "a slice, such as slice(10, 40)"
+        check_type("Video.stream's frames", frames, isinstance(frames, slice), wanted, ": video[…] takes listed frames")
         numbers = np.arange(*frames.indices(len(self)), dtype=np.int64)
         height, width = self.index.stream.display_size
         if memory is None:

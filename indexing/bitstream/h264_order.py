@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.indexing.bitstream.h264_parameter_sets import SetsByPicture, Sps
+from videoloader.indexing.bitstream.h264_slices import after_names
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size, parameter_sets
 from videoloader.indexing.bitstream.parameter_sets import is_slice, sets_in_packet
 from videoloader.indexing.bitstream.picture_counts import (
@@ -13,7 +14,6 @@ from videoloader.indexing.bitstream.picture_counts import (
     h264_count_bits,
     h264_places,
     h264_told,
-    read_ue,
     slice_bits,
     top_bits,
 )
@@ -48,17 +48,13 @@ def _order(
     heads: npt.NDArray[np.uint8], keys: npt.NDArray[np.bool_], short: list[int], sets: set[tuple[int, Sps]]
 ) -> PictureOrder | None:
     """Return the order of the pictures with these first slices; see ``_first_slices``."""
-    header, sequences = heads[:, 0], {sps for _, sps in sets}
-    sps = next(iter(sequences), None)
-    if sps is None or sps.timed or len(sequences) > 1 or not np.isin(header & 31, (_SLICE, _IDR_SLICE)).all():
-        return None
+    header = heads[:, 0]
+    first_block, bits, sps = after_names(slice_bits(heads[:, 1:].copy()), sets)
     is_idr, is_reference = header & 31 == _IDR_SLICE, header & 0x60 != 0
-    block, bits = read_ue(slice_bits(heads[:, 1:].copy()))
-    _, bits = read_ue(bits)  # slice_type
-    pps, bits = read_ue(bits)
     frame_num = top_bits(bits, sps.frame_num_bits)
     is_field = not sps.frames_only and bool((bits << np.uint64(sps.frame_num_bits) >> np.uint64(63)).any())
-    if block.any() or is_field or not np.isin(pps, [number for number, _ in sets]).all() or not is_idr[0]:
+    whole = not first_block.any() and not is_field and np.isin(header & 31, (_SLICE, _IDR_SLICE)).all()
+    if sps.timed or not whole or not is_idr[0]:
         return None
     # Memory management operation 5, which restarts counts, also leaves a gap in the numbers.
     last = np.maximum.accumulate(np.arange(len(header)) * is_reference)[:-1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from functools import lru_cache
 
@@ -13,7 +13,7 @@ from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.h264_parameter_sets import SetsByPicture, Sps
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size, parameter_sets
 from videoloader.indexing.bitstream.parameter_sets import is_set, is_slice
-from videoloader.indexing.bitstream.picture_counts import SLICE_WINDOW, slice_bits, top_bits
+from videoloader.indexing.bitstream.picture_counts import SLICE_WINDOW, read_ue, slice_bits, top_bits
 
 # Bytes of a slice header that contain everything read of it, and the number of bytes if there is emulation prevention.
 _HEAD, _LONG_HEAD = 12, 48
@@ -67,7 +67,7 @@ class SliceReader:
 
     def read_all(
         self, starts: Iterable[bytes], payload: Callable[[int], bytes]
-    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64]]:
+    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.uint8], npt.NDArray[np.int64], int]:
         """Read the beginnings of the first slices of many packets at once.
 
         Args:
@@ -75,11 +75,11 @@ class SliceReader:
             payload: returns the beginning of the packet of a number, for one that does not begin with a slice.
 
         Returns:
-            (first bytes of the slices' NAL units, their next 64 bits without emulation prevention). The first byte is 0
-            where ``read`` would raise.
+            (bool[N], the packets that ``read`` would read; of each of these, the first byte of the slice's NAL unit,
+            and frame_num; how many values frame_num has).
 
         Raises:
-            ValueError: the units have start codes, or parameter sets change.
+            ValueError: the units have start codes, parameter sets change, or see ``after_names``.
         """
         if not self._length_size:
             raise ValueError("units with start codes")
@@ -95,24 +95,10 @@ class SliceReader:
                 bits[number] = value >> HEAD_BITS - 64
         if self.sets_changed:
             raise ValueError("parameter sets that change")
-        return headers, bits
-
-    def frame_numbers(self, bits: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], int]:
-        """Return frame_num of slices that ``read_all`` has read, and how many values it has.
-
-        Raises:
-            ValueError: the slices name missing parameter sets or several kinds of these, or begin with large numbers.
-        """
-        prefixes = (bits >> np.uint64(64 - _PREFIX)).tolist()
-        named = {
-            prefix: self._known.get(prefix) or self._read_prefix(prefix << _BEHIND_PREFIX) for prefix in {*prefixes}
-        }
-        sizes = {sps.frame_num_bits for sps, _ in named.values()}
-        if len(sizes) > 1 or not named.keys() <= self._known.keys():
-            raise ValueError("slices of several kinds")
-        (size,) = sizes
-        before = np.array([HEAD_BITS - named[prefix][1] for prefix in prefixes], np.uint64)
-        return top_bits(bits << before, size), 1 << size
+        known = headers != 0
+        _, bits, sps = after_names(bits[known], self._sets.of.items())
+        numbers = top_bits(bits << np.uint64(2 * sps.separate_planes), sps.frame_num_bits)
+        return known, headers[known], numbers, 1 << sps.frame_num_bits
 
     def _find(self, payload: bytes | memoryview) -> int:
         """Return the start of the first slice, after taking in the sets before it."""
@@ -140,6 +126,30 @@ class SliceReader:
         if bits.left >= _BEHIND_PREFIX:
             self._known[value >> _BEHIND_PREFIX] = named
         return named
+
+
+def after_names(
+    bits: npt.NDArray[np.uint64], sets: Collection[tuple[int, Sps]]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64], Sps]:
+    """Read the headers of many slices up to the number of their picture parameter set.
+
+    Args:
+        bits: the bits after the first byte of each slice's NAL unit, without emulation prevention.
+        sets: the picture parameter sets that there are, and the sequence parameter set that each names.
+
+    Returns:
+        (first_mb_in_slice of each, its bits after the number, the sequence parameter set of all).
+
+    Raises:
+        ValueError: there is not exactly one sequence parameter set, or slices name missing picture parameter sets.
+    """
+    sequences = {sps for _, sps in sets}
+    first_block, bits = read_ue(bits)
+    _, bits = read_ue(bits)  # slice_type
+    named, bits = read_ue(bits)
+    if len(sequences) != 1 or not np.isin(named, [number for number, _ in sets]).all():
+        raise ValueError("slices of several kinds")
+    return first_block, bits, sequences.pop()
 
 
 @lru_cache(maxsize=64)

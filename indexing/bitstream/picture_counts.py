@@ -210,20 +210,21 @@ def h264_count_bits(bits: Bits, restarts: Flags, told: Told) -> Bits:
     return bits
 
 
-def numbers_leap(bits: Bits, restarts: Flags, anchor: Flags, told: Told) -> Flags:
+def numbers_leap(numbers: Numbers, size: int | Numbers, begins: Flags, restarts: Flags, anchor: Flags) -> Flags:
     """Find H.264 pictures whose number leaps from that of the picture, or of the reference picture, before them.
 
-    A number leaps if it is neither the same nor one more, as in ``FrameNumGaps``. ``h264_places`` explains the
-    arguments.
+    A number leaps if it is neither the same nor one more, as in ``FrameNumGaps``.
+
+    Args:
+        numbers: int64[N], frame_num of each picture, in decode order.
+        size: number of values that a frame_num can have.
+        begins: bool[N], pictures at which a run of packets begins: they are not compared with those before them.
+        restarts, anchor: as in ``h264_places``.
     """
-    planes, length = told[3:]
-    number = top_bits(bits << np.uint64(planes), length)
-    number[restarts] = 0
-    last = np.maximum.accumulate(np.arange(len(number)) * anchor)[:-1]
-    leaps = np.zeros(len(number), np.bool_)
-    size = 1 << np.broadcast_to(length, len(number))[1:]
-    leaps[1:] = ((number[1:] - number[last]) % size > 1) | ((number[1:] - number[:-1]) % size > 1)
-    return leaps & ~restarts
+    before = np.arange(len(numbers)) - 1
+    last = np.maximum.accumulate((before + 1) * (anchor | begins))[before]
+    leaps: Flags = np.maximum((numbers - numbers[before]) % size, (numbers - numbers[last]) % size) > 1
+    return leaps & ~(begins | restarts)
 
 
 def hevc_places(bits: Bits, restarts: Flags, anchor: Flags, told: Told, of_picture: Told) -> Numbers:

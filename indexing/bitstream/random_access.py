@@ -10,10 +10,9 @@ import av.codec
 from videoloader.indexing.bitstream import av1, av1_references, vp8_references, vp9
 from videoloader.indexing.bitstream.intra_pictures import HEAD_READERS, LONGEST_HEAD
 from videoloader.indexing.bitstream.jpeg import has_own_tables
-from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
+from videoloader.indexing.bitstream.nal import iterate_messages, iterate_nals, nal_length_size
 from videoloader.indexing.bitstream.parameter_sets import is_slice
 from videoloader.indexing.bitstream.picture_kinds import INTRA, picture_kind
-from videoloader.indexing.bitstream.sei import iterate_messages
 
 _LONGEST_HEAD = 256  # bytes that contain everything read of a frame's header
 _LONGEST_MPEG4_HEADERS = 4100  # bytes, for everything before a picture's kind

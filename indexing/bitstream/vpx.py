@@ -1,4 +1,4 @@
-"""Read the picture format of VP8 and VP9 from the header of a keyframe."""
+"""Read the picture format of VP8 and VP9 from keyframes, and recognise packets whose frame is never shown."""
 
 from __future__ import annotations
 
@@ -30,3 +30,24 @@ def _vp8_format(payload: bytes) -> PictureFormat | None:
         return None
     width, height = (int.from_bytes(payload[at : at + 2], "little") & 0x3FFF for at in (6, 8))
     return PictureFormat(width, height, "420", 8)
+
+
+def hides_frame(codec: str, first: int, last: int) -> bool:
+    """Whether a decoder outputs no frame for a packet. False for codecs without such packets.
+
+    VP8: show_frame, bit 4 of the frame tag (RFC 6386, 9.1). VP9: a single frame whose header has neither show_frame nor
+    show_existing_frame (VP9 bitstream specification, 6.2); a superframe (annex B) always includes a frame that is
+    shown.
+
+    Args:
+        codec: codec of the stream.
+        first, last: first and last byte of the packet. The last one matters only if the first indicates a hidden frame.
+    """
+    if codec == "vp8":
+        return not first & 0x10
+    if codec != "vp9":
+        return False
+    profile = (first >> 5 & 1) | (first >> 3 & 2)
+    shift = 2 if profile == 3 else 3  # a reserved bit follows the profile
+    show_existing, show = first >> shift & 1, first >> (shift - 2) & 1
+    return not show_existing and not show and last & 0xE0 != 0xC0

@@ -1,4 +1,4 @@
-"""Index Matroska and WebM files from their own elements (RFC 9559)."""
+"""Index Matroska and WebM files from their own elements (RFC 9559): the track that libavformat would choose."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import IndexingError
-from videoloader.indexing.bitstream.hidden import hides_frame
 from videoloader.indexing.bitstream.parameter_sets import WITH_HEADERS, headers_with_start_codes
 from videoloader.indexing.bitstream.picture import PictureFormat, cut_by_container
+from videoloader.indexing.bitstream.vpx import hides_frame
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import coded_picture
-from videoloader.indexing.libav import checked_by_decoding_head, index_by_decoding
-from videoloader.indexing.matroska.blocks import Packets
-from videoloader.indexing.matroska.choice import read_best_track, start_of
+from videoloader.indexing.libav import best_video_stream, checked_by_decoding_head, index_by_decoding
+from videoloader.indexing.matroska.blocks import Packets, Walk, read_packets
 from videoloader.indexing.matroska.ebml import EBML, MalformedError
-from videoloader.indexing.matroska.headers import read_headers
+from videoloader.indexing.matroska.headers import ATTACHMENTS, Headers, read_headers
 from videoloader.indexing.matroska.picture_order import comes_in_order, with_sets_told
-from videoloader.indexing.matroska.tracks import NANOSECONDS, Track
+from videoloader.indexing.matroska.tracks import NANOSECONDS, VIDEO, Track
 from videoloader.indexing.packet_times import reorder_depth
-from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources import ByteSource, StreamSource
+from videoloader.indexing.start_time import StreamStart, earliest_start
 from videoloader.indexing.stream_info import StreamInfo
 from videoloader.indexing.true_order import with_decoded_frames
 from videoloader.indexing.wrong_times import times_are_wrong
@@ -36,6 +36,12 @@ _FRAME_A_BLOCK = ("h264", "hevc", "vp8", "vp9", "av1")
 _ONLY_KEYFRAMES = ("mjpeg",)
 # A picture that is not coded (vop_coded of ISO/IEC 14496-2, 6.2.5) has at most this many bytes, and gives no frame.
 _LARGEST_UNCODED = 10
+# Types of tracks whose blocks libavformat uses: video, audio, subtitles, metadata.
+_TAKEN_TYPES = (1, 2, 0x11, 0x21)
+# Types of tracks whose times determine the start of a file: video and audio.
+_MEDIA_TYPES = (1, 2)
+# Each candidate costs a walk through the file.
+_MOST_CANDIDATES = 8
 
 
 def index_matroska(source: ByteSource) -> VideoIndex | None:
@@ -59,7 +65,8 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
     if not len(packets.offset):
         raise IndexingError("the video track has no frames", source.name)
     if not track.config and track.codec in WITH_HEADERS:
-        track = track._replace(config=_headers_in_packet(source, track.codec, packets))
+        first = source.read(int(packets.offset[0]), min(int(packets.size[0]), _LONGEST_FIRST_PACKET))
+        track = track._replace(config=headers_with_start_codes(track.codec, first))
     stream = _describe_container(track, packets, headers.time_scale, number)
     picture = coded_picture(stream, source, int(packets.offset[0]), int(packets.size[0]))
     if picture is None and track.codec in _FRAME_A_BLOCK:
@@ -82,12 +89,6 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
     if index.method == "tables" and (track.codec not in _FRAME_A_BLOCK or (picture and not picture.frames_only)):
         return checked_by_decoding_head(index, source) or index_by_decoding(source)
     return index
-
-
-def _headers_in_packet(source: ByteSource, codec: str, packets: Packets) -> bytes:
-    """Return the headers or sets of the first packet, with start codes, in place of a configuration record."""
-    first = source.read(int(packets.offset[0]), min(int(packets.size[0]), _LONGEST_FIRST_PACKET))
-    return headers_with_start_codes(codec, first)
 
 
 def _describe_container(track: Track, packets: Packets, time_scale: int, number: int) -> StreamInfo:
@@ -161,3 +162,57 @@ def _hidden(source: ByteSource, codec: str, packets: Packets) -> npt.NDArray[np.
 @cache
 def _hiding_bytes(codec: str) -> npt.NDArray[np.bool_]:
     return np.array([hides_frame(codec, first, 0) for first in range(256)], np.bool_)
+
+
+def read_best_track(source: ByteSource, headers: Headers) -> tuple[Track, Walk] | None:
+    """Return the track that libavformat takes for the video, and the walk for its packets; None if it takes another.
+
+    For a ``StreamSource`` this is the track that it names. Otherwise libavformat first compares the tracks' flags.
+    Among equals it takes the one with more frames in the part of the file that it has read, and among these the first.
+    Only libavformat knows how much it has read, so it is asked where that matters.
+
+    Raises:
+        MalformedError: as in ``read_packets``.
+    """
+    numbers = {track.number for track in headers.tracks}
+    candidates = _best_by_flags(headers.tracks)
+    if isinstance(source, StreamSource):
+        candidates = headers.tracks[source.stream_index :][:1]
+    unusual = len(numbers) < len(headers.tracks) or any(track.type not in _TAKEN_TYPES for track in headers.tracks)
+    if unusual or not any(track.codec for track in candidates) or len(candidates) > _MOST_CANDIDATES:
+        return None
+    timed = {track.number for track in headers.tracks if track.type in _MEDIA_TYPES}
+    walks = [read_packets(source, headers, track, timed - {track.number}) for track in candidates]
+    # A picture among the attachments is also a video stream, and never a default one.
+    has_picture = headers.has_attachments or ATTACHMENTS in walks[0].elements
+    if (candidates[0].is_default or not has_picture) and _first_has_most_frames([walk.packets for walk in walks]):
+        return candidates[0], walks[0]
+    taken = headers.tracks[best_video_stream(source) :][:1]
+    return next(((track, walk) for track, walk in zip(candidates, walks, strict=True) if track in taken), None)
+
+
+def _best_by_flags(tracks: list[Track]) -> list[Track]:
+    ranks = [(track.is_default + (not track.is_impaired), track) for track in tracks if track.type == VIDEO]
+    best = max((rank for rank, _ in ranks), default=0)
+    return [track for rank, track in ranks if rank == best]
+
+
+def _first_has_most_frames(tracks: list[Packets]) -> bool:
+    """Whether at any position in the file, no other track has more frames before it than the first."""
+    first = tracks[0].offset
+    return all(
+        len(other.offset) <= len(first) and bool((first[: len(other.offset)] < other.offset).all())
+        for other in tracks[1:]
+    )
+
+
+def start_of(headers: Headers, taken: Track, walk: Walk) -> int:
+    """Return when the earliest track begins, in microseconds."""
+    base = Fraction(headers.time_scale, NANOSECONDS)
+    first = int(walk.packets.pts[0]) - taken.delay_in(base)
+    starts = [
+        StreamStart(walk.first_times[track.number], base, track.type not in _MEDIA_TYPES)
+        for track in headers.tracks
+        if track.number in walk.first_times
+    ]
+    return earliest_start([StreamStart(first, base), *starts])

@@ -6,13 +6,7 @@ import math
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from videoloader.indexing.matroska.ebml import (
-    MalformedError,
-    iterate_elements,
-    read_float,
-    read_string,
-    read_uint,
-)
+from videoloader.indexing.matroska.ebml import MalformedError, iterate_elements, read_float, read_string, read_uint
 
 VIDEO = 1
 _TRACK_ENTRY = 0xAE

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from videoloader.indexing.bitstream.nal import iterate_messages
 from videoloader.indexing.bitstream.picture_counts import SLICE_WINDOW, hevc_kinds, read_ue, skip_hevc_head
 from videoloader.indexing.bitstream.picture_counts import slice_bits as slice_bits_of
 from videoloader.indexing.bitstream.random_access import is_random_access
-from videoloader.indexing.bitstream.sei import iterate_messages
 from videoloader.indexing.index import DISPOSABLE_NO, DISPOSABLE_UNKNOWN, DISPOSABLE_YES
 from videoloader.indexing.mpegts.packets import OddStreamError, following, led_by
 from videoloader.indexing.mpegts.pieces import Piece

@@ -17,6 +17,7 @@ from videoloader.indexing.bitstream.picture_counts import (
     hevc_sequence_numbers,
     numbers_leap,
     places_by_kind,
+    top_bits,
 )
 from videoloader.indexing.mpegts.access_units import AccessUnits
 from videoloader.indexing.mpegts.stream import nal_type
@@ -63,7 +64,9 @@ def numbers_that_leap(units: AccessUnits) -> Flags:
     shown = (units.picture >= 0).nonzero()[0]
     told = _in_force("h264", _H264_SPS, units, shown, h264_numbers)
     leaps = np.zeros(len(units.picture), np.bool_)
-    leaps[shown] = numbers_leap(units.slice_bits[shown], units.restarts[shown], units.anchor[shown], told)
+    restarts, (planes, length) = units.restarts[shown], told[3:]
+    numbers = np.where(restarts, 0, top_bits(units.slice_bits[shown] << np.uint64(planes), length))
+    leaps[shown] = numbers_leap(numbers, 1 << length, np.arange(len(shown)) == 0, restarts, units.anchor[shown])
     return leaps
 
 

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any, NamedTuple, TypeVar
 
-from videoloader.errors import ConfigurationError, check_integer, check_numbers
+from videoloader.checks import check_integer, check_numbers
+from videoloader.errors import ConfigurationError
 
 T = TypeVar("T")
 

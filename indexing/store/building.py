@@ -11,7 +11,8 @@ from itertools import islice
 from typing import Any, get_args
 
 from videoloader.argument_names import tells_of_arguments
-from videoloader.errors import ArgumentError, SourceError, check_choice, check_positive
+from videoloader.checks import check_choice, check_positive
+from videoloader.errors import ArgumentError, SourceError
 from videoloader.indexing.build import INDEXER_VERSION
 from videoloader.indexing.store.fingerprints import FingerprintKind
 from videoloader.indexing.store.frame_table import PackedIndex

@@ -12,17 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from videoloader.argument_names import tells_of_arguments
-from videoloader.errors import ArgumentError, ConfigurationError, SourceError, check
+from videoloader.checks import check
+from videoloader.errors import ArgumentError, ConfigurationError, SourceError
 from videoloader.indexing.store.building import Progress, write_row
 from videoloader.indexing.store.frame_table import PackedIndex
 from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
-from videoloader.indexing.store.schema import (
-    COLUMNS,
-    close_writer,
-    connect_writer,
-    mark_change,
-    recorded_roots,
-)
+from videoloader.indexing.store.schema import COLUMNS, close_writer, connect_writer, mark_change, recorded_roots
 from videoloader.indexing.store.store import IndexStore
 from videoloader.live_line import live_line
 

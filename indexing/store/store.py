@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.attribute_names import tells_of_attributes
+from videoloader.checks import check_numbers
 from videoloader.errors import (
     ArgumentError,
     ConfigurationError,
@@ -23,7 +24,6 @@ from videoloader.errors import (
     SourceError,
     StaleIndexError,
     VideoLoaderError,
-    check_numbers,
 )
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.limits import check_picture

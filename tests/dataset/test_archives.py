@@ -16,7 +16,7 @@ from archive_writing import beside, example, recordio_bytes, tar_bytes, tfrecord
 from range_server import serve
 
 import videoloader as vl
-from videoloader.dataset.archive_names import names_of_archives
+from videoloader.dataset.archives import names_of_archives
 from videoloader.indexing import open_source
 
 Sample = Callable[[str], Path]

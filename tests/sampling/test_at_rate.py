@@ -15,7 +15,7 @@ from videoloader.errors import ConfigurationError
 from videoloader.indexing import build_index
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.sampling import AllFrames, AtRate, clip_frames, clip_rng
-from videoloader.sampling.screen_time import screen_time
+from videoloader.sampling.exact_time import screen_time
 
 # What each rate of the list means.
 RATES = {rate: Fraction(rate) for rate in (1, 2, 5, 12.5, 24, 25, 30, 50, 60, 120)} | {29.97: Fraction(30000, 1001)}

@@ -40,11 +40,11 @@ from videoloader.indexing.bitstream import (
     disposable,
     jpeg,
     lost_data,
+    nal,
     parameter_sets,
     picture_kinds,
     random_access,
     references,
-    sei,
     vpx,
     x264_version,
 )
@@ -216,7 +216,7 @@ def _bitstream(data: bytes, folder: Path) -> None:
             jpeg.tables_brought(packet)
             jpeg.read_jpeg_frame(packet)
             jpeg.segments_before_scan(packet)
-        assert sum(len(payload) for _, payload in sei.iterate_messages(packet)) <= len(packet)
+        assert sum(len(payload) for _, payload in nal.iterate_messages(packet)) <= len(packet)
 
 
 _MEMBER = b"what a member holds " * 20

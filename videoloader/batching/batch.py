@@ -13,9 +13,10 @@ import torch
 from videoloader.argument_names import tells_of_arguments
 from videoloader.attribute_names import tells_of_attributes
 from videoloader.batching.boxes import source_matrices
-from videoloader.batching.clip_plan import BatchRow
+from videoloader.batching.rows import BatchRow
+from videoloader.checks import check, check_integer
 from videoloader.convert import Layout
-from videoloader.errors import ArgumentError, ConfigurationError, check, check_integer
+from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.reading.clip import Clip, tensor_summary
 from videoloader.reading.decode_job import frame_times
 from videoloader.reading.frames_by_role import FramesByRole, frames_at

@@ -18,7 +18,7 @@ from typing import Literal
 import torch
 
 from videoloader.batching.batch import Batch, collate_rows, row_labels
-from videoloader.batching.clip_plan import UNREADABLE, BatchRow, PlannedClip, drawn_if_unlike, drawn_now
+from videoloader.batching.clip_plan import UNREADABLE, PlannedClip, drawn_if_unlike, drawn_now
 from videoloader.batching.image_clips import WantedImages
 from videoloader.batching.image_rows import submit_images
 from videoloader.batching.listed import ImageRows, ListedClips, collate_listed, wanted_image
@@ -31,7 +31,7 @@ from videoloader.batching.row_decoding import (
     is_outdated,
     submit_rows,
 )
-from videoloader.batching.rows import about, arrange_rows, decoding_memory, show_instead, transform_rows
+from videoloader.batching.rows import BatchRow, about, arrange_rows, decoding_memory, show_instead, transform_rows
 from videoloader.batching.stats import LoaderStats, clip_stats
 from videoloader.convert import Layout
 from videoloader.decoding import Decode

@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
-from videoloader.convert import Geometry, Layout
+from videoloader.convert import Geometry
 from videoloader.error_notes import note
 from videoloader.errors import (
     DecodeError,
@@ -26,7 +25,6 @@ from videoloader.errors import (
 from videoloader.foreign_randomness import WATCHED_CALLS, generator_states, tell_of_foreign_randomness
 from videoloader.indexing.one_image import read_image
 from videoloader.order.clip_table import UNOPENED, ClipTable, EntryFrames, SameIndex
-from videoloader.reading.decode_job import ClipSlots, whole_clip
 from videoloader.reading.own_code import contents, is_own
 from videoloader.sampling import FrameMode, clip_rng
 from videoloader.sampling.mode import chosen_frames, padded
@@ -308,55 +306,3 @@ class ClipPlanner:
                     return tell_of_foreign_randomness("a transform's draw")
                 if generator_states() == before:
                     return
-
-
-def as_planes(frames: torch.Tensor, layout: Layout) -> torch.Tensor:
-    """[T, 3, H, W]: a view of a clip's frames for decoders to write to, whatever the layout of the batch."""
-    return frames.permute([layout.index(axis) for axis in "TCHW"])
-
-
-class BatchRow:
-    """A row of a batch in the making.
-
-    Args:
-        clip, frames: the attributes.
-        layout: the order of a clip's dimensions in ``frames``.
-
-    Attributes:
-        clip: the clip that the row shows; another one may replace a clip that does not decode.
-        frames: the row's part of the batch.
-        left_out: whether the clip could not be made and nothing replaces it.
-        fits: whether the clip has the shape of these frames, which for a clip drawn late is known only after reading
-            it.
-    """
-
-    __slots__ = ("_corrupt", "_layout", "_slots", "clip", "fits", "frames", "left_out")
-
-    def __init__(self, clip: PlannedClip, frames: torch.Tensor, layout: Layout) -> None:
-        self.clip, self.frames, self._layout = clip, frames, layout
-        self.left_out, self.fits = False, True
-        # Made on first use: an image file that another process decodes does not need it.
-        self._slots: ClipSlots | None = None
-        self._corrupt: npt.NDArray[np.bool_] | None = None
-
-    @property
-    def slots(self) -> ClipSlots:
-        """The frames for a decoder to make, in the memory of the row."""
-        if self._slots is None:
-            planes = as_planes(self.frames, self._layout)
-            self._slots = whole_clip(self.clip.frame_numbers, self.clip.drawn.geometry, planes)
-        return self._slots
-
-    @property
-    def corrupt(self) -> npt.NDArray[np.bool_]:
-        """bool[T]: the frames that are damaged."""
-        return self.slots.corrupt if self._corrupt is None else self._corrupt
-
-    def settle(self, clip: PlannedClip, corrupt: npt.NDArray[np.bool_] | None) -> None:
-        """Set what the row shows once it is made; ``corrupt`` is None if the clip does not fit into its memory."""
-        self.clip, self._slots, self._corrupt, self.fits = clip, None, corrupt, corrupt is not None
-
-    def show(self, other: BatchRow) -> None:
-        """Show what another row shows instead."""
-        self.clip, self.frames, self.fits = other.clip, other.frames, True
-        self._slots, self._corrupt = other._slots, other._corrupt

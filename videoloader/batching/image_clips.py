@@ -19,8 +19,9 @@ import numpy.typing as npt
 import torch
 
 from videoloader.batching.boxes import source_matrices
-from videoloader.batching.clip_plan import UNREADABLE, BatchRow, DrawRule, PlannedClip, as_planes
-from videoloader.convert import Layout, OutputSpec
+from videoloader.batching.clip_plan import UNREADABLE, DrawRule, PlannedClip
+from videoloader.batching.rows import BatchRow
+from videoloader.convert import Layout, OutputSpec, as_planes
 from videoloader.dataset import VideoEntry
 from videoloader.decoding import Decode
 from videoloader.errors import VideoLoaderError

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.batching.clip_plan import UNREADABLE, BatchRow
+from videoloader.batching.clip_plan import UNREADABLE
 from videoloader.batching.image_clips import (
     SEEN,
     MadeImage,
@@ -26,6 +26,7 @@ from videoloader.batching.image_clips import (
 )
 from videoloader.batching.listed import ImageRows
 from videoloader.batching.row_decoding import SubmittedJob
+from videoloader.batching.rows import BatchRow
 from videoloader.decoding import Decode
 from videoloader.decoding.jpeg_engine import why_not_jpeg_engine
 from videoloader.errors import DecodeError, VideoLoaderError
@@ -39,8 +40,6 @@ from videoloader.reading.workers import DecodeWorkers, Reader
 
 # The most files of one job: handing a job over costs a tenth of an image.
 _MOST_FILES = 32
-# Images that take about as long as a clip of a small video.
-_IMAGES_A_CLIP = 16
 # Files that a GPU's engines get at once: fewer reduce their throughput, and more do not raise it.
 _FILES_OF_JOB = 64
 # Files in the making for each process: with half as many, processes and engines run out of lists while the consumer
@@ -137,7 +136,7 @@ def _make(part: ImageRows, token: CancelToken, reader: Reader, decode: Decode) -
         if process is not None and local.device.type == "cpu":
             work = partial(make_images, wanted, layout, by_columns)
             frames = [part.frames] if isinstance(part.frames, torch.Tensor) else part.frames
-            done: MadeImages | None = process.do(work, rule, frames, token, len(wanted) / _IMAGES_A_CLIP)
+            done: MadeImages | None = process.do(work, rule, frames, token, part.as_clips)
             if done is not None:
                 return done
     except ProcessDied as error:
@@ -160,7 +159,7 @@ def _make_by_engines(
         # All clips that were not opened yet have memory of the same shape.
         shapes = [(tuple(each.shape), each.stride()) for each in frames[:views]]
         work = partial(prepare_images, wanted, part.layout, shapes)
-        prepared = None if process is None else process.do(work, rule, [memory], token, len(wanted) / _IMAGES_A_CLIP)
+        prepared = None if process is None else process.do(work, rule, [memory], token, part.as_clips)
         made, files = work(local, rule, [memory], token) if prepared is None else prepared
         begin = time.perf_counter()
         places = (np.array(made.places, np.int64)[:, None] * views + np.arange(views)).ravel()

@@ -19,14 +19,17 @@ import numpy.typing as npt
 import torch
 
 from videoloader.batching.batch import Batch
-from videoloader.batching.clip_plan import BatchRow, ClipPlanner, DrawRule, PlannedClip
+from videoloader.batching.clip_plan import ClipPlanner, DrawRule, PlannedClip
 from videoloader.batching.image_clips import SEEN, MadeImage, MadeImages, WantedImage, WantedImages
+from videoloader.batching.rows import BatchRow
 from videoloader.convert import Layout
 from videoloader.dataset.table import NONE
 from videoloader.reading.decode_job import frame_times
 from videoloader.transforms.planning.pipeline import DrawnView
 
 T = TypeVar("T")
+# Images that take about as long as a clip of a small video.
+_IMAGES_A_CLIP = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +125,11 @@ class ImageRows:
             listed = None if self.listed is None else self.listed.part(first, first + clips)
             wanted = WantedImages(self.wanted[first : first + clips])
             yield ImageRows(self.frames[some], self.layout, self.rule, wanted, self.rows[some], listed)
+
+    @property
+    def as_clips(self) -> float:
+        """The number of clips of small videos that take about as long."""
+        return self.num_clips / _IMAGES_A_CLIP
 
     def objects(self) -> list[BatchRow]:
         """All rows as objects."""

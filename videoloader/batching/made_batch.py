@@ -11,10 +11,10 @@ import numpy as np
 import torch
 
 from videoloader.batching.batch import Batch, ListBatch
-from videoloader.batching.clip_plan import BatchRow, PlannedClip
+from videoloader.batching.clip_plan import PlannedClip
 from videoloader.batching.listed import ImageRows, ListedClips
 from videoloader.batching.row_decoding import SubmittedJob
-from videoloader.batching.rows import Collate
+from videoloader.batching.rows import BatchRow, Collate
 from videoloader.batching.stats import LoaderStats
 from videoloader.device import hand_over
 from videoloader.reading.cancellation import CancelToken

@@ -11,9 +11,10 @@ from videoloader.batching.batch_maker import BatchMaker, OnError
 from videoloader.batching.options import tell_of_unused
 from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
+from videoloader.checks import check_choice, check_integer
 from videoloader.convert import Layout
 from videoloader.decoding import Decode, FrameCache, check_decode
-from videoloader.errors import ConfigurationError, check_choice, check_integer, no_copy
+from videoloader.errors import ConfigurationError, no_copy
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import OnCorrupt
 from videoloader.reading.workers import DecodeWorkers

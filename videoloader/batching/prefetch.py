@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from videoloader.batching.account import LoaderAccount
 from videoloader.batching.stats import LoaderStats
-from videoloader.errors import check_positive_or_none
+from videoloader.checks import check_positive_or_none
 from videoloader.order.shuffle import InOrder, Order, ShuffleVideos
 from videoloader.reading.cancellation import CancelToken
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from videoloader.batching.clip_plan import BatchRow
+from videoloader.batching.rows import BatchRow
 from videoloader.convert import OutputSpec
 from videoloader.decoding import Decode
 from videoloader.decoding.frame_cache import FrameCache

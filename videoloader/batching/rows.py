@@ -1,4 +1,4 @@
-"""Allocates the memory of a batch's rows as collating needs it, and transforms rows after decoding."""
+"""The rows of a batch: their memory as collating needs it, and their transforms after decoding."""
 
 from __future__ import annotations
 
@@ -7,18 +7,67 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
-from videoloader.batching.clip_plan import BatchRow, PlannedClip
-from videoloader.convert import Layout
+from videoloader.batching.clip_plan import PlannedClip
+from videoloader.convert import Layout, as_planes, shape_in
 from videoloader.device import HostMemory, allocate
 from videoloader.error_notes import note_rows
 from videoloader.errors import ConfigurationError, enough_memory
 from videoloader.padding import CONSTANT_FRAME
+from videoloader.reading.decode_job import ClipSlots, whole_clip
 from videoloader.transforms.operations import hold_last
 from videoloader.transforms.planning.pipeline import TransformPlan
 
 Collate = Literal["stack", "pad", "list"]
+
+
+class BatchRow:
+    """A row of a batch in the making.
+
+    Args:
+        clip, frames: the attributes.
+        layout: the order of a clip's dimensions in ``frames``.
+
+    Attributes:
+        clip: the clip that the row shows; another one may replace a clip that does not decode.
+        frames: the row's part of the batch.
+        left_out: whether the clip could not be made and nothing replaces it.
+        fits: whether the clip has the shape of these frames, which for a clip drawn late is known only after reading
+            it.
+    """
+
+    __slots__ = ("_corrupt", "_layout", "_slots", "clip", "fits", "frames", "left_out")
+
+    def __init__(self, clip: PlannedClip, frames: torch.Tensor, layout: Layout) -> None:
+        self.clip, self.frames, self._layout = clip, frames, layout
+        self.left_out, self.fits = False, True
+        # Made on first use: an image file that another process decodes does not need it.
+        self._slots: ClipSlots | None = None
+        self._corrupt: npt.NDArray[np.bool_] | None = None
+
+    @property
+    def slots(self) -> ClipSlots:
+        """The frames for a decoder to make, in the memory of the row."""
+        if self._slots is None:
+            planes = as_planes(self.frames, self._layout)
+            self._slots = whole_clip(self.clip.frame_numbers, self.clip.drawn.geometry, planes)
+        return self._slots
+
+    @property
+    def corrupt(self) -> npt.NDArray[np.bool_]:
+        """bool[T]: the frames that are damaged."""
+        return self.slots.corrupt if self._corrupt is None else self._corrupt
+
+    def settle(self, clip: PlannedClip, corrupt: npt.NDArray[np.bool_] | None) -> None:
+        """Set what the row shows once it is made; ``corrupt`` is None if the clip does not fit into its memory."""
+        self.clip, self._slots, self._corrupt, self.fits = clip, None, corrupt, corrupt is not None
+
+    def show(self, other: BatchRow) -> None:
+        """Show what another row shows instead."""
+        self.clip, self.frames, self.fits = other.clip, other.frames, True
+        self._slots, self._corrupt = other._slots, other._corrupt
 
 
 class FrameMemory(NamedTuple):
@@ -43,8 +92,7 @@ class FrameMemory(NamedTuple):
             clips: B.
             shape: (T, H, W).
         """
-        sizes = {"C": 3, **dict(zip("THW", shape, strict=True))}
-        size = (clips, *(sizes[axis] for axis in self.layout))
+        size = (clips, *shape_in(self.layout, *shape))
         if self.device.type == "cpu":
             return self.host.allocate(size, self.dtype)
         return allocate(size, self.dtype, self.device)

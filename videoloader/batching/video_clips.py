@@ -9,10 +9,10 @@ import torch
 
 from videoloader.batching.clip_plan import plan_views
 from videoloader.batching.rows import decoding_memory, list_rows, transform_rows
+from videoloader.checks import check_choice
 from videoloader.convert import Layout
 from videoloader.dataset import VideoEntry
 from videoloader.error_notes import note
-from videoloader.errors import check_choice
 from videoloader.order.clip_table import BuiltIndexes, EntryFrames
 from videoloader.reading.clip import Clip
 from videoloader.reading.decode_job import frame_times

@@ -68,10 +68,11 @@ def findings() -> Iterator[Finding]:
 
 def nvdec_capabilities(gpu: int) -> list[dict[str, Any]]:
     """The capabilities of a GPU's NVDEC: sizes and engines for each supported codec, chroma and bit depth."""
-    from videoloader.decoding.capabilities import CODEC_NAMES, capabilities
+    from videoloader.decoding.capabilities import capabilities
+    from videoloader.decoding.nvdec_codecs import NVDEC_CODECS
 
     found = []
-    for codec in CODEC_NAMES:
+    for codec in NVDEC_CODECS:
         for chroma, depth in _FORMATS:
             caps = capabilities(gpu, codec, chroma, depth)
             if caps.supported:

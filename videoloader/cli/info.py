@@ -14,7 +14,7 @@ from videoloader.cli.terminal import errors_told, out, plain, print_json, print_
 from videoloader.cli.video_facts import video_facts
 from videoloader.indexing import IndexStore, VideoIndex, build_index, open_source
 from videoloader.sampling import AllFrames
-from videoloader.sampling.screen_time import told_span
+from videoloader.sampling.exact_time import told_span
 
 # Letters of the strip in JSON, which has no terminal width.
 _LETTERS = 200

@@ -1,54 +1,32 @@
 """Convert decoded pictures to RGB in batch slots, with crop, resize, flip, number type and layout, in one pass."""
 
-from videoloader.convert.border import Border, extend_picture, fill_border
-from videoloader.convert.cpu import convert_frame, convert_frames
-from videoloader.convert.cuda import PICTURE_PLAN, convert_each, convert_surface, convert_surfaces, picture_plan
-from videoloader.convert.native import native_code
-from videoloader.convert.spec import (
-    Color,
-    ColorSpec,
-    Geometry,
-    Interpolation,
-    Layout,
-    OutputSpec,
-    color_spec,
-    fill_color,
-    fill_pixel,
-    full_geometry,
-    hdr_transfer,
-)
-from videoloader.convert.surface import CudaSurface, SurfaceLayout, nvdec_layout
-from videoloader.convert.swscale import FilterGraphs, by_graphs
-from videoloader.convert.upload import copy_surface, upload_frame
-
-__all__ = [
-    "PICTURE_PLAN",
-    "Border",
-    "Color",
-    "ColorSpec",
-    "CudaSurface",
-    "FilterGraphs",
-    "Geometry",
-    "Interpolation",
-    "Layout",
-    "OutputSpec",
-    "SurfaceLayout",
-    "by_graphs",
-    "color_spec",
-    "convert_each",
-    "convert_frame",
-    "convert_frames",
-    "convert_surface",
-    "convert_surfaces",
-    "copy_surface",
-    "extend_picture",
-    "fill_border",
-    "fill_color",
-    "fill_pixel",
-    "full_geometry",
-    "hdr_transfer",
-    "native_code",
-    "nvdec_layout",
-    "picture_plan",
-    "upload_frame",
-]
+from videoloader.convert.border import Border as Border
+from videoloader.convert.border import extend_picture as extend_picture
+from videoloader.convert.border import fill_border as fill_border
+from videoloader.convert.cpu import convert_frame as convert_frame
+from videoloader.convert.cpu import convert_frames as convert_frames
+from videoloader.convert.cuda import PICTURE_PLAN as PICTURE_PLAN
+from videoloader.convert.cuda import convert_each as convert_each
+from videoloader.convert.cuda import convert_surface as convert_surface
+from videoloader.convert.cuda import convert_surfaces as convert_surfaces
+from videoloader.convert.cuda import picture_plan as picture_plan
+from videoloader.convert.native import native_code as native_code
+from videoloader.convert.spec import Color as Color
+from videoloader.convert.spec import ColorSpec as ColorSpec
+from videoloader.convert.spec import Geometry as Geometry
+from videoloader.convert.spec import Interpolation as Interpolation
+from videoloader.convert.spec import Layout as Layout
+from videoloader.convert.spec import OutputSpec as OutputSpec
+from videoloader.convert.spec import as_planes as as_planes
+from videoloader.convert.spec import color_spec as color_spec
+from videoloader.convert.spec import fill_color as fill_color
+from videoloader.convert.spec import fill_pixel as fill_pixel
+from videoloader.convert.spec import full_geometry as full_geometry
+from videoloader.convert.spec import hdr_transfer as hdr_transfer
+from videoloader.convert.spec import shape_in as shape_in
+from videoloader.convert.surface import CudaSurface as CudaSurface
+from videoloader.convert.surface import nvdec_layout as nvdec_layout
+from videoloader.convert.swscale import FilterGraphs as FilterGraphs
+from videoloader.convert.swscale import by_graphs as by_graphs
+from videoloader.convert.upload import copy_surface as copy_surface
+from videoloader.convert.upload import upload_frame as upload_frame

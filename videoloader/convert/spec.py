@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from numbers import Integral
 from typing import Any, Literal, get_args
 
@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from videoloader.checks import check, check_choice
 from videoloader.convert.border import Border
-from videoloader.errors import ConfigurationError, UnsupportedError, check, check_choice
+from videoloader.errors import ConfigurationError, UnsupportedError
 from videoloader.indexing.bitstream.picture import picture_format
 from videoloader.indexing.stream_info import StreamInfo
 
@@ -355,3 +356,19 @@ def _before_turning(box: Box, rotation: int, mirrored: bool, shown: tuple[int, i
     if rotation == 270:
         return left, bottom, width, height
     return top, left, height, width
+
+
+def shape_in(layout: Layout, length: int, height: int, width: int) -> tuple[int, ...]:
+    """The sizes of a clip's dimensions, in the order of a layout."""
+    sizes = {"T": length, "C": 3, "H": height, "W": width}
+    return tuple(sizes[axis] for axis in layout)
+
+
+def as_planes(frames: torch.Tensor, layout: Layout) -> torch.Tensor:
+    """[…, T, 3, H, W]: a view of frames whose last four dimensions have the order of a layout."""
+    return frames.permute(_places_of_planes(layout, frames.ndim - 4))
+
+
+@cache
+def _places_of_planes(layout: Layout, before: int) -> tuple[int, ...]:
+    return *range(before), *(before + layout.index(axis) for axis in "TCHW")

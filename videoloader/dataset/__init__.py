@@ -5,6 +5,4 @@ from videoloader.dataset.dataset import VideoDataset as VideoDataset
 from videoloader.dataset.entry import VideoEntry as VideoEntry
 from videoloader.dataset.folders import VIDEO_EXTENSIONS as VIDEO_EXTENSIONS
 from videoloader.dataset.ranges import entry_range as entry_range
-from videoloader.dataset.ranges import entry_ranges as entry_ranges
 from videoloader.dataset.summary import DatasetSummary as DatasetSummary
-from videoloader.dataset.table import EntryTable as EntryTable

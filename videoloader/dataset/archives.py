@@ -1,24 +1,44 @@
-"""Reads the rows of data sets in archives: tar, zip, LMDB, TFRecord, RecordIO."""
+"""Reads the rows of data sets in archives (tar, zip, LMDB, TFRecord, RecordIO), whose names may be patterns."""
 
 from __future__ import annotations
 
+import glob
+import json
 import os
+import posixpath
+import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import Any
 
-from videoloader.dataset.archive_names import names_of_archives
-from videoloader.dataset.archive_rows import ArchiveRow, rows_of_examples, rows_of_members, rows_of_records
+from videoloader.checks import check, is_finite
 from videoloader.dataset.entry import VideoEntry
 from videoloader.dataset.folders import VIDEO_EXTENSIONS, file_endings
 from videoloader.dataset.labels import parse_labels
-from videoloader.errors import ConfigurationError, check, is_finite, warn_user
-from videoloader.indexing.sources.opening import open_archive_of_kind
+from videoloader.errors import ConfigurationError, SourceError, needs, warn_user
+from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.sources.folder import natural_order
+from videoloader.indexing.sources.lmdb_value import read_lmdb
+from videoloader.indexing.sources.near_names import near_names
+from videoloader.indexing.sources.opening import ArchiveKind, is_remote, local_path, open_archive_of_kind
+from videoloader.indexing.sources.recordio import read_recordio
+from videoloader.indexing.sources.tar import read_tar
+from videoloader.indexing.sources.tfrecord import read_tfrecord
+from videoloader.indexing.sources.zip_member import read_zip
 
 _ARCHIVES_AT_ONCE = 16
+_BRACES = re.compile(r"\{(?:(\d{1,9})\.\.(\d{1,9})|([^{},]*(?:,[^{},]*)+))\}")
+_MOST_NAMES = 1 << 20
+# In URLs a question mark begins the query, and brackets occur in addresses.
+_LOCAL_PATTERN, _REMOTE_PATTERN = re.compile(r"[*?\[]"), re.compile(r"\*")
+# Larger files with a video's key do not become columns.
+_LARGEST_COLUMN = 64 << 10
+_SEVERAL = "hold several files with the same name, and the last one counts"
+_JSON, _TEXT = ("json", "jsn"), ("cls", "txt", "text", "transcript")
 
 
 def archive_entries(
@@ -104,3 +124,194 @@ def _label_of(row: ArchiveRow, label: str | None) -> str:
     holds = isinstance(value, str) or is_finite(value)
     check(f"the label {label!r}", value, holds, "a number or a name", source=row.path)
     return str(value).strip()
+
+
+def names_of_archives(archives: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
+    """The paths and URLs in the given order; matches of a pattern in natural order.
+
+    Raises:
+        ConfigurationError: nothing matches a pattern, or the names come in no fixed order.
+        SourceError: a bucket cannot be listed.
+    """
+    is_set = isinstance(archives, set | frozenset)
+    check("archives", archives, not is_set, "a list of paths", ": a set has no order")
+    given = [archives] if isinstance(archives, str | os.PathLike) else list(archives)
+    return [found for each in given for name in _with_braces(os.fspath(each)) for found in _matching(name)]
+
+
+def _with_braces(name: str) -> list[str]:
+    """Expand braces as shells do: ``{000..099}`` and ``{a,b}``."""
+    if os.path.exists(name):
+        return [name]
+    names = [name]
+    while braces := _BRACES.search(names[0]):
+        first, last, listed = braces.groups()
+        if listed is None:
+            if int(last) - int(first) >= _MOST_NAMES:
+                raise ConfigurationError(f"{name!r} expands to more than {_MOST_NAMES} archives")
+            options = [f"{number:0{len(first)}}" for number in range(int(first), int(last) + 1)]
+        else:
+            options = listed.split(",")
+        if len(names) * len(options) > _MOST_NAMES or not options:
+            raise ConfigurationError(f"{name!r} expands to no archive, or to more than {_MOST_NAMES}")
+        parts = [_BRACES.split(each, 1) for each in names]
+        names = [f"{part[0]}{option}{part[-1]}" for part in parts for option in options]
+    return names
+
+
+def _matching(name: str) -> list[str]:
+    """The files that match a pattern, or the name itself if it is not a pattern."""
+    if not is_remote(name):
+        if os.path.exists(name) or not _LOCAL_PATTERN.search(name):
+            return [name]
+        found = natural_order(glob.glob(name, recursive=True))
+    else:
+        # Web servers cannot list their files.
+        if name.lower().startswith(("http://", "https://")) or not _REMOTE_PATTERN.search(name):
+            return [name]
+        with needs("reading URLs needs fsspec: pip install 'videoloader[remote]'", name):
+            from fsspec.core import url_to_fs
+        try:
+            filesystem, path = url_to_fs(name)
+            found = natural_order(filesystem.unstrip_protocol(each) for each in filesystem.glob(path))
+        except Exception as error:  # each file system raises errors of its own
+            raise SourceError(f"cannot be listed ({type(error).__name__}: {error})", name) from error
+    if not found:
+        raise ConfigurationError("no archive fits the pattern", name)
+    return found
+
+
+@dataclass
+class ArchiveRow:
+    """A video in an archive, and what the archive says about it.
+
+    Attributes:
+        path: path of the video, ``"archive::member"``.
+        columns: everything else that the archive says about it.
+        label: label as text; "" if it has none.
+        features: names of the columns whose bytes may be text.
+    """
+
+    path: str
+    columns: dict[str, Any]
+    label: str = ""
+    features: Collection[str] = field(default=())
+
+
+def rows_of_members(
+    name: str, kind: ArchiveKind, archive: ByteSource, endings: tuple[str, ...], doubts: list[tuple[str, str]]
+) -> list[ArchiveRow]:
+    """The members with one of the endings, in archive order, with small files of the same key as columns.
+
+    The key of a file is its path up to the first dot of its name; the rest of the name says what it holds: JSON
+    (parsed), text (``cls``, ``txt``, ``text``, ``transcript``), or else bytes. Hidden files, whose names begin with a
+    dot, are left out, as in folders. Doubts about the archive are added to ``doubts``, with its name.
+
+    Raises:
+        ConfigurationError: a file is not the JSON or text that its name promises.
+    """
+    contents = _members(name, kind, archive, lambda member, size: _is_beside(member, size, endings), doubts)
+    videos = {
+        member: _split_name(member)[0]
+        for member in contents
+        if member.lower().endswith(endings) and not (kind != "LMDB" and posixpath.basename(member).startswith("."))
+    }
+    keys, of_key = set(videos.values()), dict[str, dict[str, Any]]()
+    for member, content in contents.items():
+        key, extension = _split_name(member)
+        if content is not None and key in keys and extension != "__key__":
+            of_key.setdefault(key, {})[extension] = _parse(extension, content, f"{name}::{member}")
+    rows = [ArchiveRow(f"{name}::{member}", {"__key__": key, **of_key.get(key, {})}) for member, key in videos.items()]
+    for row in rows:
+        row.label = row.columns.pop("cls", "")
+    return rows
+
+
+def rows_of_examples(name: str, file: ByteSource, video: str | None) -> list[ArchiveRow]:
+    """The records of a TFRecord file, with the small features of each ``tf.train.Example`` as columns.
+
+    Args:
+        name: name of the file.
+        file: its records.
+        video: feature that holds the video; None where each record itself is a video.
+
+    Raises:
+        ConfigurationError: the records have features, and ``video`` names none.
+        SourceError: a record has no such feature.
+    """
+    rows = []
+    for number, features in enumerate(read_tfrecord(file, _LARGEST_COLUMN)):
+        names = [] if features is None else features.names
+        if video is None:
+            if number == 0 and names:
+                raise ConfigurationError(f"the records have features: say which is the video, as video={names[0]!r}; "
+                                         f"there are {', '.join(names)}", name)  # fmt: skip
+            rows.append(ArchiveRow(f"{name}::{number}", {}))
+            continue
+        if features is None or video not in names:
+            raise SourceError(f"the record has no feature {video!r}{near_names(video, names)}", f"{name}::{number}")
+        columns = {key: value for key, value in features.values.items() if key != video}
+        rows.append(ArchiveRow(f"{name}::{number}/{video}", columns, features=tuple(columns)))
+    return rows
+
+
+def rows_of_records(name: str, file: ByteSource) -> list[ArchiveRow]:
+    """The records of a RecordIO file, with the id and the label of their headers.
+
+    A single label becomes the row's label if it is a whole number in all records, else the column ``label``; several
+    labels become the column ``labels``.
+    """
+    records = read_recordio(file)
+    headers = [header for _, header in records if header is not None]
+    are_numbers = all(len(header.labels) == 1 and header.labels[0].is_integer() for header in headers)
+    rows = []
+    for key, header in records:
+        row = ArchiveRow(f"{name}::{key}", {} if header is None else {"id": header.id})
+        if header is not None and are_numbers:
+            row.label = f"{header.labels[0]:.0f}"
+        elif header is not None:
+            single = len(header.labels) == 1
+            row.columns["label" if single else "labels"] = header.labels[0] if single else header.labels
+        rows.append(row)
+    return rows
+
+
+def _members(
+    name: str, kind: ArchiveKind, archive: ByteSource, wanted: Callable[[str, int], bool], doubts: list[tuple[str, str]]
+) -> Mapping[str, bytes | None]:
+    """The names of all members in archive order, with the bytes of those that are wanted."""
+    if kind == "zip":
+        contents, has_several = read_zip(archive, wanted)
+        doubts += [(_SEVERAL, name)] * has_several
+        return contents
+    if kind == "LMDB":  # an LMDB can be open under one name only
+        return read_lmdb(local_path(name), wanted)
+    directory, at = read_tar(archive, lambda member: wanted(member.name, member.size))
+    if directory.doubt:
+        doubts.append((directory.doubt, name))
+    contents = {
+        member.name: at.get(member.offset) if wanted(member.name, member.size) else None
+        for member in directory.members()
+    }
+    doubts += [(_SEVERAL, name)] * (len(contents) < len(directory))
+    return contents
+
+
+def _is_beside(member: str, size: int, endings: tuple[str, ...]) -> bool:
+    return size <= _LARGEST_COLUMN and not member.lower().endswith(endings)
+
+
+def _split_name(name: str) -> tuple[str, str]:
+    folder, file = posixpath.split(name)
+    stem, _, extension = file.partition(".")
+    return posixpath.join(folder, stem), extension.lower()
+
+
+def _parse(extension: str, content: bytes, name: str) -> Any:
+    try:
+        if extension in _JSON:
+            return json.loads(content)
+        return content.decode().strip() if extension in _TEXT else content
+    except (ValueError, RecursionError) as error:
+        wanted = "JSON" if extension in _JSON else "UTF-8 text"
+        raise ConfigurationError(f"is not valid {wanted}, despite its extension ({error})", name) from None

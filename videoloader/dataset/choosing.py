@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from videoloader.checks import check, check_flag, check_uint64, shortened
 from videoloader.dataset.table import EntryTable
-from videoloader.errors import ConfigurationError, check, check_flag, check_uint64, shortened
+from videoloader.errors import ConfigurationError
 from videoloader.indexing.store.keys import SourceKeys
 from videoloader.permutation import Integers, permute
 from videoloader.sampling.integers import positions_in

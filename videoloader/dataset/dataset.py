@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.attribute_names import tells_of_attributes
+from videoloader.checks import check_type, is_true
 from videoloader.dataset.choosing import chosen_rows, split_rows
 from videoloader.dataset.entry import VideoEntry
 from videoloader.dataset.labels import check_rows, in_common_classes, names_in_order
@@ -27,7 +28,7 @@ from videoloader.dataset.table import NONE, EntryTable
 from videoloader.dataset.unchanging import Unchanging
 from videoloader.dataset.where import conditions_in_sql, rows_where
 from videoloader.error_notes import note
-from videoloader.errors import ArgumentError, check_type, is_true
+from videoloader.errors import ArgumentError
 from videoloader.indexing import BuildReport, build_store
 from videoloader.indexing.index import Times
 from videoloader.indexing.store.fingerprints import FingerprintKind

@@ -11,7 +11,8 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, get_args
 
 from videoloader.attribute_names import tells_of_attributes
-from videoloader.errors import ArgumentError, ConfigurationError, check_choice
+from videoloader.checks import check_choice
+from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.indexing.index import Times
 
 FROM_END = "; no number counts from the end, as DALI's do: leave stop out to read to the end"
@@ -93,22 +94,17 @@ class VideoEntry:
         if not isinstance(self.columns, Mapping):
             raise ConfigurationError(f"columns must be a dict of names and values, got {self.columns!r}", self.path)
         if None not in (self.start, self.start_seconds) or None not in (self.stop, self.stop_seconds):
-            wanted = "give start and stop each once, in frames or in seconds"
-            raise ConfigurationError(f"{wanted}, got {self._ends()}", self.path)
+            raise self._wrong_ends("give start and stop each once, in frames or in seconds")
         first, begin, end = self.start or 0, self.start_seconds, self.stop_seconds
         last = end if self.stop is None else self.stop
         hint = FROM_END if last is not None and last < 0 else ""
         if first < 0 or (self.stop is not None and self.stop <= first):
-            raise ConfigurationError(
-                f"start must be at least 0 and less than stop, got {self._ends()}{hint}", self.path
-            )
+            raise self._wrong_ends("start must be at least 0 and less than stop", hint)
         # Annotations may start slightly before the file, and container timestamps anywhere.
         if begin is not None and begin <= -1 and self.times == "start":
-            wanted = "start_seconds must be in the file"
-            raise ConfigurationError(f"{wanted}, got {self._ends()}{FROM_END_START}", self.path)
+            raise self._wrong_ends("start_seconds must be in the file", FROM_END_START)
         if begin is not None and end is not None and begin >= end:
-            wanted = "start_seconds must be less than stop_seconds"
-            raise ConfigurationError(f"{wanted}, got {self._ends()}{hint}", self.path)
+            raise self._wrong_ends("start_seconds must be less than stop_seconds", hint)
         if self.times not in _TIMES:
             check_choice("times", self.times, _TIMES)
 
@@ -117,8 +113,13 @@ class VideoEntry:
         def __getitem__(self, place: object) -> NoReturn:
             raise ArgumentError("a VideoEntry is no tuple: write entry.path, entry.label or entry.columns[name]")
 
-    def _ends(self) -> str:
-        return ", ".join(f"{name}={value}" for name in ENDS if (value := getattr(self, name)) is not None)
+    def _wrong_ends(self, wanted: str, hint: str = "") -> ConfigurationError:
+        return ConfigurationError(f"{wanted}, got {told_ends(self)}{hint}", self.path)
+
+
+def told_ends(entry: VideoEntry) -> str:
+    """The start and stop that an entry has, as arguments: ``start=10, stop_seconds=2.5``."""
+    return ", ".join(f"{name}={value}" for name in ENDS if (value := getattr(entry, name)) is not None)
 
 
 def plain_integer(value: Any) -> Any:

@@ -10,15 +10,14 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.dataset.entry import ENDS, FROM_END, VideoEntry
+from videoloader.dataset.entry import FROM_END, VideoEntry, told_ends
 from videoloader.dataset.table import NONE, EntryTable
 from videoloader.errors import FrameRangeError, VideoLoaderError, warn_user
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.indexing.store.frame_facts import TimeRules
 from videoloader.sampling import AllFrames
-from videoloader.sampling.exact_time import first_at_or_after
-from videoloader.sampling.screen_time import screen_time, told_span
+from videoloader.sampling.exact_time import first_at_or_after, screen_time, told_span
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -56,12 +55,11 @@ def entry_range(entry: VideoEntry, index: VideoIndex) -> tuple[int, int]:
     if entry.stop_seconds is not None:
         stop = _first_frame_from(entry.stop_seconds, index)
     if not first < stop <= len(index):
-        asked = ", ".join(f"{name}={value}" for name in ENDS if (value := getattr(entry, name)) is not None)
         lasts = f"the video lasts {told_span(AllFrames(index))}, {len(index)} frames"
         beyond = ": stop is beyond them" if entry.stop is not None and entry.stop > len(index) else ""
         beyond += f": {_UNITS}" if entry.start_seconds is not None and first >= len(index) else ""
         beyond += FROM_END if entry.stop_seconds is not None and entry.stop_seconds < 0 else ""
-        raise FrameRangeError(f"no frames for {asked}; {lasts}{beyond}", index.source)
+        raise FrameRangeError(f"no frames for {told_ends(entry)}; {lasts}{beyond}", index.source)
     return int(first), int(stop)
 
 

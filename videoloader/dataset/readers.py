@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, SupportsIndex
 
 from videoloader.attribute_names import TellsOfReaders
+from videoloader.checks import check
 from videoloader.dataset.allowed_sources import Sources, check_sources
 from videoloader.dataset.archives import archive_entries
 from videoloader.dataset.entry import VideoEntry
@@ -21,7 +22,7 @@ from videoloader.dataset.reading import read_table
 from videoloader.dataset.saving import map_rows
 from videoloader.dataset.stores import Store
 from videoloader.dataset.where import entries_of_store
-from videoloader.errors import ConfigurationError, check
+from videoloader.errors import ConfigurationError
 from videoloader.indexing import IndexStore
 from videoloader.indexing.sources.folder import times_suffix
 

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from videoloader.errors import NotIndexedError, check
+from videoloader.checks import check
+from videoloader.errors import NotIndexedError
 from videoloader.indexing import IndexStore, build_store
 from videoloader.indexing.store.keys import to_sql
 

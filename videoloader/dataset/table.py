@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, get_args, overload
 import numpy as np
 import numpy.typing as npt
 
+from videoloader.checks import check, check_choice
 from videoloader.dataset.columns import ABSENT, Column, PackedStrings, Rows, constant, join, pack, plain, take
 from videoloader.dataset.entry import VideoEntry
-from videoloader.errors import ConfigurationError, check, check_choice
+from videoloader.errors import ConfigurationError
 from videoloader.indexing.index import Times
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from videoloader.decoding.nvdec_codecs import NVDEC_CODECS
 from videoloader.indexing.bitstream.nal import nal_length_size, parameter_sets
 from videoloader.indexing.bitstream.parameter_sets import leading_units
 
@@ -19,7 +20,7 @@ def annex_b_headers(codec: str, config: bytes) -> bytes:
     A record that is already in Annex B form, or is the header of MPEG-4 part 2, is returned as it is.
     """
     if not nal_length_size(codec, config):
-        return config if codec in ("h264", "hevc", "mpeg4") else b""
+        return config if NVDEC_CODECS[codec].has_headers else b""
     return b"".join(
         _START_CODE + each for each in parameter_sets(codec, config) if codec != "hevc" or not _layer(each, 0)
     )

@@ -9,21 +9,13 @@ from typing import Any
 
 from videoloader.decoding.annexb import sequence_parameter_sets
 from videoloader.decoding.nvcuvid import Capabilities, ask_capabilities
+from videoloader.decoding.nvdec_codecs import NVDEC_CODECS
 from videoloader.decoding.primer import can_begin_whole, may_interlace
 from videoloader.indexing.bitstream.mpeg4_order import find_layer
 from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS
 from videoloader.indexing.bitstream.picture import PictureFormat, parameter_set_format, picture_format
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.stream_info import StreamInfo
-
-# Names in PyNvVideoCodec's cudaVideoCodec. Its cudaVideoChromaFormat uses the same names "420" and "444" as here.
-CODEC_NAMES = {
-    "h264": "H264", "hevc": "HEVC", "vp8": "VP8", "vp9": "VP9", "av1": "AV1",
-    "mpeg1video": "MPEG1", "mpeg2video": "MPEG2", "mpeg4": "MPEG4",
-}  # fmt: skip
-# Their standards leave the rounding of the inverse DCT open (IEEE 1180), so decoders differ in single sample values.
-INEXACT_CODECS = ("mjpeg", "mpeg1video", "mpeg2video", "mpeg4")
-_NEED_EVEN_SIZE = ("mpeg1video", "mpeg2video", "mpeg4", "vp8")
 
 
 def pynvvideocodec() -> Any:
@@ -39,12 +31,13 @@ def capabilities(gpu: int, codec: str, chroma: str, bit_depth: int) -> Capabilit
 
     Args:
         gpu: CUDA device number.
-        codec: one of ``CODEC_NAMES``.
+        codec: one of ``NVDEC_CODECS``.
         chroma: ``"420"`` or ``"444"``.
         bit_depth: bits of a sample.
     """
     nvc = pynvvideocodec()
-    codec_number = int(getattr(nvc.cudaVideoCodec, CODEC_NAMES[codec]))
+    codec_number = int(getattr(nvc.cudaVideoCodec, NVDEC_CODECS[codec].name))
+    # cudaVideoChromaFormat uses the same names "420" and "444" as here.
     return ask_capabilities(gpu, codec_number, int(getattr(nvc.cudaVideoChromaFormat, chroma)), bit_depth)
 
 
@@ -100,10 +93,10 @@ def why_not_nvdec(index: VideoIndex, gpu: int) -> str:
         return "its pictures change their size"
     if index.method == "decoded" and (stream.codec == "mpeg4" or not index.packet_has_frame.all()):
         return "its packets are not one frame each"
-    if stream.codec in _NEED_EVEN_SIZE and (stream.width % 2 or stream.height % 2):
-        return f"NVDEC cuts pictures of odd size wrongly for {stream.codec}"
-    if stream.codec not in CODEC_NAMES:
+    if (facts := NVDEC_CODECS.get(stream.codec)) is None:
         return f"NVDEC does not know {stream.codec}" if stream.codec != "vc1" else "NVDEC is not used for VC-1"
+    if not facts.cuts_odd_sizes and (stream.width % 2 or stream.height % 2):
+        return f"NVDEC cuts pictures of odd size wrongly for {stream.codec}"
     return _why_not_stream(stream, gpu)
 
 

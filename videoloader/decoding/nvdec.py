@@ -12,6 +12,7 @@ import torch
 from videoloader.convert.surface import CudaSurface, NvdecFormat, SurfaceLayout, nvdec_layout
 from videoloader.decoding.annexb import add_annex_b, annex_b_headers
 from videoloader.decoding.capabilities import section_format, setup_of, why_not_picture
+from videoloader.decoding.nvdec_codecs import NVDEC_CODECS
 from videoloader.decoding.picture_changes import contradiction
 from videoloader.decoding.sessions import Session, SessionError, packets_a_call, pool_of, session_key
 from videoloader.errors import DecodeError
@@ -23,7 +24,6 @@ from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import PacketBytes
 
-_NEVER_REORDERED = ("vp8", "vp9", "av1")
 # Maximum packets in a call for pictures that count as large.
 _LARGE_A_CALL = 4
 # Time from one place in display order to the next. NVDEC's parser gives a call's time to its first picture, and to each
@@ -160,7 +160,7 @@ class _Sequence:
         self._with_sets = self._codec in WITH_PARAMETER_SETS
         self._config, self._configs, self._length_size = -1, index.packet_config.data, 0
         # Pictures of codecs that never reorder come out in the order of packets, some of which may show nothing.
-        reorders = self._codec not in _NEVER_REORDERED
+        reorders = NVDEC_CODECS[self._codec].reorders
         self._ranks: Sequence[int] = index.packet_rank.data if reorders else range(len(index.packet_size))
         self._shown = None if reorders else index.packet_has_frame.data
         # Places in display order: a heap of those whose pictures have not come out; and those that are wanted, with
@@ -186,9 +186,8 @@ class _Sequence:
                 take GPU time from the network: 3 % of a training from 1080p videos, 1.5 % without them (H200). Among
                 small pictures, those before the first wanted one are left out; among large ones, also those in between.
         """
-        # A run that begins with an unwanted picture usually has many of them. In other codecs, PyNvVideoCodec may take
-        # a picture for one that no other refers to, and skip decoding it, although others do refer to it.
-        self._leaving = leaves_out and self._codec == "h264" and not first.wanted
+        # A run that begins with an unwanted picture usually has many of them.
+        self._leaving = leaves_out and NVDEC_CODECS[self._codec].leaves_out and not first.wanted
         following: PacketBytes | None = None
         for packet in chain((first,), packets):
             if not self._add(packet):

@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 import torch
 
 from videoloader.argument_names import tells_of_arguments
-from videoloader.decoding.capabilities import CODEC_NAMES, blocks_of, pynvvideocodec
+from videoloader.checks import check_positive
+from videoloader.decoding.capabilities import blocks_of, pynvvideocodec
+from videoloader.decoding.nvdec_codecs import NVDEC_CODECS
 from videoloader.decoding.primer import PRIMER_PICTURE, can_begin_whole, may_interlace, primer
 from videoloader.device import own_stream, resolve_device, trim_heaps
-from videoloader.errors import ConfigurationError, DecodeError, check_positive
+from videoloader.errors import ConfigurationError, DecodeError
 from videoloader.indexing.bitstream.picture import PictureFormat
 from videoloader.indexing.forks import after_fork
 
@@ -113,7 +115,7 @@ class Session:
             try:
                 self._decoder = nvc.CreateDecoder(
                     gpuid=gpu,
-                    codec=getattr(nvc.cudaVideoCodec, CODEC_NAMES[key.codec]),
+                    codec=getattr(nvc.cudaVideoCodec, NVDEC_CODECS[key.codec].name),
                     cudacontext=0,
                     cudastream=self.stream.cuda_stream,
                     usedevicememory=True,

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from videoloader.batching.batch import Batch
-from videoloader.errors import ArgumentError, check_type
+from videoloader.checks import check_type
+from videoloader.errors import ArgumentError
 from videoloader.loader import VideoLoader
 from videoloader.order.epoch import not_a_state
 from videoloader.order.shuffle import InOrder

@@ -19,13 +19,7 @@ from videoloader.dataset.row_frames import OF_MODES, look_up_rows
 from videoloader.dataset.stores import Store
 from videoloader.dataset.table import NONE
 from videoloader.error_notes import note
-from videoloader.errors import (
-    ConfigurationError,
-    NotIndexedError,
-    VideoLoaderError,
-    counted,
-    warn_user,
-)
+from videoloader.errors import ConfigurationError, NotIndexedError, VideoLoaderError, counted, warn_user
 from videoloader.indexing import ByteSource, IndexStore, VideoIndex, build_index, open_source
 from videoloader.indexing.images import tell_of_frame_times
 from videoloader.indexing.one_image import read_image
@@ -33,7 +27,7 @@ from videoloader.indexing.sources import SourceState, state_of
 from videoloader.indexing.sources.folder import IMAGE_ENDINGS
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.live_line import counted_live
-from videoloader.sampling import AtRate, CountsByLength, FrameMode, Timestamps
+from videoloader.sampling import CountsByLength, FrameMode
 from videoloader.sampling.mode import IN_MODE, CountsByFrames, KnownFrames, count_clips
 from videoloader.threads import executor_of
 
@@ -361,7 +355,7 @@ def _index_all(
     for _ in range(len(dataset) - len(opened)):
         on_indexed()
     in_seconds = rows_in_seconds(dataset.table).any()
-    tell_of_frame_times(indexes.values(), bool(in_seconds) or isinstance(mode, AtRate | Timestamps))
+    tell_of_frame_times(indexes.values(), bool(in_seconds) or getattr(mode, "in_seconds", False))
     errors = {row: each for row, each in made.items() if isinstance(each, VideoLoaderError)}
     usable = {row: each for row, each in made.items() if not isinstance(each, VideoLoaderError)}
     if not np.isnan(dataset.table.stop_seconds).all():
@@ -374,11 +368,7 @@ def _index_all(
 
 
 def _look_up_all(
-    dataset: VideoDataset,
-    mode: FrameMode,
-    store: IndexStore,
-    skip_unreadable: bool,
-    on_indexed: Callable[[], object],
+    dataset: VideoDataset, mode: FrameMode, store: IndexStore, skip_unreadable: bool, on_indexed: Callable[[], object]
 ) -> tuple[FrameRanges, KnownFrames | None, Collection[VideoLoaderError]]:
     # The files have just been compared with the store, and are compared again when a clip is read.
     indexes = IndexCache(store.unverified(), compare=store.verify)

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import torch.distributed
 
-from videoloader.errors import ConfigurationError, check, check_integer, counted, warn_user
+from videoloader.checks import check, check_integer
+from videoloader.errors import ConfigurationError, counted, warn_user
 
 
 class _Launcher(NamedTuple):

@@ -208,19 +208,11 @@ class ClipSink:
     def _convert(self, colors: ColorSpec, stream: torch.cuda.Stream) -> None:
         rotation, mirrored = self._stream.rotation, self._stream.mirrored
         for clip, arrived in self._arrived.items():
-            geometry, positions = self._clips[clip].geometry, self._positions[clip]
+            geometry, slots = self._clips[clip].geometry, self._pictures[clip]
             surfaces = [surface for surface, _ in arrived]
-            targets = [positions[frames[0]] for _, frames in arrived]
+            targets = [self._positions[clip][frames[0]] for _, frames in arrived]
             convert_surfaces(
-                surfaces,
-                colors,
-                rotation,
-                mirrored,
-                geometry,
-                self._output,
-                self._pictures[clip],
-                targets,
-                stream.cuda_stream,
+                surfaces, colors, rotation, mirrored, geometry, self._output, slots, targets, stream.cuda_stream
             )
             incomplete = [frames for _, frames in arrived if len(frames) > 1 or geometry.border is not None]
             if incomplete:

@@ -138,13 +138,7 @@ class VideoReader:
         return np.ones(len(packets), np.bool_)
 
     def _decode_job(
-        self,
-        output: OutputSpec,
-        job: DecodeJob,
-        token: CancelToken,
-        reader: Reader,
-        decode: Decode,
-        threads: int = 1,
+        self, output: OutputSpec, job: DecodeJob, token: CancelToken, reader: Reader, decode: Decode, threads: int = 1
     ) -> ClipsReport:
         return reader.read(
             self._source(), job.index, job.parts, output, decode=decode, token=token, threads=threads, plan=job.plan

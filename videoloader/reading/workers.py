@@ -16,10 +16,11 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import torch
 
+from videoloader.checks import check_integer
 from videoloader.convert import FilterGraphs, by_graphs
 from videoloader.decoding import INEXACT_CODECS, Decode, choose_engine, default_workers
 from videoloader.device import available_cores
-from videoloader.errors import ConfigurationError, VideoLoaderError, check_integer
+from videoloader.errors import ConfigurationError, VideoLoaderError
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.forks import after_fork
 from videoloader.reading.clip_reader import ClipReader, reader_of_thread

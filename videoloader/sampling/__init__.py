@@ -1,7 +1,6 @@
 """Frame modes: which frames of a video make a clip."""
 
 from videoloader.sampling.at_rate import AtRate as AtRate
-from videoloader.sampling.columns import Pad as Pad
 from videoloader.sampling.columns import PadColumn as PadColumn
 from videoloader.sampling.frame_list import FrameList as FrameList
 from videoloader.sampling.frame_tuples import FrameTuples as FrameTuples

@@ -9,16 +9,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ArgumentError, ConfigurationError, FrameRangeError, shortened
+from videoloader.checks import shortened
+from videoloader.errors import ArgumentError, ConfigurationError, FrameRangeError
 from videoloader.indexing.exact_numbers import exact_rate
 from videoloader.indexing.index import VideoIndex
 from videoloader.sampling.at_rate import AtRate
-from videoloader.sampling.exact_time import Time, as_times, first_at_or_after, last_at_or_before, on_clock
+from videoloader.sampling.exact_time import (
+    Time,
+    as_times,
+    first_at_or_after,
+    last_at_or_before,
+    on_clock,
+    screen_time,
+    told_span,
+)
 from videoloader.sampling.frame_list import FrameList
 from videoloader.sampling.integers import positions_in
 from videoloader.sampling.mode import FrameMode
 from videoloader.sampling.sampled_video import AllFrames
-from videoloader.sampling.screen_time import screen_time, told_span
 
 # The most frames of one clip. The numbers of more would fill any memory by themselves.
 _MOST_FRAMES = 1 << 24

@@ -5,21 +5,20 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
 from math import ceil, floor, lcm
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError, check
+from videoloader.checks import check
+from videoloader.errors import ConfigurationError
 from videoloader.indexing.exact_numbers import exact, exact_rate
 from videoloader.padding import check_mode
-from videoloader.sampling.checked_fields import CheckedFields
 from videoloader.sampling.columns import Pad, PadColumn, pad_of
-from videoloader.sampling.exact_time import Time, as_times, in_units, last_at_or_before, whole_unit
+from videoloader.sampling.exact_time import Time, as_times, in_units, last_at_or_before, screen_time, whole_unit
+from videoloader.sampling.mode_bases import CheckedFields, SavedRepr
 from videoloader.sampling.placements import even_start
 from videoloader.sampling.sampled_video import SampledVideo
-from videoloader.sampling.saved_repr import SavedRepr
-from videoloader.sampling.screen_time import screen_time
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,6 +64,8 @@ class AtRate(SavedRepr, CheckedFields):
         Ten test views of 2 s: ``AtRate(8, 16, start="even", clips=10)``. Consecutive clips of 2 s that cover the video:
         ``AtRate(8, 16, start=0, step=2)``.
     """
+
+    in_seconds: ClassVar[bool] = True
 
     fps: Time
     length: int

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from videoloader import padding
-from videoloader.errors import ConfigurationError, check, shortened
+from videoloader.checks import check, shortened
+from videoloader.errors import ConfigurationError
 from videoloader.padding import Mode
 from videoloader.sampling.exact_time import Time, as_times
 from videoloader.sampling.integers import several_integers

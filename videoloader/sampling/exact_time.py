@@ -1,4 +1,4 @@
-"""Converts users' times to exact timestamps, and finds the frames at them."""
+"""Converts users' times to exact timestamps, finds the frames at them, and tells when frames are on screen."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import check
+from videoloader.checks import check
 from videoloader.indexing.exact_numbers import exact
 from videoloader.indexing.index import VideoIndex
+from videoloader.sampling.sampled_video import SampledVideo
 
 Time: TypeAlias = int | float | Fraction
 
@@ -102,3 +103,33 @@ def _clipped(units: Iterable[int]) -> npt.NDArray[np.int64]:
 def _seconds(units: int, base: Fraction) -> float:
     """Seconds as in ``VideoIndex.timestamps``: the float next to the exact value."""
     return units * base.numerator / base.denominator
+
+
+def screen_time(video: SampledVideo) -> tuple[int, int]:
+    """The times at which the range's first frame appears and its last one disappears, in units of the clock."""
+    index = video.index
+    pts = index.clock
+    start = int(pts[video.first])
+    if video.stop < len(index):
+        return start, max(int(pts[video.stop]), start + 1)
+    if len(index) > 1:
+        shown = round(Fraction(int(pts[-1] - pts[0]), len(index) - 1))
+    else:
+        rate = index.stream.frame_rate
+        shown = round(1 / rate / index.stream.time_base) if rate else 1
+    return start, int(pts[-1]) + max(shown, 1)
+
+
+def told_span(video: SampledVideo) -> str:
+    """The range's time on screen, for messages: ``0–2.4 s (pts 1.4–3.8)``, with pts added where they differ."""
+    index = video.index
+    begin, end = screen_time(video)
+    zeros = [index.with_times(times).zero for times in ("start", "pts")]
+    start, pts = [f"{_in_seconds(index, begin - zero)}–{_in_seconds(index, end - zero)}" for zero in zeros]
+    if start == pts:
+        return f"{start} s"
+    return f"{start} s (pts {pts})" if index.times == "start" else f"{pts} s of pts ({start} s from the file's start)"
+
+
+def _in_seconds(index: VideoIndex, units: int) -> str:
+    return f"{float(units * index.stream.time_base):.3f}".rstrip("0").rstrip(".")

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import FrameRangeError
-from videoloader.sampling.checked_fields import CheckedFields
 from videoloader.sampling.columns import Pad, integer_tuple, integers_of, pad_of
+from videoloader.sampling.mode_bases import CheckedFields
 from videoloader.sampling.sampled_video import SampledVideo
 
 

@@ -10,17 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader import padding
+from videoloader.checks import check_integer, check_uint64, shortened
 from videoloader.error_notes import note
-from videoloader.errors import (
-    ArgumentError,
-    ConfigurationError,
-    FrameRangeError,
-    check_integer,
-    check_uint64,
-    no_method,
-    shortened,
-    wrong_result,
-)
+from videoloader.errors import ArgumentError, ConfigurationError, FrameRangeError, no_method, wrong_result
 from videoloader.sampling.columns import PadColumn, pad_of
 from videoloader.sampling.frame_list import FrameList
 from videoloader.sampling.integers import several_integers
@@ -45,7 +37,8 @@ class FrameMode(Protocol):
         pad: str or ``PadColumn``. The frames shown where a clip reaches outside its video: one of
             ``videoloader.padding.MODES``, or a column that names one for each row.
 
-    A mode may also have ``roles``, the ``Roles`` of the frames in its clips.
+    A mode may also have ``roles``, the ``Roles`` of the frames in its clips, and ``in_seconds``, True if it chooses
+    frames by their times: the loader then warns of folders of image files that have no frame rate.
 
     Examples:
         A complete custom mode: each frame with those shown an eighth of a second before and after it:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import check, check_integer
+from videoloader.checks import check, check_integer
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.sampling.columns import PadColumn
@@ -80,6 +80,11 @@ class NearKeyframes:
     def roles(self) -> Roles | None:
         """The roles of ``mode``."""
         return roles_of(self.mode)
+
+    @property
+    def in_seconds(self) -> bool:
+        """Whether ``mode`` chooses frames by their times."""
+        return getattr(self.mode, "in_seconds", False)
 
     def num_clips(self, video: SampledVideo) -> int:
         """The number of clips that ``mode`` makes."""

@@ -9,13 +9,13 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError, both_ends, check, integer_range
+from videoloader.checks import both_ends, check, integer_range
+from videoloader.errors import ConfigurationError
 from videoloader.indexing.index import VideoIndex
 from videoloader.sampling.columns import integers_of, pad_of
-from videoloader.sampling.counting import CountedByLength
 from videoloader.sampling.mode import KnownFrames
+from videoloader.sampling.mode_bases import CountedByLength, SavedRepr
 from videoloader.sampling.sampled_video import SampledVideo
-from videoloader.sampling.saved_repr import SavedRepr
 
 # Starts drawn at once. All starts are checked only if none of these is allowed.
 _DRAWS = 16

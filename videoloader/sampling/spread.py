@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.sampling.columns import Pad
-from videoloader.sampling.counting import CountedByLength, OneClip
+from videoloader.sampling.mode_bases import CountedByLength, OneClip
 from videoloader.sampling.sampled_video import SampledVideo
 
 

@@ -6,17 +6,25 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from math import ceil, floor
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import FrameRangeError, check_choice
+from videoloader.checks import check_choice
+from videoloader.errors import FrameRangeError
 from videoloader.sampling.columns import Pad, pad_of, times_of
-from videoloader.sampling.counting import OneClip
-from videoloader.sampling.exact_time import Time, as_times, first_at_or_after, last_at_or_before, on_clock
+from videoloader.sampling.exact_time import (
+    Time,
+    as_times,
+    first_at_or_after,
+    last_at_or_before,
+    on_clock,
+    screen_time,
+    told_span,
+)
+from videoloader.sampling.mode_bases import OneClip
 from videoloader.sampling.sampled_video import SampledVideo
-from videoloader.sampling.screen_time import screen_time, told_span
 
 At = Literal["nearest", "before", "after"]
 
@@ -51,6 +59,8 @@ class Timestamps(OneClip):
             seconds   0   0.04  0.08  0.12  0.16
             clip 0          ■           ■
     """
+
+    in_seconds: ClassVar[bool] = True
 
     seconds: Sequence[Time] | str
     _: KW_ONLY

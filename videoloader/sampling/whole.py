@@ -7,10 +7,9 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.sampling.checked_fields import CheckedFields
 from videoloader.sampling.columns import Pad, pad_of
-from videoloader.sampling.counting import OneClip
 from videoloader.sampling.mode import KnownFrames
+from videoloader.sampling.mode_bases import CheckedFields, OneClip
 from videoloader.sampling.sampled_video import SampledVideo
 
 

@@ -7,9 +7,9 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import both_ends, check_probability, integer_range
+from videoloader.checks import both_ends, check_probability, integer_range
 from videoloader.sampling.columns import Pad
-from videoloader.sampling.counting import CountedByLength
+from videoloader.sampling.mode_bases import CountedByLength
 from videoloader.sampling.placements import draw_gap, even_start
 from videoloader.sampling.sampled_video import SampledVideo
 

@@ -13,7 +13,8 @@ import numpy.typing as npt
 import torch
 
 from videoloader.argument_names import tells_of_arguments
-from videoloader.errors import ConfigurationError, check, check_integer
+from videoloader.checks import check, check_integer
+from videoloader.errors import ConfigurationError
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Function, Operation, Params, PixelTransform
 from videoloader.transforms.policies import Strength
 

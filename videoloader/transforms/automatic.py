@@ -15,8 +15,9 @@ from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 
+from videoloader.checks import check, check_choice, check_integer, check_numbers, check_probability
 from videoloader.convert import Interpolation, fill_color
-from videoloader.errors import ConfigurationError, check, check_choice, check_integer, check_numbers, check_probability
+from videoloader.errors import ConfigurationError
 from videoloader.transforms.augmentation import Augmentation
 from videoloader.transforms.automatic_operations import GEOMETRIC, color_operations, warps
 from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform, checked

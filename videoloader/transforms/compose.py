@@ -9,8 +9,9 @@ from typing import Any, get_args, overload
 import torch
 
 from videoloader.argument_names import tells_of_arguments
+from videoloader.checks import check, check_choice, check_shape
 from videoloader.convert import Layout, OutputSpec
-from videoloader.errors import ArgumentError, ConfigurationError, check, check_choice, check_shape
+from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.sampling import clip_rng
 from videoloader.transforms.engines.engine import apply_operations
 from videoloader.transforms.geometry.tensor_geometry import apply_geometry, round_to

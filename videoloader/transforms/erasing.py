@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 import torch
 
+from videoloader.checks import check_integer, check_numbers, check_probability
 from videoloader.convert import fill_color
-from videoloader.errors import check_integer, check_numbers, check_probability
 from videoloader.transforms.crops import POSITIVE, draw_sides
 from videoloader.transforms.curves import Range, check_range, draw_range_by_frame
 from videoloader.transforms.engines.parts import for_all_frames

@@ -15,8 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from videoloader.checks import check_choice
+from videoloader.convert import Layout, as_planes
 from videoloader.error_notes import note_rows
-from videoloader.errors import ArgumentError, ConfigurationError, check_choice, warn_user
+from videoloader.errors import ArgumentError, ConfigurationError, warn_user
 from videoloader.foreign_randomness import WATCHED_CALLS, told_if_foreign
 from videoloader.transforms.engines.parts import to_pixels
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform
@@ -163,7 +165,7 @@ class Module(PixelTransform):
             f"or {keep} in it"
         )
 
-    def in_layout(self, frames: torch.Tensor, layout: str, seeds: npt.NDArray[np.int64]) -> torch.Tensor:
+    def in_layout(self, frames: torch.Tensor, layout: Layout, seeds: npt.NDArray[np.int64]) -> torch.Tensor:
         """Call the module on a batch of floats, after ``Normalize``.
 
         Args:
@@ -171,7 +173,7 @@ class Module(PixelTransform):
             layout: str. ``"TCHW"``, ``"CTHW"`` or ``"THWC"``.
             seeds: array, int64[B]. The seeds drawn for the clips.
         """
-        result = self(frames.permute(0, *(1 + layout.index(axis) for axis in "TCHW")), {"seed": seeds})
+        result = self(as_planes(frames, layout), {"seed": seeds})
         return result.permute(0, *(1 + "TCHW".index(axis) for axis in layout))
 
     def _in_view(self, frames: torch.Tensor, seeds: npt.NDArray[np.int64]) -> torch.Tensor:

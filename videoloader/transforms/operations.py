@@ -19,9 +19,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from videoloader.checks import check_choice, check_flag
 from videoloader.convert import Interpolation, fill_color
 from videoloader.error_notes import note
-from videoloader.errors import ArgumentError, MissingAttributeError, check_choice, check_flag, no_method, wrong_result
+from videoloader.errors import ArgumentError, MissingAttributeError, no_method, wrong_result
 
 # The parameters of a batch function for its clips, by name.
 Params: TypeAlias = Mapping[str, npt.NDArray[Any]]

@@ -19,8 +19,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import torch
 
+from videoloader.checks import check_choice, check_shape
 from videoloader.convert import Geometry, Interpolation
-from videoloader.errors import ConfigurationError, check_choice, check_shape
+from videoloader.errors import ConfigurationError
 from videoloader.transforms.engines.engine import apply_operations
 from videoloader.transforms.geometry.coordinates import geometry_matrix, inverse, map_points, picture_box
 from videoloader.transforms.geometry.tensor_geometry import apply_geometry

@@ -19,17 +19,10 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert import OutputSpec, full_geometry
+from videoloader.decoding import INEXACT_CODECS
 from videoloader.device import available_cores, hand_over
 from videoloader.errors import VideoLoaderError
-from videoloader.indexing import (
-    ByteSource,
-    FileSource,
-    FolderSource,
-    Openable,
-    VideoIndex,
-    build_index,
-    open_source,
-)
+from videoloader.indexing import ByteSource, FileSource, FolderSource, Openable, VideoIndex, build_index, open_source
 from videoloader.indexing.libav import open_video
 from videoloader.indexing.sources.part import PartSource
 from videoloader.indexing.sources.stream import StreamSource
@@ -42,9 +35,8 @@ from videoloader.verification.report import Fault, FileReport, ranges_of
 _MOST_BYTES, _PIECE = 1 << 28, 1 << 20
 # Length and stride of the clips. With a stride, a read may leave packets out, and other ones for each clip.
 _LENGTH, _STRIDE = 16, 4
-# Codecs whose inverse DCT GPUs round differently from libavcodec. The means over such tiles of a picture may then
-# differ by this much, since differences add up from frame to frame.
-_IDCT_CODECS = ("mpeg1video", "mpeg2video", "mpeg4", "mjpeg")
+# If a GPU rounds the inverse DCT differently from libavcodec, the means over such tiles of a picture may differ by this
+# much, since differences add up from frame to frame.
 _TILES, _TILE_TOLERANCE = (9, 16), 6
 
 Numbers = npt.NDArray[np.int64]
@@ -179,7 +171,7 @@ def _pictures(source: ByteSource) -> Iterator[av.VideoFrame]:
 
 def _print_of(picture: torch.Tensor, index: VideoIndex) -> npt.NDArray[np.generic]:
     """Return a hash of a picture, or the means of its tiles if decoders may round differently."""
-    if picture.is_cuda and index.stream.codec in _IDCT_CODECS:
+    if picture.is_cuda and index.stream.codec in INEXACT_CODECS:
         tiles = torch.nn.functional.adaptive_avg_pool2d(picture.float(), _TILES)
         return tiles.round().byte().cpu().numpy()
     return np.frombuffer(blake2b(picture.cpu().contiguous().numpy().data, digest_size=16).digest(), np.uint64)

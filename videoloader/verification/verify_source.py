@@ -10,9 +10,10 @@ from typing import NamedTuple
 import torch
 
 from videoloader.argument_names import tells_of_arguments
+from videoloader.checks import check, check_positive_or_none
 from videoloader.dataset import VideoDataset
 from videoloader.device import available_cores, resolve_device
-from videoloader.errors import ArgumentError, check, check_positive_or_none
+from videoloader.errors import ArgumentError
 from videoloader.indexing import Openable
 from videoloader.indexing.sources.folder import is_image_name
 from videoloader.indexing.store.processes import answer_in_processes

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from videoloader.indexing.bitstream.sei import iterate_messages
+from videoloader.indexing.bitstream.nal import iterate_messages
 
 messages = st.lists(st.tuples(st.integers(0, 700), st.binary(max_size=600)), min_size=1, max_size=5)
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from videoloader.indexing import build_index, open_source
-from videoloader.indexing.bitstream.hidden import hides_frame
-from videoloader.indexing.bitstream.vpx import keyframe_format
+from videoloader.indexing.bitstream.vpx import hides_frame, keyframe_format
 
 # libvpx makes frames that are only referred to where it may look ahead.
 LOOK_AHEAD = {"g": "30", "auto-alt-ref": "1", "lag-in-frames": "16", "deadline": "good", "cpu-used": "5", "b": "60k"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -201,11 +201,28 @@ def test_damaged_clips_are_replaced_and_named(tmp_path):
     assert error.startswith(f"{broken}: packet 1")
 
 
+@dataclass(frozen=True)
+class OwnMode:
+    """A frame mode of a user, which chooses a frame by its time."""
+
+    pad = "edge"
+    in_seconds = True
+
+    def num_clips(self, video):
+        return 1
+
+    def frame_numbers(self, video, clip, rng):
+        return video.index.frame_at(np.array([0.5]))
+
+
 @pytest.mark.parametrize(
     ("mode", "ends", "fps", "is_told"),
     [
         (vl.AtRate(2, 2), {}, None, True),
         (vl.Timestamps([0.5]), {}, None, True),
+        (OwnMode(), {}, None, True),
+        (vl.NearKeyframes(OwnMode(), within=1), {}, None, True),
+        (vl.RandomWindow(2), {}, None, False),
         ([0], {"stop_seconds": 2.5}, None, True),
         ([0], {"stop": 2}, None, False),
         (vl.AtRate(2, 2), {}, 1, False),

@@ -15,13 +15,13 @@ import torch
 from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.clip_plan import ClipPlanner, DrawRule
 from videoloader.batching.options import RaiseOrSkip, check_dataset, plan_transforms
+from videoloader.checks import check, check_choice, check_positive
 from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.device import available_cores
-from videoloader.errors import ConfigurationError, check, check_choice, check_positive
+from videoloader.errors import ConfigurationError
 from videoloader.indexing import IndexStore
-from videoloader.interop.ray.attempts import Attempts
-from videoloader.interop.ray.clip_maker import ClipMaker, ClipRecipe
+from videoloader.interop.ray.clip_maker import Attempts, ClipMaker, ClipRecipe
 from videoloader.interop.ray.skipped import SkippedClips
 from videoloader.order.clip_table import build_clip_table
 from videoloader.reading.corrupt_frames import KeepRaiseOrSkip, check_on_corrupt

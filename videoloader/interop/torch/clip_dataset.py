@@ -14,14 +14,15 @@ from torch.utils.data import Dataset, default_collate
 from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.batch import Batch, ListBatch, collate_rows
 from videoloader.batching.boxes import stack_matrices
-from videoloader.batching.clip_plan import BatchRow, ClipPlanner, DrawRule, PlannedClip
+from videoloader.batching.clip_plan import ClipPlanner, DrawRule, PlannedClip
 from videoloader.batching.options import check_dataset, plan_transforms
 from videoloader.batching.row_decoding import apply_corrections, decode_rows, group_into_jobs
-from videoloader.batching.rows import arrange_rows, check_same_shapes, decoding_memory, transform_rows
+from videoloader.batching.rows import BatchRow, arrange_rows, check_same_shapes, decoding_memory, transform_rows
+from videoloader.checks import check_choice, shortened
 from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.device import available_cores
-from videoloader.errors import ArgumentError, FrameRangeError, check_choice, shortened, warn_user
+from videoloader.errors import ArgumentError, FrameRangeError, warn_user
 from videoloader.indexing import IndexStore
 from videoloader.order.clip_table import build_clip_table
 from videoloader.reading.clip_reader import reader_of_thread

@@ -10,8 +10,9 @@ from typing import BinaryIO
 from torch.utils.data._utils.collate import default_collate_fn_map
 
 from videoloader.argument_names import tells_of_arguments
+from videoloader.checks import check_type, check_uint64
 from videoloader.dataset import VideoEntry
-from videoloader.errors import ConfigurationError, check_type, check_uint64
+from videoloader.errors import ConfigurationError
 from videoloader.indexing import ByteSource, MemorySource
 from videoloader.sampling import FrameMode
 from videoloader.sampling.mode import FrameNumbers, mode_of

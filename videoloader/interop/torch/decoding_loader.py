@@ -22,25 +22,17 @@ from videoloader.batching.options import RaiseOrSkip, plan_transforms
 from videoloader.batching.prefetch import give_out
 from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
+from videoloader.checks import check_choice, check_positive_or_none, check_type
 from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.decoding import Decode
 from videoloader.device import available_cores, resolve_device
 from videoloader.error_notes import note
-from videoloader.errors import (
-    ConfigurationError,
-    CorruptFramesError,
-    NotIndexedError,
-    VideoLoaderError,
-    check_choice,
-    check_positive_or_none,
-    check_type,
-)
+from videoloader.errors import ConfigurationError, CorruptFramesError, NotIndexedError, VideoLoaderError
 from videoloader.indexing import IndexStore
 from videoloader.interop.torch.batch_requests import Requests, find_requests, replace_requests
 from videoloader.interop.torch.clip_request import ClipRequest
-from videoloader.interop.torch.request_planner import RequestPlanner
-from videoloader.interop.torch.video_indexes import VideoIndexes
+from videoloader.interop.torch.request_planner import RequestPlanner, VideoIndexes
 from videoloader.order.ranks import shard_of_environment
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import KeepRaiseOrSkip, OnCorrupt, check_on_corrupt

@@ -1,17 +1,30 @@
-"""Plans the clips that requests ask for."""
+"""Plans the clips that requests ask for, and looks up or builds the indexes of their videos."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from videoloader.batching.clip_plan import PlannedClip, plan_views
+from videoloader.dataset import VideoEntry, entry_range
 from videoloader.errors import ConfigurationError
+from videoloader.indexing import ByteSource, IndexStore, VideoIndex, build_index, open_source
+from videoloader.indexing.forks import after_fork
+from videoloader.indexing.images import tell_of_frame_times
+from videoloader.indexing.sources import SourceState, state_of
+from videoloader.indexing.store.cache import IndexCache
 from videoloader.interop.torch.clip_request import ClipRequest
-from videoloader.interop.torch.video_indexes import VideoIndexes
-from videoloader.order.clip_table import EntryFrames
+from videoloader.order.clip_table import BuiltIndexes, EntryFrames, Indexes
 from videoloader.sampling import clip_rng
+from videoloader.threads import executor_of
 from videoloader.transforms.planning.pipeline import TransformPlan, arrange_transforms
+
+# Bytes of indexes to keep: enough for about ten thousand videos of a few hundred frames.
+_CAPACITY = 256 << 20
+
+_Video = TypeVar("_Video")
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,3 +67,57 @@ class RequestPlanner:
             transforms = replace(transforms, conversion=own.one_view().conversion)
         (planned,) = plan_views(number, video, request.clip, request.mode, transforms, [rng])
         return planned
+
+
+class _Files:
+    """Builds indexes from the files themselves."""
+
+    def look_up(self, source: str, /) -> tuple[VideoIndex, SourceState | None]:
+        opened = open_source(source)
+        index = build_index(opened)
+        tell_of_frame_times([index])
+        return index, state_of(opened)
+
+
+class VideoIndexes:
+    """Looks videos up in a store, or indexes them, on first use, and keeps recently used indexes.
+
+    Args:
+        store: store of the videos, or its path; without one they are indexed here.
+        workers: number of threads that look videos up; 0 to do it in the calling thread.
+    """
+
+    def __init__(self, store: IndexStore | str | os.PathLike[str] | None, workers: int) -> None:
+        self._workers = workers
+        opened = IndexStore(store) if isinstance(store, str | os.PathLike) else store
+        self._kept = IndexCache(
+            _Files() if opened is None else opened, _CAPACITY, compare=opened is None or opened.verify
+        )
+        self._start_threads()
+        after_fork(self._start_threads)
+
+    def _start_threads(self) -> None:
+        self._threads = executor_of(self._workers, "videoloader-index")
+
+    def frames_of(self, videos: Sequence[tuple[VideoEntry, ByteSource | None]]) -> list[EntryFrames]:
+        """The range of frames of each entry. Several videos are looked up, or indexed, at a time.
+
+        Args:
+            videos: entries, with their bytes if they have no path. Bytes are indexed each time.
+
+        Raises:
+            VideoLoaderError: a video cannot be indexed, or the entry's range lies outside it.
+            NotIndexedError: a video is not in the store.
+        """
+        given = [source for _, source in videos if source is not None]
+        unknown = dict.fromkeys(entry.path for entry, source in videos if source is None)
+        self._several(self._kept.__getitem__, [path for path in unknown if path not in self._kept])
+        made = iter(self._several(build_index, given))
+        found: list[EntryFrames] = []
+        for entry, source in videos:
+            indexes: Indexes = self._kept if source is None else BuiltIndexes(next(made))
+            found.append(EntryFrames(entry, *entry_range(entry, indexes[entry.path]), indexes, source=source))
+        return found
+
+    def _several(self, make: Callable[[_Video], VideoIndex], videos: Sequence[_Video]) -> list[VideoIndex]:
+        return list(self._threads.map(make, videos) if len(videos) > 1 else map(make, videos))

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple, TypeAlias, get_args
 import numpy as np
 import torch
 
+from videoloader.checks import check, check_choice, check_shape
 from videoloader.convert import Interpolation, Layout, OutputSpec
 from videoloader.error_notes import note, note_rows
-from videoloader.errors import ConfigurationError, check, check_choice, check_shape
+from videoloader.errors import ConfigurationError
 from videoloader.transforms.engines import cpu as cpu_operations
 from videoloader.transforms.engines import cuda as cuda_operations
 from videoloader.transforms.engines.work import ClipWork, Finish

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch
 
-from videoloader.convert import Layout, OutputSpec
+from videoloader.convert import Layout, OutputSpec, as_planes, shape_in
 from videoloader.transforms.operations import Operation
 
 
@@ -47,10 +47,9 @@ class Finish:
 
     def allocate(self, clips: int, length: int, size: tuple[int, int], device: torch.device) -> torch.Tensor:
         """Memory for the results: [B, T, 3, H, W] or with another order of the last four dimensions."""
-        sizes = {"T": length, "C": 3, "H": size[0], "W": size[1]}
-        shape = (clips, *(sizes[axis] for axis in self.layout))
-        return torch.empty(shape, dtype=self.output.dtype, device=device)
+        shape = shape_in(self.layout, length, *size)
+        return torch.empty((clips, *shape), dtype=self.output.dtype, device=device)
 
     def frames(self, target: torch.Tensor) -> torch.Tensor:
         """A view of results as [B, T, 3, H, W]."""
-        return target.permute([0, *(1 + self.layout.index(axis) for axis in "TCHW")])
+        return as_planes(target, self.layout)

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from videoloader.checks import check_shape
 from videoloader.convert import Geometry
-from videoloader.errors import check_shape
 from videoloader.transforms.geometry.warp_matrices import Matrices
 
 

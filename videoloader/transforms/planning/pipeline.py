@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from videoloader.checks import check_integer
 from videoloader.convert import Color, Geometry, Layout, OutputSpec
 from videoloader.error_notes import note
-from videoloader.errors import ArgumentError, ConfigurationError, check_integer
+from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.transforms.augmentation import Augmentation
 from videoloader.transforms.crop_to_box import check_boxes_first
 from videoloader.transforms.engines.engine import apply_operations
