@@ -146,6 +146,14 @@ WARNINGS: dict[str, tuple[Callable[[], object], str]] = {
     "a function with numpy's randomness": (lambda: given(vl.PythonFunction(of_numpy)), "of_numpy gives another result"),
     "a function with Python's": (lambda: given(vl.PythonFunction(of_python)), "of_python gives another result for"),
     "a module with numpy's": (lambda: given(NumpyModule()), "NumpyModule gives another result for the same clip"),
+    "a class by name in a condition": (
+        lambda: when(lambda clip: clip.label == "x"),
+        "a label is compared with 'x', but labels are numbers, and equal no text: data.class_names.index('x')",
+    ),
+    "a class by name that is left out": (
+        lambda: data().filter(lambda entry: entry.label != "x"),
+        "a label is compared with 'x', but labels are numbers, and equal no text: data.class_names.index('x')",
+    ),
     "a function that tosses a coin": (
         lambda: list(loader(dataset=VD.from_paths(["a.mp4"] * 6), transforms=[SMALL, vl.PythonFunction(Coin().flips)])),
         "flips gives another result for the same clip and seed",
@@ -177,6 +185,8 @@ def seeded(frames, rng):
 
 CLEAN: dict[str, Callable[[], object]] = {
     "a function that seeds numpy by the clip": lambda: given(vl.PythonFunction(seeded)),
+    "a condition by number": lambda: when(lambda clip: clip.label == 1) and when(lambda clip: clip.label in (None, 0)),
+    "a label among signs for none": lambda: data().filter(lambda entry: entry.label not in ("", None)),
     "what no data set holds": lambda: None in data().paths or 5 in data().paths or None in data(),
     "a last batch of one": lambda: list(
         loader(dataset=VD.from_paths(["a.mp4"] * 3, [0, 1, 0]), transforms=[SMALL, vl.MixUp(0.8, 2)])

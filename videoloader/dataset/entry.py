@@ -11,7 +11,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, get_args
 
 from videoloader.attribute_names import tells_of_attributes
-from videoloader.errors import ArgumentError, ConfigurationError, check_choice
+from videoloader.errors import ArgumentError, ClassNumber, ConfigurationError, check_choice
 from videoloader.indexing.index import Times
 
 FROM_END = "; no number counts from the end, as DALI's do: leave stop out to read to the end"
@@ -119,6 +119,13 @@ class VideoEntry:
 
     def _ends(self) -> str:
         return ", ".join(f"{name}={value}" for name in ENDS if (value := getattr(self, name)) is not None)
+
+
+def for_condition(entry: VideoEntry) -> VideoEntry:
+    """A row of a data set, which nobody else holds, for a user's condition."""
+    if entry.label is not None:
+        object.__setattr__(entry, "label", ClassNumber(entry.label))
+    return entry
 
 
 def plain_integer(value: Any) -> Any:

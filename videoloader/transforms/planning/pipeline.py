@@ -13,7 +13,7 @@ import torch
 
 from videoloader.convert import Color, Geometry, Layout, OutputSpec
 from videoloader.error_notes import note
-from videoloader.errors import ArgumentError, ConfigurationError, check_integer
+from videoloader.errors import ArgumentError, ClassNumber, ConfigurationError, check_integer
 from videoloader.transforms.augmentation import Augmentation
 from videoloader.transforms.crop_to_box import check_boxes_first
 from videoloader.transforms.engines.engine import apply_operations
@@ -117,6 +117,7 @@ class TransformPlan:
         Raises:
             ConfigurationError: a transform cannot be applied to frames of that size.
         """
+        label = None if label is None else ClassNumber(label)
         clip = ClipInfo(length, *display_size, label, columns or {})
         geometries = plan_geometries(self.conversion, display_size, rng, clip)
         return [
