@@ -280,6 +280,16 @@ MISTAKES: Mistakes = {
         lambda: batch().replay(0, torch.zeros(4, 10, 10), "mask"),
         "the clip shows (0, 0, 128, 160) (top, left, height, width) of its … give what is in the video's size",
     ),
+    "a mask of a larger video": (
+        lambda: batch().replay(0, torch.zeros(4, 256, 320), "mask"),
+        "mask must be in the size of the video, got 256×320: the video's frames are 128×160",
+    ),
+    "a flow in the size of the batch": (
+        lambda: vl.Compose([vl.CenterCrop(8)])(
+            torch.zeros(4, 3, 32, 24, dtype=torch.uint8), apply_to={"flow": torch.zeros(4, 2, 24, 32)}
+        ),
+        "flow must be in the size of the video, got 24×32: the video's frames are 32×24",
+    ),
     "an array for a mask": (lambda: batch().replay(0, np.zeros((4, 128, 160)), "mask"), "tensor must be a Tensor"),
     "no row of a mask": (lambda: batch().replay(torch.zeros(4, 128, 160)), "Batch.replay needs the argument tensor"),
     "points in a list": (lambda: batch().to_source([[1, 2]]), "points must be a Tensor, got [[1, 2]]"),

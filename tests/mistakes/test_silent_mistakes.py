@@ -142,6 +142,14 @@ WARNINGS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "clips that are mixed alone": (lambda: given(vl.MixUp(0.8, 2), batch_size=1), "MixUp mixes the clips of a batch"),
     "several labels in one": (lambda: table('path,label\na.mp4,"1,2"\nb.mp4,3\n'), "label '1,2' is taken for the name"),
+    "a mean for a deviation": (
+        lambda: vl.Normalize((0.229, 0.224, 0.225), (0.485, 0.456, 0.406)),
+        "Normalize's mean and std seem to be swapped, got mean=(0.229, 0.224, 0.225), std=(0.485, 0.456, 0.406)",
+    ),
+    "boxes in shares of the frame": (
+        lambda: given().replay(0, torch.tensor([[0.1, 0.2, 0.5, 0.9]]), "boxes"),
+        "boxes are in pixels of the video, got [0.1",
+    ),
     "a brightness in pixel values": (lambda: vl.Brightness(32), "Brightness's factor is a factor, not a difference"),
     "a function with numpy's randomness": (lambda: given(vl.PythonFunction(of_numpy)), "of_numpy gives another result"),
     "a function with Python's": (lambda: given(vl.PythonFunction(of_python)), "of_python gives another result for"),
@@ -185,6 +193,11 @@ def seeded(frames, rng):
 
 CLEAN: dict[str, Callable[[], object]] = {
     "a function that seeds numpy by the clip": lambda: given(vl.PythonFunction(seeded)),
+    "means and deviations of all kinds": lambda: [
+        vl.Normalize((mean,) * 3, (std,) * 3)
+        for mean, std in [(0.5, 0.5), (0, 1), (0, 1 / 255), (0.45, 0.225), (0.2, 1)]
+    ],
+    "boxes of no width": lambda: given().replay(0, torch.tensor([[0.0, 0, 0, 0], [1, 1, 1, 1]]), "boxes"),
     "a condition by number": lambda: when(lambda clip: clip.label == 1) and when(lambda clip: clip.label in (None, 0)),
     "a label among signs for none": lambda: data().filter(lambda entry: entry.label not in ("", None)),
     "what no data set holds": lambda: None in data().paths or 5 in data().paths or None in data(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,7 @@ from videoloader.transforms.operations import (
 from videoloader.transforms.planning.composing import group_geometric, output_size
 from videoloader.transforms.planning.conversion_plan import plan_geometries, split_conversion
 from videoloader.transforms.planning.steps import ConversionStep, GeometryStep, Step, ViewStep
+from videoloader.transforms.replay import Kind, Picture, replay
 from videoloader.transforms.time import TimeTransform, apply_to_positions
 from videoloader.transforms.views import count_views
 
@@ -44,11 +45,26 @@ class DrawnView(NamedTuple):
         geometry: the part that conversion carries out.
         operations: operations on the converted pixels.
         seeds: seeds for the modules that get floats.
+        size: (height, width) of the video's displayed frames.
     """
 
     geometry: Geometry
     operations: tuple[Operation, ...]
     seeds: tuple[int, ...]
+    size: tuple[int, int]
+
+    def replay(self, tensor: torch.Tensor, kind: Kind) -> Any:
+        """Apply what was drawn to other data of the same frames; see ``videoloader.transforms.replay``.
+
+        Raises:
+            ConfigurationError: the data are not of this kind, or not in the size of the video.
+        """
+        moved = replay(tensor, self.geometry, self.operations, kind)
+        height, width = tensor.shape[-2:] if kind in get_args(Picture) else self.size
+        if (height, width) != self.size:
+            of_video = f"the video's frames are {self.size[0]}×{self.size[1]}"
+            raise ConfigurationError(f"{kind} must be in the size of the video, got {height}×{width}: {of_video}")
+        return moved
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +141,7 @@ class TransformPlan:
                 geometry,
                 self._draw_operations(ClipInfo(length, *geometry.output_size, label, clip.columns), rng),
                 tuple(int(rng.integers(1 << 63)) for _ in self.modules),
+                display_size,
             )
             for geometry in geometries
         ]
