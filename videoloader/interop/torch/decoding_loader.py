@@ -35,6 +35,7 @@ from videoloader.errors import (
     check_choice,
     check_positive_or_none,
     check_type,
+    reason_of,
 )
 from videoloader.indexing import IndexStore
 from videoloader.interop.torch.batch_requests import Requests, find_requests, replace_requests
@@ -347,7 +348,8 @@ class DecodingLoader(OneLoop):
         except VideoLoaderError as error:
             if (self._on_corrupt if isinstance(error, CorruptFramesError) else self._on_error) == "raise":
                 raise
-            self._account.leave_out(error.source or "", str(error))
+            path = error.source or ""
+            self._account.leave_out(path, reason_of(error, path))
             self._account.add(LoaderStats(skipped=pending.clips))
             pending.drop()
             return []
