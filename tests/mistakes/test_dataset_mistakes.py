@@ -20,6 +20,13 @@ def store() -> vl.IndexStore:
     return vl.IndexStore("made.db")
 
 
+def images() -> str:
+    folder = Path("pictures/cat")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "1.png").touch()
+    return "pictures"
+
+
 def table(text: str, encoding: str = "utf-8", **arguments) -> VD:
     Path("table.csv").write_text(text, encoding)
     return VD.from_csv("table.csv", **arguments)
@@ -175,6 +182,14 @@ MISTAKES: Mistakes = {
     ),
     "a label that is missing": (lambda: VD.from_csv("one_label.csv"), "one_label.csv: line 3 … -1 stands for"),
     "a tar that is not there": (lambda: VD.from_tars("x.tar"), "x.tar … cannot be opened (No such file"),
+    "a folder of folders of images": (
+        lambda: VD.from_folder(images()),
+        "pictures: no video in this folder: no file ends with … there are .png (1): extensions=IMAGE_EXTENSIONS reads",
+    ),
+    "a number for values of a query": (
+        lambda: store().query("SELECT * FROM videos WHERE height > ?", 3),
+        "parameters must be a list of values, one a ?, got 3",
+    ),
     "folders without images": (lambda: VD.from_frame_folders("classes"), "classes … no folder in this one holds"),
     "a column for a row": (lambda: data()["label"], "rows are chosen by numbers … got 'label'"),
     "a row of 1.5": (lambda: data()[1.5], "rows are chosen by numbers … got 1.5"),

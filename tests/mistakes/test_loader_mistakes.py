@@ -20,6 +20,11 @@ class Gives3(torch.nn.Module):
         return 3
 
 
+def nodes() -> VD:
+    Path("nodes.csv").write_text("path,node\na.mp4,n1\nb.mp4,n2\n")
+    return VD.from_csv("nodes.csv")
+
+
 def two_loops() -> None:
     both = loader()
     one, other = iter(both), iter(both)
@@ -200,6 +205,18 @@ MISTAKES: Mistakes = {
     "a column of a node that there is not": (
         lambda: loader(sharding=vl.ByColumn("node")),
         "there is no column 'node' … none but the path",
+    ),
+    "names of nodes": (
+        lambda: loader(sharding=vl.ByColumn("node"), dataset=nodes(), shard_id=0, num_shards=2),
+        "column 'node' must hold the numbers of groups, 0, 1, 2, …, got ['n1', 'n2']",
+    ),
+    "PyTorch's ConcatDataset": (
+        lambda: loader(dataset=torch.utils.data.ConcatDataset([data(), data()])),
+        "dataset must be a VideoDataset, got … data sets are joined as one + other",
+    ),
+    "names of classes of a batch": (
+        lambda: batch().class_names,
+        "a Batch has no attribute class_names: write data.class_names[label], of the data set",
     ),
     "a column of padding that there is not": (
         lambda: first(vl.RandomWindow(100, pad=vl.PadColumn("padding"))),

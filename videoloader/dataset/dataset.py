@@ -142,8 +142,8 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
 
     def _take(self, rows: npt.NDArray[np.int64], left_out: Iterable[tuple[str, str]] = ()) -> VideoDataset:
         if not len(rows):
-            hint = f"; labels are numbers, 0 for {self.class_names[0]!r}" if self.class_names else ""
-            raise none_left(len(self), hint)
+            labels = f"labels are numbers, 0 for {self.class_names[0]!r}, and " if self.class_names else ""
+            raise none_left(len(self), f"; {labels}columns of CSV are text")
         return VideoDataset(self.table.take(rows), self.class_names, (*self.left_out, *left_out))
 
     def where(

@@ -60,7 +60,8 @@ def entries_of_files(
         there = ", ".join(f"{name} ({count})" for name, count in Counter(map(_ending, others)).most_common(5))
         hint = f"; there are {there}: extensions=… says which are videos" if others else ""
         if any(map(is_image_name, others)):
-            hint += ", from_frame_folders makes a video of each folder of images"
+            images = "extensions=IMAGE_EXTENSIONS reads each image as a video of one frame"
+            hint = f"; there are {there}: {images}, from_frame_folders makes a video of each folder"
         raise ConfigurationError(f"no video in this folder: no file ends with {', '.join(endings)}{hint}", root)
     if flat and len(found[0]) > 2 * len(flat):
         none = "so the subfolders are not read as classes and give no labels: if they are classes, move it into one"
@@ -89,7 +90,7 @@ def entries_of_frame_folders(root: str, class_names: Sequence[str] | None, times
     flat = any(is_image_name(name) for path in within for name in list_folder(path)[0])
     found = _labelled(root, flat, lambda folder: (path + times for path in frame_folders_below(folder)), class_names)
     if not found:
-        raise ConfigurationError("no folder in this one holds image files", root)
+        raise ConfigurationError("no folder in this one holds image files; from_folder reads videos", root)
     return found
 
 
