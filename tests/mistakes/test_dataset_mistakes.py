@@ -201,7 +201,10 @@ MISTAKES: Mistakes = {
         lambda: data().__add__(["a.mp4"]),
         "what is added must be a VideoDataset, got ['a.mp4'] … make one with VideoDataset.from_paths",
     ),
-    "SQL with a slip": (lambda: data().where("fpss > 3"), "condition 'fpss > 3' is no … fpss); these are id"),
+    "SQL with a slip": (
+        lambda: data().where("fpss > 3"),
+        "fpss > 3' is no … fpss); text has single quotes, and the facts are id",
+    ),
     "SQL that is a number": (lambda: data().where(3), "condition must be SQL over facts of videos, as … got 3"),
     "a function for SQL": (lambda: data().where(lambda entry: True), "condition must be SQL over facts of"),
     "SQL that does more": (lambda: data().where("1; DROP TABLE videos"), "condition '1; DROP … syntax error)"),
