@@ -69,7 +69,8 @@ class Guard(threading.local):
             with _short_values(connection):
                 return self._fetch(connection.execute(sql, parameters))
         except sqlite3.Error as error:
-            raise sqlite3.OperationalError(self._reason or str(error)) from None
+            hint = ", and text has single quotes" if "no such column" in str(error) else ""
+            raise sqlite3.OperationalError(self._reason or f"{error}{hint}") from None
         finally:
             self._deadline = math.inf
 

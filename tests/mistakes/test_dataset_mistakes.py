@@ -203,7 +203,7 @@ MISTAKES: Mistakes = {
     ),
     "SQL with a slip": (
         lambda: data().where("fpss > 3"),
-        "fpss > 3' is no … fpss); text has single quotes, and the facts are id",
+        "condition 'fpss > 3' is no … fpss, and text has single quotes); these are id",
     ),
     "SQL that is a number": (lambda: data().where(3), "condition must be SQL over facts of videos, as … got 3"),
     "a function for SQL": (lambda: data().where(lambda entry: True), "condition must be SQL over facts of"),
