@@ -70,7 +70,11 @@ class FileSource(SourceBase):
             return _OpenFile(descriptor), status
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            hint = ": os.path.expanduser(path) expands ~" if self.name.startswith("~") else ""
+            hint = ""
+            if self.name.startswith("~"):
+                hint = ": os.path.expanduser(path) expands ~"
+            elif self.name != self.name.rstrip():
+                hint = ": the path ends with white space"
             raise SourceError(f"cannot be opened ({reason}){hint}", self.name) from None
 
     def _keep(self, file: _OpenFile) -> None:

@@ -184,7 +184,7 @@ MISTAKES: Mistakes = {
     "a tar that is not there": (lambda: VD.from_tars("x.tar"), "x.tar … cannot be opened (No such file"),
     "a folder of folders of images": (
         lambda: VD.from_folder(images()),
-        "pictures: no video in this folder: no file ends with … there are .png (1): extensions=IMAGE_EXTENSIONS reads",
+        "pictures: no video in this folder: no file … .png (1): extensions=… says which are videos, IMAGE_EXT",
     ),
     "a number for values of a query": (
         lambda: store().query("SELECT * FROM videos WHERE height > ?", 3),
@@ -200,6 +200,10 @@ MISTAKES: Mistakes = {
     "a list that is added": (
         lambda: data().__add__(["a.mp4"]),
         "what is added must be a VideoDataset, got ['a.mp4'] … make one with VideoDataset.from_paths",
+    ),
+    "a name that pandas misses": (
+        lambda: VD.from_paths(["a.mp4", "b.mp4"], ["x", float("nan")]),
+        "labels[1] of b.mp4: labels must be all integers or all names, got nan; None means no label",
     ),
     "SQL with a slip": (
         lambda: data().where("fpss > 3"),

@@ -3,6 +3,7 @@
 # mypy: ignore-errors
 from __future__ import annotations
 
+import math
 import random
 import warnings
 from collections.abc import Callable
@@ -142,6 +143,14 @@ WARNINGS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "clips that are mixed alone": (lambda: given(vl.MixUp(0.8, 2), batch_size=1), "MixUp mixes the clips of a batch"),
     "several labels in one": (lambda: table('path,label\na.mp4,"1,2"\nb.mp4,3\n'), "label '1,2' is taken for the name"),
+    "an angle in radians": (
+        lambda: vl.Rotate((-math.pi / 12, math.pi / 12)),
+        "Rotate's degrees is in degrees, got (-0.26",
+    ),
+    "a scale in per cent": (
+        lambda: vl.Affine(scale=(80, 120)),
+        "Affine's scale is a factor, not a difference of pixel",
+    ),
     "a mean for a deviation": (
         lambda: vl.Normalize((0.229, 0.224, 0.225), (0.485, 0.456, 0.406)),
         "Normalize's mean and std seem to be swapped, got mean=(0.229, 0.224, 0.225), std=(0.485, 0.456, 0.406)",
@@ -197,6 +206,7 @@ CLEAN: dict[str, Callable[[], object]] = {
         vl.Normalize((mean,) * 3, (std,) * 3)
         for mean, std in [(0.5, 0.5), (0, 1), (0, 1 / 255), (0.45, 0.225), (0.2, 1)]
     ],
+    "angles of all sizes": lambda: [vl.Rotate(degrees) for degrees in (0, 0.26, 1, 15, 355, (-10, 10), 0.5, 1e-3)],
     "boxes of no width": lambda: given().replay(0, torch.tensor([[0.0, 0, 0, 0], [1, 1, 1, 1]]), "boxes"),
     "a condition by number": lambda: when(lambda clip: clip.label == 1) and when(lambda clip: clip.label in (None, 0)),
     "a label among signs for none": lambda: data().filter(lambda entry: entry.label not in ("", None)),

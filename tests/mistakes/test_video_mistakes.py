@@ -31,6 +31,10 @@ MISTAKES: Mistakes = {
         lambda: vl.Video("~/a.mp4"),
         "~/a.mp4: cannot be opened (No such file or directory): os.path.expanduser(path) expands ~",
     ),
+    "a line of a list of paths": (
+        lambda: vl.Video("a.mp4\n"),
+        "cannot be opened (No … directory): the path ends with wh",
+    ),
     "all frames by name": (lambda: video().frames, "a Video has no attribute frames: write video[:], or for frame in"),
     "None for a source": (lambda: vl.Video(None), "source must be a path, a URL, bytes, a binary … got None"),
     "the number of a camera": (lambda: vl.Video(0), "source must be a path, a URL, bytes, a binary … got 0"),
