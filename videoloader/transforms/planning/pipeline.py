@@ -56,6 +56,10 @@ class DrawnView(NamedTuple):
     def replay(self, tensor: torch.Tensor, kind: Kind) -> Any:
         """Apply what was drawn to other data of the same frames; see ``videoloader.transforms.replay``.
 
+        Args:
+            tensor: tensor. The data, as in ``Batch.replay``.
+            kind: str. The kind of the data, as in ``Batch.replay``.
+
         Raises:
             ConfigurationError: the data are not of this kind, or not in the size of the video.
         """
