@@ -182,6 +182,10 @@ MISTAKES: Mistakes = {
     ),
     "a label that is missing": (lambda: VD.from_csv("one_label.csv"), "one_label.csv: line 3 … -1 stands for"),
     "a tar that is not there": (lambda: VD.from_tars("x.tar"), "x.tar … cannot be opened (No such file"),
+    "a pattern of folders": (
+        lambda: VD.from_folder("classes/*"),
+        "classes/*: the folder cannot be read (No such file or directory): from_paths takes glob.glob(…)",
+    ),
     "a folder of folders of images": (
         lambda: VD.from_folder(images()),
         "pictures: no video in this folder: no file … .png (1): extensions=… says which are videos, IMAGE_EXT",

@@ -145,7 +145,7 @@ WARNINGS: dict[str, tuple[Callable[[], object], str]] = {
     "several labels in one": (lambda: table('path,label\na.mp4,"1,2"\nb.mp4,3\n'), "label '1,2' is taken for the name"),
     "an angle in radians": (
         lambda: vl.Rotate((-math.pi / 12, math.pi / 12)),
-        "Rotate's degrees is in degrees, got (-0.26",
+        "Rotate's degrees: (-0.26179938779914",
     ),
     "a scale in per cent": (
         lambda: vl.Affine(scale=(80, 120)),

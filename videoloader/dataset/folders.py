@@ -176,5 +176,6 @@ def _unsorted(folder: str, endings: tuple[str, ...] = ()) -> tuple[list[str], li
             is_folder = {item.name: leads_to_folder(item) for item in found if not item.name.startswith(".")}
     except (OSError, ValueError) as error:  # the second of names that no folder can have
         reason = error.strerror if isinstance(error, OSError) else error
-        raise SourceError(f"the folder cannot be read ({reason})", folder) from error
+        hint = ": from_paths takes glob.glob(…)" if "*" in folder else ""
+        raise SourceError(f"the folder cannot be read ({reason}){hint}", folder) from error
     return [name for name in is_folder if not is_folder[name]], [name for name in is_folder if is_folder[name]]

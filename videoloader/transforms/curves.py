@@ -165,7 +165,7 @@ def check_degrees(name: str, value: Range, low: float = -math.inf, high: float =
     check_range(name, value, low, high)
     degrees = [math.degrees(end) for end in _bounds(value)]
     if any(degrees) and all(abs(each - round(each)) < _WHOLE for each in degrees):
-        warn_user(f"{name} is in degrees, got {value!r}: write math.degrees(…) if it is in radians")
+        warn_user(f"{name}: {value!r} seems to be in radians, but angles are in degrees: write math.degrees(…)")
 
 
 def check_factor(name: str, value: Range, low: float = 0, high: float = math.inf) -> None:
