@@ -39,7 +39,7 @@ def _classes(module: Any) -> dict[str, Any]:
     import videoloader  # whose names tell of wrong arguments
 
     classes = (name for name, each in vars(module).items() if isinstance(each, type))
-    return {name: getattr(videoloader, name) for name in classes if name in videoloader.__all__}
+    return {name: getattr(videoloader, name) for name in classes if name in dir(videoloader)}
 
 
 def _value(text: str, known: Mapping[str, Any], wanted: str) -> Any:
