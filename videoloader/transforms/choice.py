@@ -174,7 +174,7 @@ class When(_Drawn):
 
         Labels are numbers:
 
-            >>> running = data.class_names.index("x")
+            >>> running = data.class_names.index("running")
             >>> transforms = [When(lambda clip: clip.label == running, RandomHorizontalFlip())]
     """
 
