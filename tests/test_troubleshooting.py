@@ -22,7 +22,12 @@ from videoloader.interop.torch import ClipDataset, stack_clips
 PAGE = (Path(__file__).parents[1] / "docs" / "troubleshooting.md").read_text("utf-8")
 QUOTED = re.findall(r"^\| `(.+?)` \|", "".join(PAGE.partition("## The first batch")[:1]), re.MULTILINE)
 # They need a GPU, an HDR video, and a process group.
-NOT_MADE = ("VideoWarning: a.mp4: decoded on", "VideoWarning: HDR", "VideoLoaderWarning: the loader was made for")
+NOT_MADE = (
+    "VideoWarning: a.mp4: decoded on",
+    "VideoWarning: HDR",
+    "VideoLoaderWarning: the loader was made for",
+    "Input type",
+)
 WINDOW = vl.RandomWindow(4)
 
 
@@ -100,6 +105,7 @@ CALLS: list[Callable[[], object]] = [
     lambda: next(
         iter(loader(["a.mp4", "b.mp4"], WINDOW, 2, transforms=[vl.Resize((16, 16)), torch.nn.Upsample(scale_factor=2)]))
     ),
+    lambda: vl.VideoDataset.from_paths(["a.mp4"], [0]).filter(lambda entry: entry.label != "run"),
     lambda: loader(["a.mp4"], drop_last=True),
     lambda: loader(["a.mp4"], device="cuda"),
     lambda: next(iter(DataLoader(vl.VideoDataset.from_paths(["a.mp4"])))),  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterable
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
-from videoloader.errors import ArgumentError, ConfigurationError
+from videoloader.errors import ArgumentError, ConfigurationError, warn_user
 
 _T = TypeVar("_T")
 
@@ -145,6 +145,21 @@ def is_true(name: str, given: object) -> bool:
         return bool(given)
     except (RuntimeError, ValueError):  # arrays and tensors of several values
         raise ConfigurationError(f"{name} must give True or False, got {reprlib.repr(given)}") from None
+
+
+class ClassNumber(int):
+    """A label in the hands of a user's condition. It warns where it is compared with a name: no number equals one."""
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str) and other:
+            number = f"data.class_names.index({other!r}) is the number of a name"
+            warn_user(f"a label is compared with {other!r}, but labels are numbers, and equal no text: {number}")
+        return int(self) == other
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = int.__hash__
 
 
 def both_ends(value: _T | tuple[_T, _T]) -> tuple[_T, _T]:

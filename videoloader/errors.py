@@ -204,6 +204,11 @@ def printable(text: str) -> str:
     return _STEERS_TERMINALS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
+def reason_of(error: Exception, path: str) -> str:
+    """The message of an error, without the path that it begins with."""
+    return str(error).removeprefix(f"{printable(path)}: ")
+
+
 def counted(number: int, noun: str) -> str:
     """``1 row``, ``2 rows``."""
     return f"{number} {noun}{'s' * (number != 1)}"

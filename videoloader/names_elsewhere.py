@@ -58,6 +58,7 @@ source: num_ffmpeg_threads num_threads seek_mode = leave it out, all cores are u
 transforms: mean size std = give it to a transform, as transforms=[Resize(224), Normalize()]
 Batch: cpu cuda = write batch.to("cuda") or batch.to("cpu")
 LoaderStats: fps rate throughput = write print(stats), or stats.clips / stats.seconds
+Batch: class_names classes = write data.class_names[label], of the data set
 Batch: items keys = write batch.frames, batch.labels, …
 Clip: labels = write batch.labels; clips of a Video have none
 IndexStore: add build = write build_store(paths, store)
@@ -70,6 +71,7 @@ Video: get_frame_timestamp = write video.timestamps[5]
 Video: get_frames_in_range skip_frames = write video[10:40:2]
 Video: get_frames_played_at = write video.read(Timestamps([0.5, 1.5]))
 Video: get_key_indices = write video.read_clips(Keyframes())
+Video: data frames = write video[:], or for frame in video
 Video: get_metadata metadata = write video.fps, video.duration, video.shape or video.codec
 Video: audio get_audio = read it with another library, videoloader decodes pictures alone
 Video: get grab isOpened read_frame release retrieve = write video[5], for frame in video, video.fps or video.close()

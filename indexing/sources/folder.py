@@ -355,6 +355,10 @@ def _image_files(folder: str, pattern: str, source: str) -> dict[str, os.stat_re
     if not files:
         there = ", ".join(f"{count} {kind}" for kind, count in sorted(others.items(), key=lambda item: -item[1])[:5])
         of_pattern = "" if pattern == "*" else f" that match {pattern!r}"
-        hint = "; VideoDataset.from_folder takes a folder of videos" if others and not of_pattern else ""
+        hint = (
+            "; VideoDataset.from_folder and `videoloader describe` take a folder of videos"
+            if others and not of_pattern
+            else ""
+        )
         raise SourceError(f"holds no image files{of_pattern}; it contains: {there or 'nothing'}{hint}", source)
     return files

@@ -69,9 +69,13 @@ class FileSource(SourceBase):
             descriptor, status = open_with_status(self._path, os.O_RDONLY)
             return _OpenFile(descriptor), status
         except (OSError, ValueError) as error:
-            raise SourceError(
-                f"cannot be opened ({error.strerror if isinstance(error, OSError) else error})", self.name
-            ) from None
+            reason = error.strerror if isinstance(error, OSError) else error
+            hint = ""
+            if self.name.startswith("~"):
+                hint = ": os.path.expanduser(path) expands ~"
+            elif self.name != self.name.rstrip():
+                hint = ": the path ends with white space"
+            raise SourceError(f"cannot be opened ({reason}){hint}", self.name) from None
 
     def _keep(self, file: _OpenFile) -> None:
         self._files[self._key] = file, weakref.ref(self, partial(self._files.pop, self._key))

@@ -16,6 +16,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from videoloader.checks import check_type
+
 # Pragmas that only report on the store, with an argument or without.
 _PRAGMAS = {"integrity_check", "quick_check", "table_info", "table_list", "table_xinfo"}
 _UNSAFE_FUNCTIONS = {"edit", "fts3_tokenizer", "load_extension", "readfile", "writefile"}
@@ -58,14 +60,17 @@ class Guard(threading.local):
         """Return the rows of a user's statement, which may take at most this many seconds.
 
         Raises:
+            ArgumentError: the values are not in a list.
             sqlite3.Error: the statement is refused, or ended; the message says why.
         """
+        check_type("parameters", parameters, isinstance(parameters, list | tuple | dict), "a list of values, one a ?")
         self._reason, self._seconds, self._deadline = "", seconds, time.monotonic() + seconds
         try:
             with _short_values(connection):
                 return self._fetch(connection.execute(sql, parameters))
         except sqlite3.Error as error:
-            raise sqlite3.OperationalError(self._reason or str(error)) from None
+            hint = ", and text has single quotes" if "no such column" in str(error) else ""
+            raise sqlite3.OperationalError(self._reason or f"{error}{hint}") from None
         finally:
             self._deadline = math.inf
 

@@ -253,11 +253,11 @@ class IndexStore:
         (version of the library's indexing), ``container``, ``method``, ``codec``, ``width``, ``height``, ``rotation``,
         ``fps``, ``duration_s``, ``frames``, ``packets``, ``keyframes``, ``longest_gop``, ``is_vfr``, ``bit_depth``,
         ``chroma``, ``color_primaries``, ``color_transfer``, ``color_matrix``, ``color_range``, ``byte_ranges``,
-        ``size_varies``, ``encrypted`` (as in ``StreamInfo`` and ``VideoIndex``; truth values as 0 and 1),
-        ``first_time_s``, ``last_time_s`` (of the first and the last frame), ``is_even`` (whether all frames come
-        evenly, as in ``Triplets(even=True)``), ``first_key_frame`` (its number; the number of frames if there is none),
-        ``frames_without_key`` (the most in a row), ``time_rule`` (the rule of the frames' times as numbers), and for
-        members of archives ``archive`` (its key), ``byte_offset`` and ``byte_size``.
+        ``size_varies``, ``encrypted`` (as in ``StreamInfo`` and ``VideoIndex``: a ``bit_depth`` of 0 is unknown; truth
+        values are 0 and 1), ``first_time_s``, ``last_time_s`` (of the first and the last frame), ``is_even`` (whether
+        all frames come evenly, as in ``Triplets(even=True)``), ``first_key_frame`` (its number; the number of frames if
+        there is none), ``frames_without_key`` (the most in a row), ``time_rule`` (the rule of the frames' times as
+        numbers), and for members of archives ``archive`` (its key), ``byte_offset`` and ``byte_size``.
 
         Args:
             sql: str. One statement.

@@ -167,7 +167,7 @@ def test_the_share_of_made_up_frames_is_counted_and_told_once_above_a_quarter(
     assert not told(use(loader))
     stats = loader.stats()
     assert (stats.shown, stats.made_up, stats.made_up_share) == (24, 12, 0.5)
-    assert "50.0% of those shown made up" in str(stats)
+    assert "50.0% of the frames shown are padding" in str(stats)
 
 
 @pytest.mark.parametrize("settings", [{"mode": [27, 28, 29, 30, 31], "pad": "edge"}, {"mode": [0], "pad": "none"}])

@@ -250,6 +250,6 @@ def test_clips_that_are_looked_at_one_by_one_have_objects(
 
 
 def test_enough_is_made_ahead_for_lists_of_every_process(data: vl.VideoDataset, engines: EmulatedEngines) -> None:
-    assert load(data, num_workers=4, num_processes=4, batch_size=8)._prefetch == 2 * 4 * 64 // 8
+    assert load(data, num_workers=4, num_processes=4, batch_size=8)._prefetch == 4 * 4 * 64 // 8
     assert load(data, num_workers=4, num_processes=4, batch_size=8, prefetch=3)._prefetch == 3
     assert load(data, num_workers=4, num_processes=0, batch_size=8)._prefetch == 2

@@ -131,7 +131,7 @@ def test_an_account_reads_well() -> None:
     )
     assert str(LoaderStats(1, 16, corrupt=3)).startswith("1 clip, 16 frames (3 corrupt) in ")
     assert str(LoaderStats(1, 8, corrupt=3, shown=16, made_up=2, skipped=4, replaced=5)).startswith(
-        "1 clip (4 skipped, 5 replaced), 8 frames (3 corrupt, 12.5% of those shown made up) in "
+        "1 clip (4 skipped, 5 replaced), 8 frames (3 corrupt, 12.5% of the frames shown are padding) in "
     )
     assert str(LoaderStats()).startswith("0 clips, 0 frames in 0.00 s: 0.0 clips/s, 0.0 packets a frame, 0%")
 

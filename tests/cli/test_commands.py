@@ -25,6 +25,7 @@ import videoloader as vl
         (("info", "{0}/none.mp4"), "No such file"),
         (("describe", "{0}/none.csv"), "No such file"),
         (("describe", "{0}", "--mode", "Nothing(3)"), "there is no 'Nothing' here"),
+        (("describe", "{0}", "--mode", "RandomWindows(3)"), "there is no 'RandomWindows' here: write RandomWindow"),
         (("describe", "{0}", "--mode", "RandomWindow(0)"), "must be a positive integer"),
         (("describe", "{0}", "--mode", "__import__('os').abort()"), "is not a frame mode"),
         (
@@ -40,6 +41,13 @@ def test_errors_are_one_line_and_exit_code_2(folder: Path, arguments: tuple[str,
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert not done.stdout
+
+
+def test_a_wrong_name_in_a_mode_is_told_in_a_new_process(folder: Path) -> None:
+    command = [sys.executable, *SAFE_PATH, "-m", "videoloader", "describe", str(folder)]
+    done = subprocess.run([*command, "--mode", "RandomWindow(16, strides=4)"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "error: RandomWindow has no argument strides: write stride\n"
 
 
 @pytest.mark.parametrize("arguments", [("nothing",), ("index", "a.mp4"), ("info", "a.mp4", "--nothing")])

@@ -93,7 +93,10 @@ class TestIndexing:
 
     @pytest.mark.parametrize("index", [[], np.zeros(10, np.bool_), slice(0)])
     def test_no_rows_are_no_data_set(self, index: Any) -> None:
-        with pytest.raises(ConfigurationError, match=r"none of the 10 rows is left.*; labels are numbers, 0 for 'a'$"):
+        with pytest.raises(
+            ConfigurationError,
+            match=r"none of the 10 rows is left.*; labels are numbers, 0 for 'a', and columns of CSV are text$",
+        ):
             DATA[index]
 
 

@@ -104,8 +104,9 @@ def test_rows_that_cannot_be_used_are_told_of_again(tmp_path: Path, store: vl.In
     loaded = saved(data, tmp_path, store=store)
     with pytest.warns(UserWarning, match="1 of 6 rows are left out"):
         table = table_of(loaded, vl.EveryWindow(1), store)
-    assert table.unreadable == [(f"{tmp_path}/a.mp4", f"{tmp_path}/a.mp4: no frames for start=70; "
-                                 "the video lasts 0–0.005 s, 60 frames")]  # fmt: skip
+    assert table.unreadable == [
+        (f"{tmp_path}/a.mp4", "no frames for start=70; the video lasts 0–0.005 s, 60 frames"),
+    ]
     assert not table_of(loaded[:5], vl.EveryWindow(1), store).unreadable
     with pytest.raises(vl.FrameRangeError):
         build_clip_table(loaded, vl.EveryWindow(1), store=store, workers=1, skip_unreadable=False)

@@ -20,6 +20,13 @@ def store() -> vl.IndexStore:
     return vl.IndexStore("made.db")
 
 
+def images() -> str:
+    folder = Path("pictures/cat")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "1.png").touch()
+    return "pictures"
+
+
 def table(text: str, encoding: str = "utf-8", **arguments) -> VD:
     Path("table.csv").write_text(text, encoding)
     return VD.from_csv("table.csv", **arguments)
@@ -175,6 +182,18 @@ MISTAKES: Mistakes = {
     ),
     "a label that is missing": (lambda: VD.from_csv("one_label.csv"), "one_label.csv: line 3 … -1 stands for"),
     "a tar that is not there": (lambda: VD.from_tars("x.tar"), "x.tar … cannot be opened (No such file"),
+    "a pattern of folders": (
+        lambda: VD.from_folder("classes/*"),
+        "classes/*: the folder cannot be read (No such file or directory): from_paths takes glob.glob(…)",
+    ),
+    "a folder of folders of images": (
+        lambda: VD.from_folder(images()),
+        "pictures: no video in this folder: no file … .png (1): extensions=… says which are videos, IMAGE_EXT",
+    ),
+    "a number for values of a query": (
+        lambda: store().query("SELECT * FROM videos WHERE height > ?", 3),
+        "parameters must be a list of values, one a ?, got 3",
+    ),
     "folders without images": (lambda: VD.from_frame_folders("classes"), "classes … no folder in this one holds"),
     "a column for a row": (lambda: data()["label"], "rows are chosen by numbers … got 'label'"),
     "a row of 1.5": (lambda: data()[1.5], "rows are chosen by numbers … got 1.5"),
@@ -186,7 +205,14 @@ MISTAKES: Mistakes = {
         lambda: data().__add__(["a.mp4"]),
         "what is added must be a VideoDataset, got ['a.mp4'] … make one with VideoDataset.from_paths",
     ),
-    "SQL with a slip": (lambda: data().where("fpss > 3"), "condition 'fpss > 3' is no … fpss); these are id"),
+    "a name that pandas misses": (
+        lambda: VD.from_paths(["a.mp4", "b.mp4"], ["x", float("nan")]),
+        "labels[1] of b.mp4: labels must be all integers or all names, got nan; None means no label",
+    ),
+    "SQL with a slip": (
+        lambda: data().where("fpss > 3"),
+        "condition 'fpss > 3' is no … fpss, and text has single quotes); these are id",
+    ),
     "SQL that is a number": (lambda: data().where(3), "condition must be SQL over facts of videos, as … got 3"),
     "a function for SQL": (lambda: data().where(lambda entry: True), "condition must be SQL over facts of"),
     "SQL that does more": (lambda: data().where("1; DROP TABLE videos"), "condition '1; DROP … syntax error)"),

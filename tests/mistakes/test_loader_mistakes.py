@@ -20,6 +20,11 @@ class Gives3(torch.nn.Module):
         return 3
 
 
+def nodes() -> VD:
+    Path("nodes.csv").write_text("path,node\na.mp4,n1\nb.mp4,n2\n")
+    return VD.from_csv("nodes.csv")
+
+
 def two_loops() -> None:
     both = loader()
     one, other = iter(both), iter(both)
@@ -201,6 +206,18 @@ MISTAKES: Mistakes = {
         lambda: loader(sharding=vl.ByColumn("node")),
         "there is no column 'node' … none but the path",
     ),
+    "names of nodes": (
+        lambda: loader(sharding=vl.ByColumn("node"), dataset=nodes(), shard_id=0, num_shards=2),
+        "column 'node' must hold the numbers of groups, 0, 1, 2, …, got ['n1', 'n2']",
+    ),
+    "PyTorch's ConcatDataset": (
+        lambda: loader(dataset=torch.utils.data.ConcatDataset([data(), data()])),
+        "dataset must be a VideoDataset, got … data sets are joined as one + other",
+    ),
+    "names of classes of a batch": (
+        lambda: batch().class_names,
+        "a Batch has no attribute class_names: write data.class_names[label], of the data set",
+    ),
     "a column of padding that there is not": (
         lambda: first(vl.RandomWindow(100, pad=vl.PadColumn("padding"))),
         "a.mp4 … has no column 'padding'; its columns are",
@@ -279,6 +296,16 @@ MISTAKES: Mistakes = {
     "a mask of another size": (
         lambda: batch().replay(0, torch.zeros(4, 10, 10), "mask"),
         "the clip shows (0, 0, 128, 160) (top, left, height, width) of its … give what is in the video's size",
+    ),
+    "a mask of a larger video": (
+        lambda: batch().replay(0, torch.zeros(4, 256, 320), "mask"),
+        "mask must be in the size of the video, got 256×320: the video's frames are 128×160",
+    ),
+    "a flow in the size of the batch": (
+        lambda: vl.Compose([vl.CenterCrop(8)])(
+            torch.zeros(4, 3, 32, 24, dtype=torch.uint8), apply_to={"flow": torch.zeros(4, 2, 24, 32)}
+        ),
+        "flow must be in the size of the video, got 24×32: the video's frames are 32×24",
     ),
     "an array for a mask": (lambda: batch().replay(0, np.zeros((4, 128, 160)), "mask"), "tensor must be a Tensor"),
     "no row of a mask": (lambda: batch().replay(torch.zeros(4, 128, 160)), "Batch.replay needs the argument tensor"),

@@ -105,6 +105,10 @@ MISTAKES: Mistakes = {
         lambda: vl.Crop(0, 0, 16, 16),
         "Crop takes size by position and all else by name: write top=0, if that is what is meant",
     ),
+    "boxes that always cover all": (
+        lambda: shape(vl.Cutout(500)),
+        "a.mp4: row 0 of the data set: Cutout's boxes of 500×500 always cover the whole of frames of 16×24",
+    ),
     "a flip that is certain, with p": (
         lambda: vl.HorizontalFlip(p=0.5),
         "HorizontalFlip has no argument p: it takes none",

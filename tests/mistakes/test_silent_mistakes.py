@@ -3,6 +3,7 @@
 # mypy: ignore-errors
 from __future__ import annotations
 
+import math
 import random
 import warnings
 from collections.abc import Callable
@@ -142,10 +143,34 @@ WARNINGS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "clips that are mixed alone": (lambda: given(vl.MixUp(0.8, 2), batch_size=1), "MixUp mixes the clips of a batch"),
     "several labels in one": (lambda: table('path,label\na.mp4,"1,2"\nb.mp4,3\n'), "label '1,2' is taken for the name"),
+    "an angle in radians": (
+        lambda: vl.Rotate((-math.pi / 12, math.pi / 12)),
+        "Rotate's degrees: (-0.26179938779914",
+    ),
+    "a scale in per cent": (
+        lambda: vl.Affine(scale=(80, 120)),
+        "Affine's scale is a factor, not a difference of pixel",
+    ),
+    "a mean for a deviation": (
+        lambda: vl.Normalize((0.229, 0.224, 0.225), (0.485, 0.456, 0.406)),
+        "Normalize's mean and std seem to be swapped, got mean=(0.229, 0.224, 0.225), std=(0.485, 0.456, 0.406)",
+    ),
+    "boxes in shares of the frame": (
+        lambda: given().replay(0, torch.tensor([[0.1, 0.2, 0.5, 0.9]]), "boxes"),
+        "boxes are in pixels of the video, got [0.1",
+    ),
     "a brightness in pixel values": (lambda: vl.Brightness(32), "Brightness's factor is a factor, not a difference"),
     "a function with numpy's randomness": (lambda: given(vl.PythonFunction(of_numpy)), "of_numpy gives another result"),
     "a function with Python's": (lambda: given(vl.PythonFunction(of_python)), "of_python gives another result for"),
     "a module with numpy's": (lambda: given(NumpyModule()), "NumpyModule gives another result for the same clip"),
+    "a class by name in a condition": (
+        lambda: when(lambda clip: clip.label == "x"),
+        "a label is compared with 'x', but labels are numbers, and equal no text: data.class_names.index('x')",
+    ),
+    "a class by name that is left out": (
+        lambda: data().filter(lambda entry: entry.label != "x"),
+        "a label is compared with 'x', but labels are numbers, and equal no text: data.class_names.index('x')",
+    ),
     "a function that tosses a coin": (
         lambda: list(loader(dataset=VD.from_paths(["a.mp4"] * 6), transforms=[SMALL, vl.PythonFunction(Coin().flips)])),
         "flips gives another result for the same clip and seed",
@@ -177,6 +202,14 @@ def seeded(frames, rng):
 
 CLEAN: dict[str, Callable[[], object]] = {
     "a function that seeds numpy by the clip": lambda: given(vl.PythonFunction(seeded)),
+    "means and deviations of all kinds": lambda: [
+        vl.Normalize((mean,) * 3, (std,) * 3)
+        for mean, std in [(0.5, 0.5), (0, 1), (0, 1 / 255), (0.45, 0.225), (0.2, 1)]
+    ],
+    "angles of all sizes": lambda: [vl.Rotate(degrees) for degrees in (0, 0.26, 1, 15, 355, (-10, 10), 0.5, 1e-3)],
+    "boxes of no width": lambda: given().replay(0, torch.tensor([[0.0, 0, 0, 0], [1, 1, 1, 1]]), "boxes"),
+    "a condition by number": lambda: when(lambda clip: clip.label == 1) and when(lambda clip: clip.label in (None, 0)),
+    "a label among signs for none": lambda: data().filter(lambda entry: entry.label not in ("", None)),
     "what no data set holds": lambda: None in data().paths or 5 in data().paths or None in data(),
     "a last batch of one": lambda: list(
         loader(dataset=VD.from_paths(["a.mp4"] * 3, [0, 1, 0]), transforms=[SMALL, vl.MixUp(0.8, 2)])

@@ -25,8 +25,17 @@ MISTAKES: Mistakes = {
     "half a video": (lambda: vl.Video("half.mp4"), "half.mp4: has no moov box … not an mp4 file, or cut off"),
     "a folder of videos": (
         lambda: vl.Video("classes"),
-        "classes: holds no image files; it contains: 2 folder; VideoDataset.from_folder takes",
+        "classes: holds no image files; it contains: 2 folder; VideoDataset.from_folder and `videoloader d",
     ),
+    "a path of the shell": (
+        lambda: vl.Video("~/a.mp4"),
+        "~/a.mp4: cannot be opened (No such file or directory): os.path.expanduser(path) expands ~",
+    ),
+    "a line of a list of paths": (
+        lambda: vl.Video("a.mp4\n"),
+        "cannot be opened (No … directory): the path ends with wh",
+    ),
+    "all frames by name": (lambda: video().frames, "a Video has no attribute frames: write video[:], or for frame in"),
     "None for a source": (lambda: vl.Video(None), "source must be a path, a URL, bytes, a binary … got None"),
     "the number of a camera": (lambda: vl.Video(0), "source must be a path, a URL, bytes, a binary … got 0"),
     "a list of paths": (lambda: vl.Video(["a.mp4", "b.mp4"]), "source must be a path, a … got ['a.mp4'"),

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 
 from videoloader.batching.stats import LoaderStats
-from videoloader.errors import SourceError, counted, printable, warn_user
+from videoloader.errors import SourceError, counted, warn_user
 
 # The most unreadable files that are listed.
 _MOST_LISTED = 65536
@@ -74,7 +74,7 @@ class LoaderAccount:
             warn_user(
                 f"clips of {counted(len(new), 'file')} cannot be made: {loop.skipped} are left out, "
                 f"{loop.replaced} replaced, {loop.clips} given out; unreadable lists the files "
-                f"(the first: {path}: {reason.removeprefix(printable(path) + ': ')})"
+                f"(the first: {path}: {reason})"
             )
         self._tell_of_padding()
 
@@ -92,4 +92,4 @@ class LoaderAccount:
 def nothing_made(clips: int, path: str, reason: str) -> SourceError:
     """The error for an epoch in which no clip can be made; it names the first."""
     what = f"of the epoch's {counted(clips, 'clip')} none can be made"
-    return SourceError(f"{what}; the first: {reason.removeprefix(printable(path) + ': ')}", path)
+    return SourceError(f"{what}; the first: {reason}", path)

@@ -23,7 +23,7 @@ from videoloader.reading.frames_by_role import FramesByRole, frames_at
 from videoloader.sampling.roles import Roles, target_times
 from videoloader.transforms.geometry.coordinates import map_points, picture_box
 from videoloader.transforms.planning.pipeline import DrawnView
-from videoloader.transforms.replay import Coordinates, Kind, Picture, replay
+from videoloader.transforms.replay import Coordinates, Kind, Picture
 
 _Kind = TypeVar("_Kind", bound="Batch")
 
@@ -166,7 +166,8 @@ class Batch(FramesByRole):
             bool[...], whether they are visible. See ``videoloader.transforms.replay``.
 
         Raises:
-            ConfigurationError: the tensor is not of this kind, or the batch does not know what was drawn.
+            ConfigurationError: the tensor is not of this kind or not in the size of the video, or the batch does not
+                know what was drawn.
 
         Examples:
             >>> masks = torch.stack([read_mask(batch.paths[0], number) for number in batch.frame_numbers[0]])
@@ -179,7 +180,7 @@ class Batch(FramesByRole):
         frames = len(self.frame_numbers[row])
         if kind in get_args(Picture) and tensor.ndim and len(tensor) > frames:
             raise ConfigurationError(f"row {row} has {frames} frames, got a {kind} for {len(tensor)}")
-        return replay(tensor, self.drawn[row].geometry, self.drawn[row].operations, kind)
+        return self.drawn[row].replay(tensor, kind)
 
     def to(self: _Kind, device: str | torch.device, *, non_blocking: bool = False) -> _Kind:
         """The same batch with ``frames`` and ``labels`` on a device."""

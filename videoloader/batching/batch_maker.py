@@ -37,7 +37,7 @@ from videoloader.convert import Layout
 from videoloader.decoding import Decode
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import hand_over, on_stream, own_stream, profiler_range
-from videoloader.errors import CorruptFramesError, DecodeError, enough_memory
+from videoloader.errors import CorruptFramesError, DecodeError, enough_memory, reason_of
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.forks import after_fork
 from videoloader.indexing.images import image_of_a_pixel
@@ -369,7 +369,7 @@ class BatchMaker:
                 remedy = self._remedy(error)
                 if remedy == "raise":
                     raise
-                decoding.unreadable.append((clip, str(error)))
+                decoding.unreadable.append((clip, reason_of(error, clip.video.entry.path)))
                 if remedy == "skip" and clip is planned:
                     return None
                 failed += 1

@@ -266,7 +266,7 @@ class ClipPlanner:
         for clip in clips.tolist():
             with suppress(Exception):  # errors are reported when the clip is made
                 return self.rule.views(clip, 0, *self.table[clip])
-        video, drawn = self.table[int(clips[0])][0], DrawnView(Geometry((0, 0, 1, 1), (1, 1)), (), ())
+        video, drawn = self.table[int(clips[0])][0], DrawnView(Geometry((0, 0, 1, 1), (1, 1)), (), (), (1, 1))
         one = PlannedClip(0, video, np.zeros(1, np.int64), np.ones(1, np.bool_), drawn, roles=roles_of(self.rule.mode))
         return [one] * self.rule.num_views
 

@@ -70,4 +70,6 @@ def check_dataset(dataset: object) -> None:
         instead = f'write VideoDataset.from_folder("{fspath(dataset)}"), or from_csv or from_paths'
     elif hasattr(dataset, "indices"):
         instead = "write data[subset.indices], or use data.split(0.8), which keeps the rows of a video together"
+    elif hasattr(dataset, "datasets"):
+        instead = "data sets are joined as one + other"
     raise ArgumentError(f"dataset must be a VideoDataset, got {reprlib.repr(dataset)}: {instead}")

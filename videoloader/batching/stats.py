@@ -76,7 +76,7 @@ class LoaderStats(Counts):
         rate = self.clips / self.seconds if self.seconds else 0.0
         cost = self.packets / self.frames if self.frames else 0.0
         special = [f"{self.corrupt} corrupt"] if self.corrupt else []
-        special += [f"{self.made_up_share:.1%} of those shown made up"] if self.made_up else []
+        special += [f"{self.made_up_share:.1%} of the frames shown are padding"] if self.made_up else []
         frames = counted(self.frames, "frame") + (f" ({', '.join(special)})" if special else "")
         lost = [f"{count} {what}" for count, what in [(self.skipped, "skipped"), (self.replaced, "replaced")] if count]
         clips = counted(self.clips, "clip") + (f" ({', '.join(lost)})" if lost else "")

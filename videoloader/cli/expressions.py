@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from videoloader.errors import ConfigurationError
@@ -35,7 +36,10 @@ def transforms_from(text: str) -> list[Any]:
 
 
 def _classes(module: Any) -> dict[str, Any]:
-    return {name: each for name, each in vars(module).items() if isinstance(each, type)}
+    import videoloader  # whose names tell of wrong arguments
+
+    classes = (name for name, each in vars(module).items() if isinstance(each, type))
+    return {name: getattr(videoloader, name) for name in classes if name in dir(videoloader)}
 
 
 def _value(text: str, known: Mapping[str, Any], wanted: str) -> Any:
@@ -57,7 +61,9 @@ def _evaluated(node: ast.expr, known: Mapping[str, Any]) -> Any:
     if not isinstance(node.func, ast.Name):
         raise ValueError
     if node.func.id not in known:
-        raise ConfigurationError(f"there is no {node.func.id!r} here: {', '.join(sorted(known))}")
+        near = get_close_matches(node.func.id, known, 1)
+        names = f"write {near[0]}" if near else ", ".join(sorted(known))
+        raise ConfigurationError(f"there is no {node.func.id!r} here: {names}")
     arguments = [_evaluated(each, known) for each in node.args]
     named = {each.arg: _evaluated(each.value, known) for each in node.keywords if each.arg is not None}
     if len(named) < len(node.keywords):

@@ -63,7 +63,7 @@ def _print_video(index: VideoIndex, facts: dict[str, Any]) -> None:
         "frames": f"{facts['frames']} in {facts['duration_s']:.3f} s, {facts['fps']:.3f} a second"
         + (" (variable rate)" if facts["is_vfr"] else ""),
         "shown": told_span(AllFrames(index)),
-        "start time": f"{facts['start_time_s']:.3f} s of pts",
+        "start time": f"pts {facts['start_time_s']:.3f} s",
         "packets": _told_packets(facts),
         "GOPs": _told_gops(facts["gops"]),
         "index": f"{index.method}{'' if facts['index']['by_position'] else ', packets must be demuxed'}",
@@ -101,7 +101,7 @@ def _told_picture(facts: dict[str, Any]) -> str:
     told += ["mirrored"] if facts["mirrored"] else []
     told += ["sizes vary"] if facts["size_varies"] else []
     told += ["encrypted"] if facts["encrypted"] else []
-    told += [f"pixels {facts['sample_aspect_ratio']}"] if facts["sample_aspect_ratio"] != "1:1" else []
+    told += [f"pixel aspect {facts['sample_aspect_ratio']}"] if facts["sample_aspect_ratio"] != "1:1" else []
     told += [facts["chroma"]] if facts["chroma"] else []
     told += [f"{facts['bit_depth']} bit"] if facts["bit_depth"] else []
     return ", ".join(told)

@@ -14,7 +14,7 @@ from videoloader.argument_names import tells_of_arguments
 from videoloader.attribute_names import tells_of_attributes
 from videoloader.checks import check_type, is_true
 from videoloader.dataset.choosing import chosen_rows, split_rows
-from videoloader.dataset.entry import VideoEntry
+from videoloader.dataset.entry import VideoEntry, for_condition
 from videoloader.dataset.labels import check_rows, in_common_classes, names_in_order
 from videoloader.dataset.left_out import none_left
 from videoloader.dataset.paths import path_text
@@ -143,8 +143,8 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
 
     def _take(self, rows: npt.NDArray[np.int64], left_out: Iterable[tuple[str, str]] = ()) -> VideoDataset:
         if not len(rows):
-            hint = f"; labels are numbers, 0 for {self.class_names[0]!r}" if self.class_names else ""
-            raise none_left(len(self), hint)
+            labels = f"labels are numbers, 0 for {self.class_names[0]!r}, and " if self.class_names else ""
+            raise none_left(len(self), f"; {labels}columns of CSV are text")
         return VideoDataset(self.table.take(rows), self.class_names, (*self.left_out, *left_out))
 
     def where(
@@ -203,7 +203,7 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
         """The rows for which ``keep`` is true.
 
         Args:
-            keep: function of a row. CSV columns are text: ``entry.columns["night"] == "1"``.
+            keep: function of a row. Labels are numbers, and CSV columns are text: ``entry.columns["night"] == "1"``.
 
         Raises:
             ConfigurationError: no row is left, or ``keep`` returns a text that says no (``"0"``), which Python takes
@@ -215,7 +215,7 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
         kept: list[bool] = []
         for row, entry in enumerate(self):
             with note("in filter, for row {}: {}", row, entry):
-                kept.append(is_true("keep", keep(entry)))
+                kept.append(is_true("keep", keep(for_condition(entry))))
         return self._take(np.flatnonzero(kept))
 
     def split(self, share: float, *, seed: int = 0, stratified: bool = False) -> tuple[VideoDataset, VideoDataset]:

@@ -11,7 +11,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, get_args
 
 from videoloader.attribute_names import tells_of_attributes
-from videoloader.checks import check_choice
+from videoloader.checks import ClassNumber, check_choice
 from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.indexing.index import Times
 
@@ -120,6 +120,13 @@ class VideoEntry:
 def told_ends(entry: VideoEntry) -> str:
     """The start and stop that an entry has, as arguments: ``start=10, stop_seconds=2.5``."""
     return ", ".join(f"{name}={value}" for name in ENDS if (value := getattr(entry, name)) is not None)
+
+
+def for_condition(entry: VideoEntry) -> VideoEntry:
+    """A row of a data set, which nobody else holds, for a user's condition."""
+    if entry.label is not None:
+        object.__setattr__(entry, "label", ClassNumber(entry.label))
+    return entry
 
 
 def plain_integer(value: Any) -> Any:

@@ -61,7 +61,7 @@ def entries_of_files(
         there = ", ".join(f"{name} ({count})" for name, count in Counter(map(_ending, others)).most_common(5))
         hint = f"; there are {there}: extensions=… says which are videos" if others else ""
         if any(map(is_image_name, others)):
-            hint += ", from_frame_folders makes a video of each folder of images"
+            hint += ", IMAGE_EXTENSIONS if each image is one; from_frame_folders makes a video of each folder of images"
         raise ConfigurationError(f"no video in this folder: no file ends with {', '.join(endings)}{hint}", root)
     if flat and len(found[0]) > 2 * len(flat):
         none = "so the subfolders are not read as classes and give no labels: if they are classes, move it into one"
@@ -90,7 +90,7 @@ def entries_of_frame_folders(root: str, class_names: Sequence[str] | None, times
     flat = any(is_image_name(name) for path in within for name in list_folder(path)[0])
     found = _labelled(root, flat, lambda folder: (path + times for path in frame_folders_below(folder)), class_names)
     if not found:
-        raise ConfigurationError("no folder in this one holds image files", root)
+        raise ConfigurationError("no folder in this one holds image files; from_folder reads videos", root)
     return found
 
 
@@ -177,5 +177,6 @@ def _unsorted(folder: str, endings: tuple[str, ...] = ()) -> tuple[list[str], li
             is_folder = {item.name: leads_to_folder(item) for item in found if not item.name.startswith(".")}
     except (OSError, ValueError) as error:  # the second of names that no folder can have
         reason = error.strerror if isinstance(error, OSError) else error
-        raise SourceError(f"the folder cannot be read ({reason})", folder) from error
+        hint = ": from_paths takes glob.glob(…)" if "*" in folder else ""
+        raise SourceError(f"the folder cannot be read ({reason}){hint}", folder) from error
     return [name for name in is_folder if not is_folder[name]], [name for name in is_folder if is_folder[name]]

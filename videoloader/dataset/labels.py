@@ -78,9 +78,11 @@ def number_labels(
                 raise ConfigurationError(f"{where(i)}: label {label!r} is not in class_names")
         return [number[label] for label in labels], names
     numbers: list[Any] = [label if isinstance(label, str) else plain_integer(label) for label in labels]
+    if wrong := [i for i, label in enumerate(numbers) if not isinstance(label, int)]:
+        i = next((i for i in wrong if not isinstance(numbers[i], str)), wrong[0])
+        told = f"labels must be all integers or all names, got {numbers[i]!r}"
+        raise ConfigurationError(f"{where(i)}: {told}; None means no label")
     for i, label in enumerate(numbers):
-        if not isinstance(label, int):
-            raise ConfigurationError(f"{where(i)}: labels must be all integers or all names, got {label!r}")
         if abs(label) >= 2**63:
             raise ConfigurationError(f"{where(i)}: label {label!r} does not fit into 64 bits")
         if class_names is not None and not -1 <= label < len(class_names):

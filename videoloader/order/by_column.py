@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -116,7 +117,8 @@ def _numbers(table: ClipTable, column: str) -> Integers:
         group = np.full(len(rows), -1)
     # Each group has at least one row, so a number beyond the rows means a gap; counting groups would take memory.
     if len(group) and not 0 <= group.min() <= group.max() < len(group):
-        raise ConfigurationError(f"column {column!r} must hold the numbers of groups, 0, 1, 2, …")
+        got = reprlib.repr(list(dict.fromkeys(values)))
+        raise ConfigurationError(f"column {column!r} must hold the numbers of groups, 0, 1, 2, …, got {got}")
     return group
 
 

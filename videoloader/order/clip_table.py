@@ -19,7 +19,7 @@ from videoloader.dataset.row_frames import OF_MODES, look_up_rows
 from videoloader.dataset.stores import Store
 from videoloader.dataset.table import NONE
 from videoloader.error_notes import note
-from videoloader.errors import ConfigurationError, NotIndexedError, VideoLoaderError, counted, warn_user
+from videoloader.errors import ConfigurationError, NotIndexedError, VideoLoaderError, counted, reason_of, warn_user
 from videoloader.indexing import ByteSource, IndexStore, VideoIndex, build_index, open_source
 from videoloader.indexing.images import tell_of_frame_times
 from videoloader.indexing.one_image import read_image
@@ -287,7 +287,7 @@ def _count_all(
 
 def _why_no_clip(dataset: VideoDataset, mode: FrameMode, ranges: FrameRanges) -> str:
     unreadable = ranges.unreadable
-    why = [f"{len(unreadable)} cannot be read: {unreadable[0][1]}"] if unreadable else []
+    why = [f"{len(unreadable)} cannot be read: {': '.join(unreadable[0])}"] if unreadable else []
     if len(ranges.rows):
         why.insert(0, f"the longest has {_frames_and_hint(mode, int((ranges.stop - ranges.first).max()))}")
     return f"{mode} gives no clip of the data set's {counted(len(dataset), 'row')}; {'; '.join(why)}"
@@ -405,6 +405,7 @@ def _usable(
 ) -> FrameRanges:
     """The ranges of the rows without errors; ``numbers`` are first, stop and frames of all rows."""
     rows = np.delete(np.arange(len(dataset), dtype=np.int64), list(errors))
-    unreadable = [(dataset.table.path[row], str(errors[row])) for row in sorted(errors)]
+    failed = ((dataset.table.path[row], errors[row]) for row in sorted(errors))
+    unreadable = [(path, reason_of(error, path)) for path, error in failed]
     first, stop, frames = (column[rows] if errors else column for column in numbers)
     return FrameRanges(rows, first, stop, frames, indexes, unreadable, unopened[rows])

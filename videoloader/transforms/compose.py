@@ -17,7 +17,7 @@ from videoloader.transforms.engines.engine import apply_operations
 from videoloader.transforms.geometry.tensor_geometry import apply_geometry, round_to
 from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import DrawnView, Transforms, arrange_transforms, list_transforms
-from videoloader.transforms.replay import Coordinates, Kind, Picture, replay
+from videoloader.transforms.replay import Coordinates, Kind, Picture
 
 
 class Compose:
@@ -150,7 +150,7 @@ class Compose:
             fits = not timed or all(each.shape[:1] == (length,) for each in tensors)
             check_shape(f"{kind} of apply_to", given, fits, f"of the {length} frames of its clip")
             made = [
-                replay(each[at.to(each.device)] if timed else each, view.geometry, view.operations, kind)
+                view.replay(each[at.to(each.device)] if timed else each, kind)
                 for each, at, view in zip(tensors, shown, drawn, strict=True)
             ]
             stacked = [torch.stack(each) for each in ([made] if timed else zip(*made, strict=True))]

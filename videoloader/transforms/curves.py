@@ -122,6 +122,8 @@ class RandomWalk(_Between):
         return values
 
 
+# Radians of whole degrees come as close to these; what is written in degrees does not.
+_WHOLE = 1e-9
 # A larger factor is almost certainly a mistake.
 _LARGEST_FACTOR = 10
 
@@ -159,11 +161,20 @@ def check_pixel_range(name: str, value: Range, low: float = -math.inf, high: flo
         warn_user(f"{name} is in pixel values of 0 … 255, got {value!r}: multiply it by 255 if it is a share of 1")
 
 
-def check_factor(name: str, value: Range) -> None:
+def check_degrees(name: str, value: Range, low: float = -math.inf, high: float = math.inf) -> None:
+    """``check_range`` for degrees, with a warning if the parameter is a whole number of degrees in radians."""
+    check_range(name, value, low, high)
+    degrees = [math.degrees(end) for end in _bounds(value)]
+    if any(degrees) and all(abs(each - round(each)) < _WHOLE for each in degrees):
+        warn_user(f"{name}: {value!r} seems to be in radians, but angles are in degrees: write math.degrees(…)")
+
+
+def check_factor(name: str, value: Range, low: float = 0, high: float = math.inf) -> None:
     """``check_range`` for a factor of at least 0, with a warning if it looks like a difference of pixel values."""
-    check_range(name, value, 0)
+    check_range(name, value, low, high)
     if max(_bounds(value)) > _LARGEST_FACTOR:
-        warn_user(f"{name} is a factor, not a difference of pixel values: 1.2 is a fifth more, got {value!r}")
+        told = "is a factor, not a difference of pixel values or a percentage: 1.2 is a fifth more"
+        warn_user(f"{name} {told}, got {value!r}")
 
 
 def draw_range(value: Range, rng: np.random.Generator, frames: int) -> Values:

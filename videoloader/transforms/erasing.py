@@ -11,6 +11,7 @@ import torch
 
 from videoloader.checks import check_integer, check_numbers, check_probability
 from videoloader.convert import fill_color
+from videoloader.errors import ConfigurationError
 from videoloader.transforms.crops import POSITIVE, draw_sides
 from videoloader.transforms.curves import Range, check_range, draw_range_by_frame
 from videoloader.transforms.engines.parts import for_all_frames
@@ -108,7 +109,8 @@ class Cutout(Sized, PixelTransform):
         per_frame: bool, default False. Whether each frame has its own boxes.
 
     Raises:
-        ConfigurationError: a size or the number of holes is below one, or a colour is outside [0, 255].
+        ConfigurationError: a size or the number of holes is below one, or a colour is outside [0, 255]; in use, a box
+            always covers the whole frame.
     """
 
     holes: int = field(default=1, metadata=checked(check_integer))
@@ -118,6 +120,9 @@ class Cutout(Sized, PixelTransform):
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Erase]:
         """The boxes."""
         whole, sides = np.array([clip.height, clip.width]), np.array(self._sides)
+        if self._sides[0] >= 2 * clip.height and self._sides[1] >= 2 * clip.width:
+            boxes, frames = "×".join(map(str, self._sides)), f"{clip.height}×{clip.width}"
+            raise ConfigurationError(f"Cutout's boxes of {boxes} always cover the whole of frames of {frames}")
         centres = rng.integers(whole, size=(clip.length if self.per_frame else 1, self.holes, 2))
         first = (centres - sides // 2).clip(0)
         last = (centres - sides // 2 + sides).clip(max=whole)

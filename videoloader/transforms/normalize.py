@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.checks import check, check_choice
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, warn_user
 from videoloader.transforms.operations import Transform, checked
 
 DType: TypeAlias = Literal["uint8", "float16", "bfloat16", "float32"]
@@ -49,6 +49,13 @@ class Normalize(Transform):
             inside = all(each <= 1 for each in three)  # NaN is not
             check(f"Normalize's {name}", three, inside, "three values in [0, 1]", ": divide both by 255")
         check("Normalize's std", self.std, min(self.std) > 0, "three positive numbers")
+        if not _is_of_pixels(self.mean, self.std) and _is_of_pixels(self.std, self.mean):
+            warn_user(f"Normalize's mean and std seem to be swapped, got mean={self.mean}, std={self.std}")
+
+
+def _is_of_pixels(mean: Sequence[float], std: Sequence[float]) -> bool:
+    """Whether values in (0, 1) can have these means and deviations: a deviation is at most sqrt(mean · (1 - mean))."""
+    return all(0 < middle < 1 and 0 < each**2 <= middle * (1 - middle) for middle, each in zip(mean, std, strict=True))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from videoloader.checks import check, check_numbers, check_probability
 from videoloader.convert import Interpolation, fill_color
-from videoloader.transforms.curves import Curve, Range, Uniform, check_range, draw_range
+from videoloader.transforms.curves import Curve, Range, Uniform, check_degrees, check_factor, check_range, draw_range
 from videoloader.transforms.geometry import warp_matrices
 from videoloader.transforms.geometry.resampling import Resampling
 from videoloader.transforms.geometry.warp_matrices import Matrices, Number, Point
@@ -51,7 +51,7 @@ class Rotate(WarpStep):
         >>> transforms = [RandomResizedCrop(224), Rotate((-10, 10)), Normalize()]
     """
 
-    degrees: Range = field(metadata=checked(check_range))
+    degrees: Range = field(metadata=checked(check_degrees))
     _: KW_ONLY
     center: Center | None = field(default=None, metadata=checked(_check_center))
     interpolation: Interpolation = "bilinear"
@@ -92,12 +92,12 @@ class Affine(WarpStep):
         >>> transforms = [Affine((-15, 15), translate=(0.1, 0.1), scale=(0.8, 1.2), shear=(-5, 5))]
     """
 
-    degrees: Range = field(default=0.0, metadata=checked(check_range))
+    degrees: Range = field(default=0.0, metadata=checked(check_degrees))
     _: KW_ONLY
     translate: tuple[Range, Range] = (0.0, 0.0)
-    scale: Range = field(default=1.0, metadata=checked(check_range, 1e-3, 1e3))
-    shear: Range = field(default=0.0, metadata=checked(check_range, -_MOST_SHEAR, _MOST_SHEAR))
-    shear_y: Range = field(default=0.0, metadata=checked(check_range, -_MOST_SHEAR, _MOST_SHEAR))
+    scale: Range = field(default=1.0, metadata=checked(check_factor, 1e-3, 1e3))
+    shear: Range = field(default=0.0, metadata=checked(check_degrees, -_MOST_SHEAR, _MOST_SHEAR))
+    shear_y: Range = field(default=0.0, metadata=checked(check_degrees, -_MOST_SHEAR, _MOST_SHEAR))
     center: Center | None = field(default=None, metadata=checked(_check_center))
     interpolation: Interpolation = "bilinear"
     fill: float | Sequence[float] = 0

@@ -28,7 +28,7 @@ from videoloader.dataset import VideoDataset
 from videoloader.decoding import Decode
 from videoloader.device import available_cores, resolve_device
 from videoloader.error_notes import note
-from videoloader.errors import ConfigurationError, CorruptFramesError, NotIndexedError, VideoLoaderError
+from videoloader.errors import ConfigurationError, CorruptFramesError, NotIndexedError, VideoLoaderError, reason_of
 from videoloader.indexing import IndexStore
 from videoloader.interop.torch.batch_requests import Requests, find_requests, replace_requests
 from videoloader.interop.torch.clip_request import ClipRequest
@@ -339,7 +339,8 @@ class DecodingLoader(OneLoop):
         except VideoLoaderError as error:
             if (self._on_corrupt if isinstance(error, CorruptFramesError) else self._on_error) == "raise":
                 raise
-            self._account.leave_out(error.source or "", str(error))
+            path = error.source or ""
+            self._account.leave_out(path, reason_of(error, path))
             self._account.add(LoaderStats(skipped=pending.clips))
             pending.drop()
             return []

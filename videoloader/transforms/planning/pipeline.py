@@ -5,13 +5,13 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.checks import check_integer
+from videoloader.checks import ClassNumber, check_integer
 from videoloader.convert import Color, Geometry, Layout, OutputSpec
 from videoloader.error_notes import note
 from videoloader.errors import ArgumentError, ConfigurationError
@@ -32,6 +32,7 @@ from videoloader.transforms.operations import (
 from videoloader.transforms.planning.composing import group_geometric, output_size
 from videoloader.transforms.planning.conversion_plan import plan_geometries, split_conversion
 from videoloader.transforms.planning.steps import ConversionStep, GeometryStep, Step, ViewStep
+from videoloader.transforms.replay import Kind, Picture, replay
 from videoloader.transforms.time import TimeTransform, apply_to_positions
 from videoloader.transforms.views import count_views
 
@@ -45,11 +46,30 @@ class DrawnView(NamedTuple):
         geometry: the part that conversion carries out.
         operations: operations on the converted pixels.
         seeds: seeds for the modules that get floats.
+        size: (height, width) of the video's displayed frames.
     """
 
     geometry: Geometry
     operations: tuple[Operation, ...]
     seeds: tuple[int, ...]
+    size: tuple[int, int]
+
+    def replay(self, tensor: torch.Tensor, kind: Kind) -> Any:
+        """Apply what was drawn to other data of the same frames; see ``videoloader.transforms.replay``.
+
+        Args:
+            tensor: tensor. The data, as in ``Batch.replay``.
+            kind: str. The kind of the data, as in ``Batch.replay``.
+
+        Raises:
+            ConfigurationError: the data are not of this kind, or not in the size of the video.
+        """
+        moved = replay(tensor, self.geometry, self.operations, kind)
+        height, width = tensor.shape[-2:] if kind in get_args(Picture) else self.size
+        if (height, width) != self.size:
+            of_video = f"the video's frames are {self.size[0]}×{self.size[1]}"
+            raise ConfigurationError(f"{kind} must be in the size of the video, got {height}×{width}: {of_video}")
+        return moved
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +138,7 @@ class TransformPlan:
         Raises:
             ConfigurationError: a transform cannot be applied to frames of that size.
         """
+        label = None if label is None else ClassNumber(label)
         clip = ClipInfo(length, *display_size, label, columns or {})
         geometries = plan_geometries(self.conversion, display_size, rng, clip)
         return [
@@ -125,6 +146,7 @@ class TransformPlan:
                 geometry,
                 self._draw_operations(ClipInfo(length, *geometry.output_size, label, clip.columns), rng),
                 tuple(int(rng.integers(1 << 63)) for _ in self.modules),
+                display_size,
             )
             for geometry in geometries
         ]
