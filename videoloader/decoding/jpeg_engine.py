@@ -15,14 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert.surface import CudaSurface, SurfaceLayout
+from videoloader.convert.surface import CudaSurface, SurfaceLayout, pixel_format, planes_layout
 from videoloader.device import event_to_sleep_for
 from videoloader.errors import DecodeError
 from videoloader.indexing.bitstream.jpeg import read_jpeg_frame
 from videoloader.indexing.stream_info import StreamInfo
 
-# log2 of the luma columns and rows that share a chroma sample.
-_SUBSAMPLING = {"444": (0, 0), "422": (1, 0), "420": (1, 1)}
 # Values from nvjpeg.h. The CUDA kernels of nvJPEG round differently from the engines, so they are not used.
 _BACKEND_HARDWARE = 3
 _OUTPUT_UNCHANGED = 0
@@ -105,12 +103,9 @@ def engine_layout(picture: bytes, stream: StreamInfo) -> SurfaceLayout | None:
 @lru_cache(maxsize=256)
 def _planes_layout(width: int, height: int, chroma: str) -> SurfaceLayout:
     """Lay out the three planes of a picture one after the other, without gaps."""
-    across, down = subsampling = _SUBSAMPLING[chroma]
-    columns, rows = -(-width >> across), -(-height >> down)
-    luma = width * height
-    return SurfaceLayout(
-        width, height, 8, 1, 0, "ycbcr", subsampling, width, columns, 1, luma, luma + rows * columns
-    )  # fmt: skip
+    pixels = pixel_format(f"yuv{chroma}p")
+    assert pixels is not None, "the engines take 4:4:4, 4:2:2 and 4:2:0"
+    return planes_layout(pixels, width, height)[0]
 
 
 def coded_file(size: int, layout: SurfaceLayout) -> npt.NDArray[np.void]:
