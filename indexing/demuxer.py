@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, reduce
 from typing import Any
 
 import av
@@ -31,6 +31,14 @@ _HEAD_SIZE = 64 << 10
 # The start of a transport packet with the table of programs (ISO/IEC 13818-1, 2.4.3.2), and the number of bytes that
 # libavformat searches for streams before it opens a file.
 _PROGRAMS, _PROBED = re.compile(rb"\x47[\x40-\x7f]\0[\x10-\x1f\x30-\x3f]"), 5_000_000
+# The start of NUT files, which is a packet that libavformat skips by its size; so are the other two (startcodes of the
+# NUT specification). Each byte of the size but the last has its first bit set.
+_NUT = b"NMz\x56\x1f\x5f\x04\xad"
+_SKIPPED_IN_NUT = re.compile(
+    b"(?:%s)([\x80-\xff]{0,10}.)"
+    % b"|".join(map(re.escape, (_NUT, b"NS\x11\x40\x5b\xf2\xf9\xdb", b"NX\xdd\x67\x2f\x23\xe6\x4e"))),
+    re.DOTALL,
+)
 # Decoder options for pictures that are not looked at. The same pictures come out at the same time, but concealing
 # damaged ones takes ten times as long as everything else, and a picture may be as short as nine bytes.
 UNCONCEALED = {"ec": "0"}
@@ -79,7 +87,7 @@ def open_demuxer(source: ByteSource) -> Iterator[av.container.InputContainer]:
         SourceError: the source cannot be read.
     """
     _refuse_what_aborts(source)
-    options = {"protocol_whitelist": "", "format_whitelist": _whole_formats()}
+    options = {"protocol_whitelist": "", "format_whitelist": _whole_formats(with_nut=_is_safe_nut(source))}
     # libavformat decodes some packets to describe a stream.
     probing = {"max_pixels": str(current_limits().picture_pixels), **UNCONCEALED}
     try:
@@ -116,7 +124,7 @@ def _what_else(source: ByteSource) -> str:
 
 
 @cache
-def _whole_formats() -> str:
+def _whole_formats(*, with_nut: bool) -> str:
     """Return the formats that libavformat reads from one file alone, in the form of its whitelist."""
     names = []
     for name in sorted(av.formats_available):
@@ -124,7 +132,7 @@ def _whole_formats() -> str:
             known = av.format.ContainerFormat(name, "r")
         except ValueError:  # a format that can only be written
             continue
-        if not known.no_file and _OPEN_OTHERS.isdisjoint(known.name.split(",")):
+        if not known.no_file and _OPEN_OTHERS.isdisjoint(known.name.split(",")) and (with_nut or name != "nut"):
             names.append(known.name)
     return ",".join(names)
 
@@ -136,6 +144,21 @@ def _refuse_what_aborts(source: ByteSource) -> None:
     if _PROGRAMS.search(source.read(0, _HEAD_SIZE)) and becomes_h264(source.read(0, _PROBED)):
         hint = "libavformat would end the process: cut the file there"
         raise UnsupportedError(f"a stream of it becomes H.264 on the way; {hint}", source.name)
+
+
+def _is_safe_nut(source: ByteSource) -> bool:
+    """Whether this is a NUT file. Refuse one with a size that libavformat takes for a negative one.
+
+    It would skip back, and read the same packets forever.
+    """
+    if _NUT not in source.read(0, _HEAD_SIZE):
+        return False
+    for begin in range(0, source.size, _PROBED):
+        for found in _SKIPPED_IN_NUT.finditer(source.read(begin, _PROBED + 64)):
+            size = reduce(lambda value, byte: value << 7 | byte & 0x7F, found[1], 0)
+            if size & 1 << 31 or len(found[1]) > 10:  # such a size does not fit into 64 bits
+                raise IndexingError(f"a NUT packet at byte {begin + found.start()} claims {size} bytes", source.name)
+    return True
 
 
 def _refuse_lists(source: ByteSource) -> None:

@@ -13,8 +13,9 @@ import pytest
 import torch
 from archive_writing import tar_bytes, zip_bytes
 from child_environment import child_environment
+from sample_videos import Recipe, write_video
 
-from videoloader import SourceError, Video, VideoLoaderError
+from videoloader import IndexingError, SourceError, Video, VideoLoaderError, build_index
 from videoloader.indexing import MemorySource
 from videoloader.indexing.demuxer import _whole_formats, open_demuxer
 
@@ -169,7 +170,8 @@ def test_a_pattern_in_a_name_finds_no_other_files(tmp_path, monkeypatch, name):
 
 
 def test_formats_that_need_other_files_are_never_taken():
-    formats = set(_whole_formats().split(","))
+    formats = set(_whole_formats(with_nut=True).split(","))
+    assert formats - set(_whole_formats(with_nut=False).split(",")) == {"nut"}
     assert {"mov", "matroska", "flv", "mpegts", "mpeg", "h264", "hevc", "asf", "ogg", "ivf", "mxf", "avi"} <= formats
     assert formats.isdisjoint({"hls", "concat", "sdp", "rtsp", "rtp", "sap", "image2", "dash", "imf", "lavfi", "v4l2"})
 
@@ -181,6 +183,19 @@ def test_errors_of_a_source_come_through():
 
     with pytest.raises(SourceError, match=r"x\.flv: is broken"), open_demuxer(Broken(b"FLV", "x.flv")):
         pass
+
+
+def test_a_nut_packet_that_libavformat_would_skip_backwards_is_refused(tmp_path):
+    path = write_video(tmp_path / "a.nut", Recipe("nut", "mpeg4", frames=12))
+    data, start = path.read_bytes(), b"NMz\x56\x1f\x5f\x04\xad"
+    assert len(build_index(data)) == 12
+    at = data.index(start) + len(start)
+    assert data[at] < 0x80
+    larger = data[:at] + b"\x8f\xff\xff\xff\x7f" + data[at + 1 :]
+    with pytest.raises(IndexingError, match="a NUT packet at byte 25 claims 4294967295 bytes"):
+        build_index(larger)
+    with pytest.raises(IndexingError):  # libavformat looks for its start further on than that was checked
+        build_index(bytes(1 << 17) + larger)
 
 
 def test_a_stream_that_becomes_h264_ends_no_process() -> None:

@@ -30,7 +30,7 @@ from image_files import encoded, picture
 from sample_videos import RECIPES, Recipe, write_video
 from soak.fuzz_indexing import check_index
 
-from videoloader import Video, VideoDataset, build_index, build_store
+from videoloader import Video, VideoDataset, build_index, build_store, set_limits
 from videoloader.decoding import picture_changes
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import FileSource, IndexStore, RemoteSource, open_source
@@ -400,9 +400,13 @@ def quiet_decoders() -> Iterator[None]:
     import av
 
     os.environ.setdefault("SVT_LOG", "1")
+    # A picture takes four bytes a pixel, or more; see MEGABYTES.
+    before = set_limits()
+    set_limits(picture_pixels=1 << 25)
     level = av.logging.get_level()
     av.logging.set_level(None)
     try:
         yield
     finally:
         av.logging.set_level(level)
+        set_limits(picture_pixels=before.picture_pixels)

@@ -25,7 +25,7 @@ from videoloader.reading.decode_job import whole_clip
 
 # More would take the time of many cases; such a file is compared as far as that.
 _MOST_PIXELS, MOST_FRAMES = 60_000_000, 400
-_LEAVING_MEMORY = ("ffv1", "h261", "h264", "hevc", "speedhq", "vp8")
+_LEAVING_MEMORY = ("ffv1", "h261", "h264", "hevc", "mpeg1video", "mpeg2video", "speedhq", "vp8")
 
 
 @dataclass(frozen=True)
@@ -119,10 +119,10 @@ def _undefined_frames(path: Path) -> frozenset[int]:
 
     Some decoders leave what the packets of a picture do not cover as it was, without a word: where slices of HEVC end
     early, being decoded by other parameter sets than they were coded with; where VP8's bits are used up; where groups
-    of blocks of H.261 are damaged; where motion vectors are taken from a picture of H.264 that is missing. What was
-    there is nothing in new memory, a picture of a decode before, or a third one with many threads, or where pictures of
-    H.264 are given out late. Not all of them need differ in such decodes: with those goes all that lies between the
-    same keyframes.
+    of blocks of H.261 are damaged; where a slice of MPEG-1 or MPEG-2 is; where motion vectors are taken from a picture
+    of H.264 that is missing. What was there is nothing in new memory, a picture of a decode before, or a third one with
+    many threads, or where pictures of H.264 are given out late. Not all of them need differ in such decodes: with those
+    goes all that lies between the same keyframes.
     """
     with open_video(FileSource(path)) as (_, stream):
         if stream.codec_context.codec.canonical_name not in _LEAVING_MEMORY:
