@@ -44,7 +44,7 @@ from videoloader.indexing.true_order import with_decoded_frames
 from videoloader.indexing.wrong_times import times_are_wrong
 
 # Raised with every change by which some file gets another index. Stores then index their videos again.
-INDEXER_VERSION = 10
+INDEXER_VERSION = 11
 
 # The types of the boxes with which an ISO base media or QuickTime file may begin.
 _MP4_FIRST_BOXES = {b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"free", b"skip", b"wide", b"pnot", b"sidx", b"uuid"}
@@ -89,7 +89,7 @@ def build_index(source: Openable, *, stream_index: int | None = None) -> VideoIn
 
 
 def index_opened(opened: ByteSource) -> VideoIndex:
-    """Do the same for a source that is open, and not empty. ``build_index`` explains results and errors."""
+    """Index a source that is open and not empty, as ``build_index`` does."""
     with DecodingBudget(opened.name), enough_memory(source=opened.name):
         try:
             return _build(opened)

@@ -81,7 +81,7 @@ def open_demuxer(source: ByteSource) -> Iterator[av.container.InputContainer]:
     """Open a libavformat container that reads a source.
 
     Raises:
-        IndexingError: libavformat does not recognise the file, or fails to read it.
+        IndexingError: libavformat does not recognise the file, fails to read it, or would never stop reading it.
         UnsupportedError: the file is a list of other files, or of streams, or one over which libavformat ends the
             process.
         SourceError: the source cannot be read.

@@ -151,15 +151,20 @@ class ClassNumber(int):
     """A label in the hands of a user's condition. It warns where it is compared with a name: no number equals one."""
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, str) and other:
-            number = f"data.class_names.index({other!r}) is the number of a name"
-            warn_user(f"a label is compared with {other!r}, but labels are numbers, and equal no text: {number}")
+        _tell_of_text(other)
         return int(self) == other
 
     def __ne__(self, other: object) -> bool:
-        return not self == other
+        _tell_of_text(other)
+        return int(self) != other
 
     __hash__ = int.__hash__
+
+
+def _tell_of_text(other: object) -> None:
+    if isinstance(other, str) and other:
+        number = f"data.class_names.index({other!r}) is the number of a name"
+        warn_user(f"a label is compared with {other!r}, but labels are numbers, and equal no text: {number}")
 
 
 def both_ends(value: _T | tuple[_T, _T]) -> tuple[_T, _T]:

@@ -117,7 +117,7 @@ class VideoLoader(OneLoop):
             when there is work, need no ``if __name__ == "__main__":``, and run no code of yours; if a clip kills its
             process, the clip raises DecodeError. The threads read remote videos themselves.
         prefetch: int, default enough for two clips a thread, or for four in the orders named below; for image files on
-            a GPU, for two lists of 64 a process. The number of batches prepared ahead while one is used. In data set
+            a GPU, for four lists of 64 a process. The number of batches prepared ahead while one is used. In data set
             order and with ``ShuffleVideos``, half of them are planned at once, and a GOP that several of those need is
             decoded once. With ``num_workers=0`` none is prepared ahead.
         gop_cache: int, default 0, no cache. The bytes of GPU memory for decoded frames that later clips may need again;

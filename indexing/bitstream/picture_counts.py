@@ -218,7 +218,7 @@ def numbers_leap(numbers: Numbers, size: int | Numbers, begins: Flags, restarts:
     Args:
         numbers: int64[N], frame_num of each picture, in decode order.
         size: number of values that a frame_num can have.
-        begins: bool[N], pictures at which a run of packets begins: they are not compared with those before them.
+        begins: bool[N], pictures at which packets begin that follow no others. They are not compared with those before.
         restarts, anchor: as in ``h264_places``.
     """
     before = np.arange(len(numbers)) - 1

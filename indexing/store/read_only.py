@@ -60,16 +60,18 @@ class Guard(threading.local):
         """Return the rows of a user's statement, which may take at most this many seconds.
 
         Raises:
-            ArgumentError: the values are not in a list.
+            ArgumentError: the values are not in a list, tuple or dict.
             sqlite3.Error: the statement is refused, or ended; the message says why.
         """
-        check_type("parameters", parameters, isinstance(parameters, list | tuple | dict), "a list of values, one a ?")
+        check_type(
+            "parameters", parameters, isinstance(parameters, list | tuple | dict), "a list with a value for each ?"
+        )
         self._reason, self._seconds, self._deadline = "", seconds, time.monotonic() + seconds
         try:
             with _short_values(connection):
                 return self._fetch(connection.execute(sql, parameters))
         except sqlite3.Error as error:
-            hint = ", and text has single quotes" if "no such column" in str(error) else ""
+            hint = " (text is written in single quotes)" if "no such column" in str(error) else ""
             raise sqlite3.OperationalError(self._reason or f"{error}{hint}") from None
         finally:
             self._deadline = math.inf

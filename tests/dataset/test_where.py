@@ -117,7 +117,7 @@ def test_errors_say_what_to_do(folder: Path, sample: Callable[[str], Path]) -> N
         data.where("frames > 1000000", store=store)
     with pytest.raises(ConfigurationError, match=r"no row is left, .*; no video can be read$"):
         VideoDataset.from_paths([str(folder / "text.mp4")]).where(store=store)
-    facts = r"no such column: breadth, and text has single quotes\); these are .*duration_s, frames"
+    facts = r"no such column: breadth \(text is written in single quotes\)\); these are .*duration_s, frames"
     with pytest.raises(ConfigurationError, match=rf"^condition 'breadth > 10' is not SQL over the facts .*{facts}"):
         data.where("breadth > 10", store=store, codec="h264")
     with pytest.raises(NotIndexedError, match=r"other.mp4: is not in the index store .*build_index"):

@@ -188,11 +188,11 @@ MISTAKES: Mistakes = {
     ),
     "a folder of folders of images": (
         lambda: VD.from_folder(images()),
-        "pictures: no video in this folder: no file … .png (1): extensions=… says which are videos, IMAGE_EXT",
+        "pictures: no video in this folder: no file … .png (1): … with extensions=IMAGE_EXTENSIONS each",
     ),
     "a number for values of a query": (
         lambda: store().query("SELECT * FROM videos WHERE height > ?", 3),
-        "parameters must be a list of values, one a ?, got 3",
+        "parameters must be a list with a value for each ?, got 3",
     ),
     "folders without images": (lambda: VD.from_frame_folders("classes"), "classes … no folder in this one holds"),
     "a column for a row": (lambda: data()["label"], "rows are chosen by numbers … got 'label'"),
@@ -211,7 +211,7 @@ MISTAKES: Mistakes = {
     ),
     "SQL with a slip": (
         lambda: data().where("fpss > 3"),
-        "condition 'fpss > 3' is no … fpss, and text has single quotes); these are id",
+        "condition 'fpss > 3' is no … fpss (text is written in single quotes)); these are id",
     ),
     "SQL that is a number": (lambda: data().where(3), "condition must be SQL over facts of videos, as … got 3"),
     "a function for SQL": (lambda: data().where(lambda entry: True), "condition must be SQL over facts of"),

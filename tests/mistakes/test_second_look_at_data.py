@@ -26,7 +26,7 @@ def table(text: str) -> VD:
 MISTAKES: Mistakes = {
     "a column of a store that there is not": (
         lambda: store().query("SELECT codecs FROM videos"),
-        "made.db: the query fails (no such column: codecs, and text has single quotes): SELECT codecs FROM videos",
+        "made.db: the query fails (no such column: codecs (text is written in single quotes)): SELECT codecs",
     ),
     "a query that deletes": (
         lambda: store().query("DELETE FROM videos"),

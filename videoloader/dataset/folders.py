@@ -61,7 +61,8 @@ def entries_of_files(
         there = ", ".join(f"{name} ({count})" for name, count in Counter(map(_ending, others)).most_common(5))
         hint = f"; there are {there}: extensions=… says which are videos" if others else ""
         if any(map(is_image_name, others)):
-            hint += ", IMAGE_EXTENSIONS if each image is one; from_frame_folders makes a video of each folder of images"
+            hint += "; with extensions=IMAGE_EXTENSIONS each image is a video of one frame"
+            hint += "; from_frame_folders makes a video of each folder of images"
         raise ConfigurationError(f"no video in this folder: no file ends with {', '.join(endings)}{hint}", root)
     if flat and len(found[0]) > 2 * len(flat):
         none = "so the subfolders are not read as classes and give no labels: if they are classes, move it into one"

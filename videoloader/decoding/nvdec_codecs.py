@@ -37,5 +37,5 @@ NVDEC_CODECS = {
     "mpeg2video": NvdecCodec("MPEG2", cuts_odd_sizes=False, is_exact=False),
     "mpeg4": NvdecCodec("MPEG4", has_headers=True, cuts_odd_sizes=False, is_exact=False),
 }
-# Codecs that a GPU decodes with other sample values here and there. Its JPEG engines decode the first.
+# Codecs that a GPU decodes with other values for some samples: its JPEG engines decode the first, NVDEC the others.
 INEXACT_CODECS = ("mjpeg", *(codec for codec, facts in NVDEC_CODECS.items() if not facts.is_exact))

@@ -249,8 +249,9 @@ class EpochPlan:
     def _look_up(self, batch: int) -> tuple[Integers, npt.NDArray[np.bool_]]:
         first, batches = self._looked_up
         if not first <= batch < first + len(batches):
-            first = batch
-            batches = self._batches_from(first, max(_TOGETHER // self._deals[-1].batch_size, 1))
+            # Twice as many each time, so that the first batch does not wait for many others.
+            first, count = batch, min(2 * len(batches), _TOGETHER // self._deals[-1].batch_size)
+            batches = self._batches_from(first, max(count, 1))
             self._looked_up = first, batches
         return batches[batch - first]
 
@@ -265,8 +266,9 @@ class EpochPlan:
             if start == stop:
                 start, stop = 0, self._epochs.positions
             positions[repeated] = start + (wanted[repeated] - self._size) % (stop - start)
-        ends = np.cumsum([len(some) for some in each])[:-1]
-        return list(zip(np.split(self._clips_at(positions), ends), np.split(repeated, ends), strict=True))
+        clips, ends = self._clips_at(positions), np.cumsum([len(some) for some in each])[:-1]
+        clips.flags.writeable = repeated.flags.writeable = False
+        return list(zip(np.split(clips, ends), np.split(repeated, ends), strict=True))
 
     def _wanted(self, batch: int) -> Integers:
         """int64[B]: the positions of a batch's clips in its lane; those beyond the lane's end fill it up."""

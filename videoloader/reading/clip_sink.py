@@ -155,7 +155,8 @@ class ClipSink:
         for packet, frame in frames:
             if (frame.width, frame.height) != (stream.width, stream.height):
                 # A picture whose size differs from the video's is shown at the size of the video. ``frame.reformat``
-                # keeps a scaler for each thread, whose own threads a forked process that frees it would wait for.
+                # keeps a scaler for each thread, with threads of its own. A forked process that frees it waits for them
+                # forever.
                 frame = VideoReformatter().reformat(frame, stream.width, stream.height, threads=1)
             colors = color_spec(stream, frame)
             if self._cuda_stream is not None and (surface := upload_frame(frame, self._cuda_stream)):

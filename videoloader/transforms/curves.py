@@ -165,12 +165,12 @@ def check_degrees(name: str, value: Range, low: float = -math.inf, high: float =
     """``check_range`` for degrees, with a warning if the parameter is a whole number of degrees in radians."""
     check_range(name, value, low, high)
     degrees = [math.degrees(end) for end in _bounds(value)]
-    if any(degrees) and all(abs(each - round(each)) < _WHOLE for each in degrees):
+    if any(map(round, degrees)) and all(abs(each - round(each)) < _WHOLE for each in degrees):
         warn_user(f"{name}: {value!r} seems to be in radians, but angles are in degrees: write math.degrees(…)")
 
 
 def check_factor(name: str, value: Range, low: float = 0, high: float = math.inf) -> None:
-    """``check_range`` for a factor of at least 0, with a warning if it looks like a difference of pixel values."""
+    """``check_range`` for a factor, with a warning if it looks like a difference of pixel values or a percentage."""
     check_range(name, value, low, high)
     if max(_bounds(value)) > _LARGEST_FACTOR:
         told = "is a factor, not a difference of pixel values or a percentage: 1.2 is a fifth more"
