@@ -65,9 +65,10 @@ def _without_named_leading(
     needs_earlier: list[int] = []
     for packet in packets:
         if is_skipped_leading(codec, config, packet.data):
-            needs_earlier += [packet.number] if packet.wanted else []
+            if packet.wanted and first.number:
+                needs_earlier.append(packet.number)
             continue
-        if not (needs_earlier and first.number):
+        if not needs_earlier:
             yield packet
         if not is_leading(codec, config, packet.data):
             break
@@ -93,9 +94,9 @@ def _without_leading(
             own = None
         if own is None:
             leading = bool(index.packet_pts[packet.number] < index.packet_pts[first.number])
-        if leading and packet.wanted:
+        if leading and packet.wanted and first.number:
             needs_earlier.append(packet.number)
-        if needs_earlier and first.number:
+        if needs_earlier:
             continue
         # Pictures shown after an H.264 recovery point refer to nothing before it (D.2.8).
         if not leading or packet.wanted or index.stream.codec != "h264":
@@ -105,8 +106,8 @@ def _without_leading(
 
 
 def _start_earlier(index: VideoIndex, keyframe: int, packets: Sequence[int]) -> None:
-    """Raise WrongIndexError so that decoding for packets starts before this keyframe, unless nothing is before it."""
-    if keyframe and packets:
+    """Raise WrongIndexError so that decoding for packets, if there are any, starts before this keyframe."""
+    if packets:
         before = np.flatnonzero(index.packet_key[:keyframe])
         start = int(before[-1]) if len(before) else 0
         starts = tuple((packet, start) for packet in packets)
