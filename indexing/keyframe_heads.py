@@ -186,7 +186,7 @@ def read_head(codec: str, record: bytes, start: bytes | memoryview, size: int) -
     cut = len(start) < size
     if codec not in WITH_PARAMETER_SETS:
         starts = bool(is_random_access(codec, record, start))
-        if cut and not (starts and (codec not in WITH_HEADERS or _reaches_picture(start))):
+        if cut and not starts:
             return None
         return Head(starts, units_of(codec, record, start) if codec in WITH_HEADERS else [])
     length_size = nal_length_size(codec, record)
@@ -207,9 +207,3 @@ def read_head(codec: str, record: bytes, start: bytes | memoryview, size: int) -
         if cut:
             return None
     return Head(by_type or bool(is_random_access(codec, record, start)), units, by_type)
-
-
-def _reaches_picture(start: bytes | memoryview) -> bool:
-    """Whether a picture of MPEG-1, 2 or 4 begins in these bytes."""
-    data = bytes(start)
-    return b"\0\0\1\0" in data or b"\0\0\1\xb6" in data

@@ -6,7 +6,6 @@ replaces an earlier one of the same kind and number. MPEG-1, 2 and 4 have one he
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from struct import Struct
@@ -16,19 +15,18 @@ from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.hevc_parameter_sets import read_profile_tier_level
 from videoloader.indexing.bitstream.mpeg2 import read_sequence_header
 from videoloader.indexing.bitstream.mpeg4_order import find_layer
-from videoloader.indexing.bitstream.nal import nal_length_size, parameter_sets
+from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size, parameter_sets
 
 # Kind and number of a set.
 SetName = tuple[int, int]
 Sets = Mapping[SetName, bytes]
 
 WITH_PARAMETER_SETS = ("h264", "hevc")
-# Where the headers of a sequence begin, and what follows them: a group of pictures, a picture or its plane.
+# The start codes that may begin the headers of a sequence (their last bytes), and what follows the headers: a group of
+# pictures or a picture.
 _SEQUENCE = {
-    **dict.fromkeys(
-        ("mpeg1video", "mpeg2video"), re.compile(rb"\x00\x00\x01\xb3.*?(?=\x00\x00\x01[\x00\xb8]|$)", re.DOTALL)
-    ),
-    "mpeg4": re.compile(rb"\x00\x00\x01[\x00-\x2f\xb0\xb2\xb5].*?(?=\x00\x00\x01[\xb3\xb6]|$)", re.DOTALL),
+    **dict.fromkeys(("mpeg1video", "mpeg2video"), (b"\xb3", (b"\0\0\1\0", b"\0\0\1\xb8"))),
+    "mpeg4": (bytes(range(0x30)) + b"\xb0\xb2\xb5", (b"\0\0\1\xb3", b"\0\0\1\xb6")),
 }
 WITH_HEADERS = (*WITH_PARAMETER_SETS, *_SEQUENCE)
 _SPS, _PPS, _SPS_EXTENSION, _SUBSET_SPS = 7, 8, 13, 15  # nal_unit_type of ITU-T H.264, table 7-1
@@ -143,8 +141,24 @@ def coded_size(codec: str, headers: bytes) -> tuple[int, int]:
 
 def sequence_headers(codec: str, payload: bytes | memoryview) -> bytes:
     """Return the headers of a sequence in a packet or a record of MPEG-1, 2 or 4; empty if there are none."""
-    found = _SEQUENCE[codec].search(bytes(payload[:_LONGEST_HEADERS]))
-    return found[0] if found else b""
+    data = bytes(payload[:_LONGEST_HEADERS])
+    ends = [data.find(code) for code in _SEQUENCE[codec][1]]
+    end = min(ends) if min(ends) > 0 else max(ends)
+    return _headers_before(codec, data[: max(end, 0)]) or _headers_in(codec, data)
+
+
+def _headers_in(codec: str, data: bytes) -> bytes:
+    opening, closing = _SEQUENCE[codec]
+    begin = -1
+    for start, _ in iterate_nals(data, 0):
+        if begin < 0:
+            begin = start - 3 if data[start] in opening else -1
+        elif data[start - 3 : start + 1] in closing:
+            return data[begin : start - 3]
+    return data[begin:] if begin >= 0 else b""
+
+
+_headers_before = lru_cache(64)(_headers_in)  # many writers repeat the same headers before every keyframe
 
 
 @lru_cache(1024)
