@@ -1,25 +1,32 @@
 // Converts decoded pictures in memory to RGB, and crops, resizes and scales them into batch slots, as convert.cu does
 // on the GPU.
 //
-// A picture is made row by row, in its own orientation. The rows of floats for red, green and blue stay in the
-// processor's cache: two rows of chroma at luma's width, the rows of RGB that an output row sums up, and their sums.
+// A picture is made in its own orientation, row by row, or eight rows at a time where it is resized. The rows of floats
+// for red, green and blue stay in the processor's cache: two rows of chroma at luma's width, the rows of RGB that an
+// output row sums up, and the sums of eight rows, which are then turned into columns to be summed up across.
 // The order of operations is that of the kernel, so a pixel has the same bits wherever it lies, however many are made
 // at once, and on any processor.
 //
-// native.py calls these functions, which do not use Python. On x86 they need AVX2 and FMA.
+// native.py calls these functions, which do not use Python. On x86 they need AVX2, FMA and F16C.
 
 #ifdef __x86_64__
 #ifdef __clang__
-#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
 #else
-#pragma GCC target("avx2,fma")
+#pragma GCC target("avx2,fma,f16c")
 #endif
 #endif
 
 #include "pixels.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
+#include <initializer_list>
+#ifdef __x86_64__
+#include <cpuid.h>
+#include <immintrin.h>
+#endif
 
 // No iteration of the loop that follows reads what another one writes.
 #define INDEPENDENT _Pragma("GCC ivdep")
@@ -63,9 +70,14 @@ public:
 
     template <typename T>
     T *take(ptrdiff_t length) {
-        void *piece = std::calloc(length, sizeof(T));
-        if (!piece) failed = true;
-        return static_cast<T *>(pieces_[count_++] = piece);
+        void *piece = count_ < MOST ? std::calloc(length * sizeof(T) + ALIGNMENT, 1) : nullptr;
+        if (!piece) {
+            failed = true;
+            return nullptr;
+        }
+        pieces_[count_++] = piece;
+        const auto address = reinterpret_cast<std::uintptr_t>(piece);
+        return reinterpret_cast<T *>((address + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
     }
 
     template <typename T>
@@ -77,7 +89,7 @@ public:
     bool failed = false;
 
 private:
-    static constexpr int MOST = 16;
+    static constexpr int MOST = 24, ALIGNMENT = 64;
     void *pieces_[MOST];
     int count_ = 0;
 };
@@ -163,6 +175,24 @@ void chroma_row(
     else chroma_row<0, 2>(p, cb, cr, begin, end, samples, into);
 }
 
+// Writes numbers in the type of the output.
+template <typename Number>
+PIXELS void store_row(const float *__restrict from, int count, Number *__restrict into) {
+    INDEPENDENT
+    for (int x = 0; x < count; ++x) store(into + x, from[x]);
+}
+
+#ifdef __x86_64__
+PIXELS void store_row(const float *__restrict from, int count, Half *__restrict into) {
+    int x = 0;
+    for (; x + 8 <= count; x += 8) {
+        const __m128i halves = _mm256_cvtps_ph(_mm256_loadu_ps(from + x), _MM_FROUND_TO_NEAREST_INT);
+        _mm_storeu_si128(reinterpret_cast<__m128i *>(into + x), halves);
+    }
+    for (; x < count; ++x) store(into + x, from[x]);
+}
+#endif
+
 // A row of luma with its chroma, which lies between two rows, as RGB times `gain` plus `bias`.
 template <bool BETWEEN, typename Sample, typename Number>
 void rgb_row(
@@ -180,6 +210,20 @@ void rgb_row(
         store(red + x, fused(value.r, gain.r, bias.r));
         store(green + x, fused(value.g, gain.g, bias.g));
         store(blue + x, fused(value.b, gain.b, bias.b));
+    }
+}
+
+// As above; the numbers come first, since the processor turns several of them into half precision at once.
+template <bool BETWEEN, typename Sample>
+void rgb_row(
+    const Plan &plan, const Sample *__restrict luma, Rows<float> above, Rows<float> below, float t, int count,
+    Rgb gain, Rgb bias, Rows<Half> into) {
+    constexpr int MOST = 256;
+    float red[MOST], green[MOST], blue[MOST];
+    for (int x = 0; x < count; x += MOST) {
+        const int some = min(MOST, count - x);
+        rgb_row<BETWEEN>(plan, luma + x, above + x, below + x, t, some, gain, bias, Rows<float>{red, green, blue});
+        store_row(red, some, into.r + x), store_row(green, some, into.g + x), store_row(blue, some, into.b + x);
     }
 }
 
@@ -219,44 +263,76 @@ struct Source {
     }
 };
 
-// A pixel of a row whose colours lie side by side, so that a weight multiplies all of them at once.
-typedef float Pixel __attribute__((vector_size(16)));
+// A column of several rows, or numbers side by side, so that a weight multiplies all of them at once.
+constexpr int LINES = 8;
+typedef float Column __attribute__((vector_size(4 * LINES), may_alias));
 
-PIXELS Pixel fused_pixel(Pixel a, float b, Pixel c) {
+PIXELS Column *columns_at(float *numbers) { return reinterpret_cast<Column *>(numbers); }
+
+PIXELS Column fused_column(Column a, float b, Column c) {
 #ifdef __x86_64__
-    return __builtin_ia32_vfmaddps(a, Pixel{b, b, b, b}, c);
+    return (Column)_mm256_fmadd_ps((__m256)a, _mm256_set1_ps(b), (__m256)c);
 #else
-    return Pixel{fused(a[0], b, c[0]), fused(a[1], b, c[1]), fused(a[2], b, c[2]), fused(a[3], b, c[3])};
+    for (int i = 0; i < LINES; ++i) c[i] = fused(a[i], b, c[i]);
+    return c;
 #endif
 }
 
-// The rows of RGB of one row of pixels, summed up by its weights, in whole blocks.
-constexpr int BLOCK = 32;
+// The number of columns that loops take at once.
+constexpr int BLOCK = 4 * LINES;
 
-void sum_rows(const Rows<float> *rows, const float *weights, int count, float norm, int width, Pixel *into) {
-    for (int begin = 0; begin < width; begin += BLOCK) {
-        float red[BLOCK] = {}, green[BLOCK] = {}, blue[BLOCK] = {};
-        for (int k = 0; k < count; ++k) {
-            const Rows<float> row = rows[k] + begin;
-            const float weight = weights[k];
-            for (int x = 0; x < BLOCK; ++x) red[x] = fused(row.r[x], weight, red[x]);
-            for (int x = 0; x < BLOCK; ++x) green[x] = fused(row.g[x], weight, green[x]);
-            for (int x = 0; x < BLOCK; ++x) blue[x] = fused(row.b[x], weight, blue[x]);
+// The rows of RGB of one row of pixels, summed up by its weights, in whole blocks.
+void sum_rows(const Rows<float> *rows, const float *weights, int count, float norm, int width, Rows<float> into) {
+    for (auto colour : {&Rows<float>::r, &Rows<float>::g, &Rows<float>::b}) {
+        for (int begin = 0; begin < width; begin += BLOCK) {
+            Column a = {}, b = {}, c = {}, d = {};
+            for (int k = 0; k < count; ++k) {
+                const Column *numbers = columns_at(rows[k].*colour + begin);
+                a = fused_column(numbers[0], weights[k], a), b = fused_column(numbers[1], weights[k], b);
+                c = fused_column(numbers[2], weights[k], c), d = fused_column(numbers[3], weights[k], d);
+            }
+            Column *sums = columns_at(into.*colour + begin);
+            sums[0] = a * norm, sums[1] = b * norm, sums[2] = c * norm, sums[3] = d * norm;
         }
-        for (int x = 0; x < BLOCK; ++x) into[begin + x] = Pixel{red[x], green[x], blue[x], 0.0f} * norm;
     }
 }
 
-// The weighted sum of the columns of each pixel of a row; the last pixel comes first if the row is backward.
+// Turns as many rows as a column has into columns, or columns into rows.
+PIXELS void transpose(const float *from, ptrdiff_t pitch, float *into, ptrdiff_t into_pitch) {
+#ifdef __x86_64__
+    __m256 pairs[LINES], fours[LINES];
+    for (int i = 0; i < LINES; i += 2) {
+        const __m256 even = _mm256_loadu_ps(from + i * pitch), odd = _mm256_loadu_ps(from + (i + 1) * pitch);
+        pairs[i] = _mm256_unpacklo_ps(even, odd), pairs[i + 1] = _mm256_unpackhi_ps(even, odd);
+    }
+    for (int i = 0; i < LINES; i += 4) {
+        for (int half = 0; half < 2; ++half) {
+            const __m256 above = pairs[i + half], below = pairs[i + 2 + half];
+            fours[i + 2 * half] = _mm256_shuffle_ps(above, below, 0x44);
+            fours[i + 2 * half + 1] = _mm256_shuffle_ps(above, below, 0xee);
+        }
+    }
+    for (int i = 0; i < LINES / 2; ++i) {
+        _mm256_storeu_ps(into + i * into_pitch, _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x20));
+        _mm256_storeu_ps(into + (i + 4) * into_pitch, _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x31));
+    }
+#else
+    for (int i = 0; i < LINES; ++i)
+        for (int j = 0; j < LINES; ++j) into[j * into_pitch + i] = from[i * pitch + j];
+#endif
+}
+
+// The weighted sum of the columns of each pixel; the last pixel comes first if rows are backward.
+template <int USED>
 void sum_columns(
-    const Pixel *columns, const Weights &weights, int begin, int count, bool backward, Pixel *into) {
-    const int used = weights.used;
+    const Column *columns, const Weights &weights, int begin, int count, bool backward, Column *into) {
+    const int used = USED ? USED : weights.used;
     const float *weight = weights.weights;
     for (int x = 0; x < count; ++x, weight += weights.most) {
-        const Pixel *column = columns + (weights.first[x] - begin);
-        Pixel sum = {};
+        const Column *column = columns + (weights.first[x] - begin);
+        Column sum = {};
         // The same count for each pixel, so that branches are predicted; missing weights are 0.
-        for (int k = 0; k < used; ++k) sum = fused_pixel(column[k], weight[k], sum);
+        for (int k = 0; k < used; ++k) sum = fused_column(column[k], weight[k], sum);
         into[backward ? count - 1 - x : x] = sum * weights.norm[x];
     }
 }
@@ -280,16 +356,21 @@ void spread(const Plan &p, Number *slot, int row, Rows<Number> made) {
     }
 }
 
+// Writes the rows of one colour, in whole blocks, times `gain` plus `bias`.
 template <typename Number>
-void finish(const Pixel *sums, int count, bool overshoots, Rgb gain, Rgb bias, Rows<Number> into) {
-    INDEPENDENT
-    for (int x = 0; x < count; ++x) {
-        Rgb value = {sums[x][0], sums[x][1], sums[x][2]};
-        // Cubic weights may be negative, so their sums may leave the range of the pixels.
-        if (overshoots) value = saturated(value);
-        store(into.r + x, fused(value.r, gain.r, bias.r));
-        store(into.g + x, fused(value.g, gain.g, bias.g));
-        store(into.b + x, fused(value.b, gain.b, bias.b));
+void finish(
+    const Column *sums, int width, int lines, bool overshoots, float gain, float bias, Number *const *into) {
+    for (int begin = 0; begin < width; begin += BLOCK) {
+        float rows[LINES][BLOCK];
+        for (int x = 0; x < BLOCK; x += LINES)
+            transpose(reinterpret_cast<const float *>(sums + begin + x), LINES, rows[0] + x, BLOCK);
+        for (int i = 0; i < lines; ++i) {
+            // Cubic weights may be negative, so their sums may leave the range of the pixels.
+            if (overshoots)
+                for (int x = 0; x < BLOCK; ++x) rows[i][x] = saturated(rows[i][x]);
+            for (int x = 0; x < BLOCK; ++x) rows[i][x] = fused(rows[i][x], gain, bias);
+            store_row(rows[i], min(BLOCK, width - begin), into[i] + begin);
+        }
     }
 }
 
@@ -335,38 +416,55 @@ bool convert_resized(const Plan &plan, const Kind &kind, const Picture *pictures
     Plan p = plan;
     const bool backward = p.out_x == -1;
     if (backward) p.out -= p.x.out_size - 1, p.out_x = 1;
-    const Rgb gain = {p.gain[0], p.gain[1], p.gain[2]}, bias = {p.bias[0], p.bias[1], p.bias[2]};
     const bool overshoots = kind.filter == CUBIC || kind.filter == CUBIC_EDGES;
     Memory memory;
     const Weights columns = weights_of(p.x, kind.filter, memory), rows = weights_of(p.y, kind.filter, memory);
     if (memory.failed) return false;
     const int begin = columns.begin, width = columns.end - begin;
+    const auto sum = columns.used == 2   ? sum_columns<2>
+                     : columns.used == 3 ? sum_columns<3>
+                     : columns.used == 4 ? sum_columns<4>
+                     : columns.used == 5 ? sum_columns<5>
+                     : columns.used == 6 ? sum_columns<6>
+                                         : sum_columns<0>;
     Source<Sample> source = source_of<Sample>(p, kind, begin, begin + width, memory);
-    const Rows<Number> otherwise = memory.rows<Number>(p.x.out_size);
+    const Rows<Number> otherwise = memory.rows<Number>((ptrdiff_t)LINES * p.x.out_size);
     // The last rows of RGB, row y at y modulo their number; and those of an output row, in order.
     const int length = (width + BLOCK - 1) / BLOCK * BLOCK;
     const Rows<float> made = memory.rows<float>((ptrdiff_t)rows.most * length);
     Rows<float> *wanted = memory.take<Rows<float>>(rows.most);
     int *which = memory.take<int>(rows.most);
-    Pixel *summed = memory.take<Pixel>(length + columns.most), *sums = memory.take<Pixel>(p.x.out_size);
+    const Rows<float> summed = memory.rows<float>((ptrdiff_t)LINES * length);
+    Column *turned = memory.take<Column>(length + columns.most), *sums = memory.take<Column>(p.x.out_size + BLOCK);
     if (memory.failed) return false;
     for (; count > 0; --count, ++pictures) {
         show(source, *pictures);
         Number *slot = static_cast<Number *>(pictures->slot);
         for (int i = 0; i < rows.most; ++i) which[i] = -1;
-        for (int row = 0; row < p.y.out_size; ++row) {
-            for (int k = 0; k < rows.count[row]; ++k) {
-                const int y = rows.first[row] + k, kept = y % rows.most;
-                wanted[k] = made + (ptrdiff_t)kept * length;
-                if (which[kept] != y) source.row(y, {1.0f, 1.0f, 1.0f}, {0.0f, 0.0f, 0.0f}, wanted[k]);
-                which[kept] = y;
+        for (int first = 0; first < p.y.out_size; first += LINES) {
+            const int lines = min(LINES, p.y.out_size - first);
+            Number *into[3][LINES];
+            for (int i = 0; i < lines; ++i) {
+                const int row = first + i;
+                for (int k = 0; k < rows.count[row]; ++k) {
+                    const int y = rows.first[row] + k, kept = y % rows.most;
+                    wanted[k] = made + (ptrdiff_t)kept * length;
+                    if (which[kept] != y) source.row(y, {1.0f, 1.0f, 1.0f}, {0.0f, 0.0f, 0.0f}, wanted[k]);
+                    which[kept] = y;
+                }
+                const float *weights = rows.weights + (ptrdiff_t)row * rows.most;
+                sum_rows(wanted, weights, rows.count[row], rows.norm[row], width, summed + (ptrdiff_t)i * length);
+                const Rows<Number> to = place(p, slot, row, otherwise + (ptrdiff_t)i * p.x.out_size);
+                into[0][i] = to.r, into[1][i] = to.g, into[2][i] = to.b;
             }
-            const float *weights = rows.weights + (ptrdiff_t)row * rows.most;
-            sum_rows(wanted, weights, rows.count[row], rows.norm[row], width, summed);
-            sum_columns(summed, columns, begin, p.x.out_size, backward, sums);
-            const Rows<Number> into = place(p, slot, row, otherwise);
-            finish(sums, p.x.out_size, overshoots, gain, bias, into);
-            spread(p, slot, row, into);
+            const float *colours[] = {summed.r, summed.g, summed.b};
+            for (int c = 0; c < 3; ++c) {
+                for (int x = 0; x < width; x += LINES)
+                    transpose(colours[c] + x, length, reinterpret_cast<float *>(turned + x), LINES);
+                sum(turned, columns, begin, p.x.out_size, backward, sums);
+                finish(sums, p.x.out_size, lines, overshoots, p.gain[c], p.bias[c], into[c]);
+            }
+            for (int i = 0; i < lines; ++i) spread(p, slot, first + i, {into[0][i], into[1][i], into[2][i]});
         }
     }
     return true;
@@ -408,7 +506,9 @@ extern "C" int videoloader_convert(const Plan *plan, const Kind *kind, const Pic
 // Whether this was compiled for this processor and for plans of this many bytes; it may come from other sources.
 extern "C" int videoloader_suits(int plan_bytes) {
 #ifdef __x86_64__
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return 0;
+    unsigned a, b, c = 0, d;
+    const bool f16c = __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;  // older compilers do not know its name
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !f16c) return 0;
 #endif
     return plan_bytes == sizeof(Plan);
 }
