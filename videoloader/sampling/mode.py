@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random.bit_generator import ISeedSequence
 
 from videoloader import padding
 from videoloader.checks import check_integer, check_uint64, shortened
@@ -213,5 +214,19 @@ def clip_rng(seed: int, epoch: int, clip: int, use: int = 0) -> np.random.Genera
         True
     """
     check_uint64(seed=seed, epoch=epoch, clip=clip, use=use)
-    key, counter = np.array([seed, epoch], np.uint64), np.array([0, 0, use, clip], np.uint64)
-    return np.random.Generator(np.random.Philox(key=key, counter=counter))
+    key, counter = _Key(np.array([seed, epoch], np.uint64)), np.array([0, 0, use, clip], np.uint64)
+    return np.random.Generator(np.random.Philox(key, counter=counter))
+
+
+class _Key(ISeedSequence):
+    """Gives a generator its key. With ``key=``, Philox also makes a SeedSequence, which takes three times as long.
+
+    Args:
+        words: uint64[2].
+    """
+
+    def __init__(self, words: npt.NDArray[np.uint64]) -> None:
+        self._words = words
+
+    def generate_state(self, n_words: int, dtype: npt.DTypeLike = np.uint64) -> npt.NDArray[np.uint64]:
+        return self._words
