@@ -94,7 +94,7 @@ def index_opened(opened: ByteSource) -> VideoIndex:
         try:
             return _build(opened)
         except DecodeError as error:  # libavformat finds videos in archives
-            if told := if_archive(opened):
+            if told := if_archive(opened.read(0, 512), opened.name):
                 raise IndexingError(f"does not decode{told}", opened.name) from error
             raise
 

@@ -15,7 +15,7 @@ import av.format
 
 from videoloader.errors import IndexingError, UnsupportedError
 from videoloader.indexing.limits import current_limits
-from videoloader.indexing.sources import ByteSource, StreamSource
+from videoloader.indexing.sources import ByteSource, SourceState, StreamSource, check_unchanged, state_of
 
 # Bytes that libavformat reads at a time. Each read is a call into Python, but longer reads cost more at a jump than
 # they save.
@@ -33,12 +33,12 @@ _HEAD_SIZE = 64 << 10
 _PROGRAMS, _PROBED = re.compile(rb"\x47[\x40-\x7f]\0[\x10-\x1f\x30-\x3f]"), 5_000_000
 # The start of NUT files, which is a packet that libavformat skips by its size; so are the other two (startcodes of the
 # NUT specification). Each byte of the size but the last has its first bit set.
-_NUT = b"NMz\x56\x1f\x5f\x04\xad"
-_SKIPPED_IN_NUT = re.compile(
-    b"(?:%s)([\x80-\xff]{0,10}.)"
-    % b"|".join(map(re.escape, (_NUT, b"NS\x11\x40\x5b\xf2\xf9\xdb", b"NX\xdd\x67\x2f\x23\xe6\x4e"))),
-    re.DOTALL,
-)
+_NUT_STARTS = b"NMz\x56\x1f\x5f\x04\xad", b"NS\x11\x40\x5b\xf2\xf9\xdb", b"NX\xdd\x67\x2f\x23\xe6\x4e"
+_NUT = re.compile(re.escape(_NUT_STARTS[0]))
+_SKIPPED_IN_NUT = re.compile(b"(?:%s)([\x80-\xff]{0,10}.)" % b"|".join(map(re.escape, _NUT_STARTS)), re.DOTALL)
+# Files that were searched for what libavformat never returns from, by name and state.
+_harmless: set[tuple[str, SourceState]] = set()
+_MOST_HARMLESS = 10_000
 # Decoder options for pictures that are not looked at. The same pictures come out at the same time, but concealing
 # damaged ones takes ten times as long as everything else, and a picture may be as short as nine bytes.
 UNCONCEALED = {"ec": "0"}
@@ -86,8 +86,10 @@ def open_demuxer(source: ByteSource) -> Iterator[av.container.InputContainer]:
             process.
         SourceError: the source cannot be read.
     """
-    _refuse_what_aborts(source)
-    options = {"protocol_whitelist": "", "format_whitelist": _whole_formats(with_nut=_is_safe_nut(source))}
+    head = source.read(0, _HEAD_SIZE)
+    if found := [start for start in _CHECKS if start.search(head)]:
+        _check_once(source, found)
+    options = {"protocol_whitelist": "", "format_whitelist": _whole_formats(with_nut=_NUT in found)}
     # libavformat decodes some packets to describe a stream.
     probing = {"max_pixels": str(current_limits().picture_pixels), **UNCONCEALED}
     try:
@@ -95,8 +97,8 @@ def open_demuxer(source: ByteSource) -> Iterator[av.container.InputContainer]:
             _Input(source), options=probing, container_options=options, buffer_size=_BUFFER_SIZE, **LENIENT_METADATA
         )
     except av.error.FFmpegError as error:
-        _refuse_lists(source)
-        told = f"libavformat cannot read it: {error.strerror}{_what_else(source)}"
+        _refuse_lists(head, source.name)
+        told = f"libavformat cannot read it: {error.strerror}{_what_else(head, source.name)}"
         raise IndexingError(told, source.name) from None
     with container:
         try:
@@ -105,22 +107,20 @@ def open_demuxer(source: ByteSource) -> Iterator[av.container.InputContainer]:
             raise IndexingError(f"libavformat cannot read it: {error.strerror}", source.name) from None
 
 
-def if_archive(source: ByteSource) -> str:
+def if_archive(head: bytes, name: str) -> str:
     """Return the advice for a file that is an archive, for the message; empty if it is none."""
-    head = source.read(0, 512)
     if head[257:262] == b"ustar" or head.startswith(b"PK\x03\x04"):
-        return f": it is an archive, whose members are named as '{source.name}::clip.mp4'; from_archives takes all"
+        return f": it is an archive, whose members are named as '{name}::clip.mp4'; from_archives takes all"
     return ""
 
 
-def _what_else(source: ByteSource) -> str:
+def _what_else(head: bytes, name: str) -> str:
     """The kind of a file that is no video, for the message; empty where that is not known."""
-    if told := if_archive(source):
+    if told := if_archive(head, name):
         return told
-    head = source.read(0, 16)
     if head.startswith(b"\x1f\x8b"):
         return ": it is compressed (gzip): decompress it first"
-    return ": it is text" if re.fullmatch(rb"[\t\r\n -~]+", head) else ""
+    return ": it is text" if re.fullmatch(rb"[\t\r\n -~]+", head[:16]) else ""
 
 
 @cache
@@ -137,33 +137,50 @@ def _whole_formats(*, with_nut: bool) -> str:
     return ",".join(names)
 
 
+def _check_once(source: ByteSource, found: list[re.Pattern[bytes]]) -> None:
+    """Search a file for what libavformat never returns from.
+
+    A video that is demuxed is opened again for each read, but one that has not changed is not searched again.
+    """
+    state = state_of(source)
+    if (source.name, state) in _harmless:
+        check_unchanged(source)
+        return
+    for start in found:
+        _CHECKS[start](source)
+    if state is not None:
+        if len(_harmless) >= _MOST_HARMLESS:
+            _harmless.clear()
+        _harmless.add((source.name, state))
+
+
 def _refuse_what_aborts(source: ByteSource) -> None:
     """Refuse transport streams over which libavformat ends the process (``has_decode_delay_been_guessed``)."""
     from videoloader.indexing.mpegts.tables import becomes_h264
 
-    if _PROGRAMS.search(source.read(0, _HEAD_SIZE)) and becomes_h264(source.read(0, _PROBED)):
+    if becomes_h264(source.read(0, _PROBED)):
         hint = "libavformat would end the process: cut the file there"
         raise UnsupportedError(f"a stream of it becomes H.264 on the way; {hint}", source.name)
 
 
-def _is_safe_nut(source: ByteSource) -> bool:
-    """Whether this is a NUT file. Refuse one with a size that libavformat takes for a negative one.
+def _refuse_what_goes_back(source: ByteSource) -> None:
+    """Refuse a NUT file with a size that libavformat takes for a negative one.
 
     It would skip back, and read the same packets forever.
     """
-    if _NUT not in source.read(0, _HEAD_SIZE):
-        return False
     for begin in range(0, source.size, _PROBED):
         for found in _SKIPPED_IN_NUT.finditer(source.read(begin, _PROBED + 64)):
             size = reduce(lambda value, byte: value << 7 | byte & 0x7F, found[1], 0)
             if size & 1 << 31 or len(found[1]) > 10:  # such a size does not fit into 64 bits
                 raise IndexingError(f"a NUT packet at byte {begin + found.start()} claims {size} bytes", source.name)
-    return True
 
 
-def _refuse_lists(source: ByteSource) -> None:
-    head = source.read(0, _HEAD_SIZE)
+# What a head that contains the pattern is checked for.
+_CHECKS = {_PROGRAMS: _refuse_what_aborts, _NUT: _refuse_what_goes_back}
+
+
+def _refuse_lists(head: bytes, name: str) -> None:
     for kind, (start, example) in _LISTS.items():
         if start.match(head):
             hint = f"remux it to one file (e.g. `ffmpeg -i {example} -c copy x.mp4`)"
-            raise UnsupportedError(f"is {kind}; the files it lists are never opened: {hint}", source.name)
+            raise UnsupportedError(f"is {kind}; the files it lists are never opened: {hint}", name)

@@ -15,8 +15,8 @@ from archive_writing import tar_bytes, zip_bytes
 from child_environment import child_environment
 from sample_videos import Recipe, write_video
 
-from videoloader import IndexingError, SourceError, Video, VideoLoaderError, build_index
-from videoloader.indexing import MemorySource
+from videoloader import IndexingError, SourceError, StaleIndexError, Video, VideoLoaderError, build_index
+from videoloader.indexing import FileSource, MemorySource, demuxer
 from videoloader.indexing.demuxer import _whole_formats, open_demuxer
 
 HLS = "#EXTM3U\n#EXT-X-VERSION:3\n#EXT-X-TARGETDURATION:9\n#EXT-X-MEDIA-SEQUENCE:0\n#EXTINF:9.0,\n"
@@ -196,6 +196,20 @@ def test_a_nut_packet_that_libavformat_would_skip_backwards_is_refused(tmp_path)
         build_index(larger)
     with pytest.raises(IndexingError):  # libavformat looks for its start further on than that was checked
         build_index(bytes(1 << 17) + larger)
+
+
+def test_a_nut_file_is_searched_once_until_it_changes(tmp_path, monkeypatch):
+    path = write_video(tmp_path / "a.nut", Recipe("nut", "mpeg4", frames=12))
+    searched: list[str] = []
+    monkeypatch.setitem(demuxer._CHECKS, demuxer._NUT, lambda source: searched.append(source.name))
+    source = FileSource(path)
+    for _ in range(3):
+        with open_demuxer(source):
+            pass
+    assert len(searched) == 1
+    path.write_bytes(path.read_bytes() + bytes(8))
+    with pytest.raises(StaleIndexError), open_demuxer(source):
+        pass
 
 
 def test_a_stream_that_becomes_h264_ends_no_process() -> None:
