@@ -52,7 +52,7 @@ class ClipsReport:
         frames: number of distinct frames wanted.
         corrupt_frames: number of distinct wanted frames that are corrupt; see ``ClipSlots.corrupt``.
         index: the index by which all frames were decoded. It is a corrected one if the container wrongly marked a
-            packet as a keyframe, or if parameter sets were found. None in a report of another process.
+            packet as a keyframe, or if parameter sets were found. None in a report as it comes from another process.
         corrections: corrections of the index, in the order to apply them.
         ready: CUDA events; the slots are complete when all have occurred. Empty on the CPU.
         seconds: time that the read took in its thread.
@@ -63,7 +63,7 @@ class ClipsReport:
     packets: int
     frames: int
     corrupt_frames: int
-    index: VideoIndex
+    index: VideoIndex | None
     corrections: tuple[Correction, ...]
     ready: list[torch.cuda.Event]
     seconds: float
