@@ -274,32 +274,50 @@ def collate_rows(frames: Any, rows: Sequence[BatchRow], layout: Layout) -> Batch
         rows: rows of the batch, at least one.
         layout: order of a clip's dimensions.
     """
-    kind: type[Batch] = ListBatch if isinstance(frames, list) else Batch
     join: Callable[[list[npt.NDArray[Any]]], Any] = _copies if isinstance(frames, list) else np.stack
     clips = [row.clip for row in rows]
     drawn = [clip.drawn for clip in clips]
     roles = clips[0].roles if len({clip.roles for clip in clips}) == 1 else None
-    return kind(
+    targets = [] if roles is None else [target_times(clip.video.index, clip.frame_numbers, roles) for clip in clips]
+    entries = ((clip, clip.video.entry) for clip in clips)
+    return batch_of(
         frames,
-        labels=torch.from_numpy(row_labels(rows)).to(rows[0].frames.device, non_blocking=True),
+        rows[0].frames.device,
+        [(clip.number, clip.video.row, entry.path, entry.label, entry.columns) for clip, entry in entries],
         frame_numbers=join([clip.frame_numbers for clip in clips]),
         timestamps=join([frame_times(clip.video.index, clip.frame_numbers) for clip in clips]),
         mask=join([clip.mask for clip in clips]),
         corrupt=join([row.corrupt for row in rows]),
-        paths=[clip.video.entry.path for clip in clips],
-        clips=np.array([clip.number for clip in clips], np.int64),
-        rows=np.array([clip.video.row for clip in clips], np.int64),
         repeated=np.array([clip.repeated for clip in clips], np.bool_),
         views=np.array([clip.view for clip in clips], np.int64),
-        columns=[clip.video.entry.columns for clip in clips],
         boxes=np.array([picture_box(view.geometry) for view in drawn], np.int64),
         source_matrix=source_matrices(drawn),
         drawn=drawn,
         layout=layout,
         roles=roles,
-        _target_times=None
-        if roles is None
-        else join([target_times(clip.video.index, clip.frame_numbers, roles) for clip in clips]),
+        _target_times=None if roles is None else join(targets),
+    )
+
+
+def batch_of(frames: Any, device: torch.device, rows: Sequence[tuple[Any, ...]], **shown: Any) -> Batch:
+    """Make a batch: what the data set tells of its rows is put in here, however they were made.
+
+    Args:
+        frames: the frames of the batch; a list for a ``ListBatch``.
+        device: device of the labels.
+        rows: (clip number, row of the data set, path, label or None, columns) of each row.
+        shown: all other fields, which tell what the frames show.
+    """
+    clips, numbers, paths, labels, columns = map(list, zip(*rows, strict=True))
+    kind: type[Batch] = ListBatch if isinstance(frames, list) else Batch
+    return kind(
+        frames,
+        labels=torch.from_numpy(_known_labels(labels)).to(device, non_blocking=True),
+        paths=paths,
+        clips=np.array(clips, np.int64),
+        rows=np.array(numbers, np.int64),
+        columns=columns,
+        **shown,
     )
 
 
@@ -309,7 +327,10 @@ def _copies(arrays: list[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
 
 def row_labels(rows: Sequence[BatchRow]) -> npt.NDArray[np.int64]:
     """int64[B]; -1 where an entry has none."""
-    labels = [row.clip.video.entry.label for row in rows]
+    return _known_labels([row.clip.video.entry.label for row in rows])
+
+
+def _known_labels(labels: Sequence[int | None]) -> npt.NDArray[np.int64]:
     return np.array([-1 if label is None else label for label in labels], np.int64)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.batching.batch import Batch
+from videoloader.batching.batch import Batch, batch_of
 from videoloader.batching.clip_plan import ClipPlanner, DrawRule, PlannedClip
 from videoloader.batching.image_clips import SEEN, MadeImage, MadeImages, WantedImage, WantedImages
 from videoloader.batching.rows import BatchRow
@@ -182,21 +182,17 @@ def collate_listed(frames: torch.Tensor, parts: Sequence[ImageRows], layout: Lay
     made = [part.made for part in parts if part.made is not None]
     views = parts[0].rule.num_views
     wanted = [each for part in parts for each in part.wanted for _ in range(views)]
-    labels = np.array([-1 if each.label is None else each.label for each in wanted], np.int64)
     numbers = np.concatenate([each.frame_numbers for each in made])[:, None]
-    return Batch(
+    return batch_of(
         frames,
-        labels=torch.from_numpy(labels).to(frames.device, non_blocking=True),
+        frames.device,
+        [(each.clip, each.row, each.path, each.label, each.columns) for each in wanted],
         frame_numbers=numbers,
         timestamps=frame_times(SEEN, numbers),
         mask=np.concatenate([each.mask for each in made])[:, None],
         corrupt=np.zeros(numbers.shape, np.bool_),
-        paths=[each.path for each in wanted],
-        clips=np.array([each.clip for each in wanted], np.int64),
-        rows=np.array([each.row for each in wanted], np.int64),
         repeated=np.repeat(np.concatenate([part.listed.repeated for part in parts if part.listed is not None]), views),
         views=np.tile(np.arange(views), len(numbers) // views),
-        columns=[each.columns for each in wanted],
         boxes=np.concatenate([each.boxes for each in made]),
         source_matrix=np.concatenate([each.matrices for each in made]),
         drawn=PackedViews([each.drawn for each in made]),
