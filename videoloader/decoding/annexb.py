@@ -7,11 +7,6 @@ from videoloader.indexing.bitstream.nal import nal_length_size, parameter_sets
 from videoloader.indexing.bitstream.parameter_sets import leading_units
 
 _START_CODE = b"\0\0\0\1"
-# For each first byte of a NAL unit, whether the unit is a sequence parameter set.
-_SEQUENCE_PARAMETER_SETS = {
-    "h264": bytes(first & 0x1F == 7 for first in range(256)),
-    "hevc": bytes(first & 0x7E == 33 << 1 for first in range(256)),
-}
 
 
 def annex_b_headers(codec: str, config: bytes) -> bytes:
@@ -19,20 +14,21 @@ def annex_b_headers(codec: str, config: bytes) -> bytes:
 
     A record that is already in Annex B form, or is the header of MPEG-4 part 2, is returned as it is.
     """
+    facts = NVDEC_CODECS[codec]
     if not nal_length_size(codec, config):
-        return config if NVDEC_CODECS[codec].has_headers else b""
+        return config if facts.has_headers else b""
     return b"".join(
-        _START_CODE + each for each in parameter_sets(codec, config) if codec != "hevc" or not _layer(each, 0)
+        _START_CODE + each for each in parameter_sets(codec, config) if not (facts.has_layers and _layer(each, 0))
     )
 
 
 def sequence_parameter_sets(codec: str, config: bytes) -> list[bytes]:
     """Return the base layer's sequence parameter sets from an H.264 or HEVC configuration record, with header bytes."""
-    kinds = _SEQUENCE_PARAMETER_SETS[codec]
+    facts = NVDEC_CODECS[codec]
     return [
         each
         for each in parameter_sets(codec, config)
-        if len(each) > 1 and kinds[each[0]] and (codec == "h264" or not _layer(each, 0))
+        if len(each) > 1 and facts.is_sequence_set[each[0]] and not (facts.has_layers and _layer(each, 0))
     ]
 
 
@@ -53,7 +49,8 @@ def add_annex_b(
     Returns:
         The sequence parameter sets in the packet, with header bytes.
     """
-    kinds, layered = _SEQUENCE_PARAMETER_SETS[codec], codec == "hevc"
+    facts = NVDEC_CODECS[codec]
+    kinds, layered = facts.is_sequence_set, facts.has_layers
     if not length_size:
         pieces.append(payload)
         found = leading_units(codec, payload, kinds)

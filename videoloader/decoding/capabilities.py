@@ -10,7 +10,6 @@ from typing import Any
 from videoloader.decoding.annexb import sequence_parameter_sets
 from videoloader.decoding.nvcuvid import Capabilities, ask_capabilities
 from videoloader.decoding.nvdec_codecs import NVDEC_CODECS
-from videoloader.decoding.primer import can_begin_whole, may_interlace
 from videoloader.indexing.bitstream.mpeg4_order import find_layer
 from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS
 from videoloader.indexing.bitstream.picture import PictureFormat, parameter_set_format, picture_format
@@ -117,7 +116,7 @@ def _why_not_stream(stream: StreamInfo, gpu: int) -> str:
                 return "its sequence parameter sets contradict each other"
         if reason := why_not_picture(stream.codec, picture, gpu):
             return reason
-    layer = find_layer(stream.codec_configs[0]) if stream.codec == "mpeg4" else None
+    layer = find_layer(stream.codec_configs[0]) if NVDEC_CODECS[stream.codec].blends_fields else None
     return "NVDEC blends the fields of interlaced MPEG-4" if layer and layer.interlaced else ""
 
 
@@ -135,6 +134,7 @@ def why_not_picture(codec: str, picture: PictureFormat, gpu: int) -> str:
         return f"{picture.width}×{picture.height} is outside what this GPU's NVDEC takes for {codec}"
     if any(picture.cut_off):
         return "PyNvVideoCodec cuts pictures wrongly that begin right of or below the coded ones"
-    if may_interlace(codec, picture) and not can_begin_whole(codec, picture):
+    facts = NVDEC_CODECS[codec]
+    if facts.may_interlace(picture) and not facts.can_begin_whole(picture):
         return "PyNvVideoCodec blends the fields of its interlaced pictures"
     return ""

@@ -1,4 +1,7 @@
-"""Make a small grey progressive picture with which a session can begin."""
+"""Make a small grey progressive picture with which a session can begin: 64×64 4:2:0 8 bit, intra coded.
+
+Sources: ITU-T H.264, 7.3.2.1.1, 7.3.2.2, 7.3.3 and 7.3.5; ISO/IEC 13818-2, 6.2.2 to 6.2.6.
+"""
 
 from __future__ import annotations
 
@@ -11,29 +14,8 @@ _BLOCKS = (_SIZE // 16) ** 2
 PRIMER_PICTURE = PictureFormat(_SIZE, _SIZE, "420", 8, coded_size=(_SIZE, _SIZE))
 
 
-def may_interlace(codec: str, picture: PictureFormat) -> bool:
-    """Whether pictures may consist of two fields. The picture format does not tell for MPEG-2."""
-    return codec == "mpeg2video" or not picture.frames_only
-
-
-def can_begin_whole(codec: str, picture: PictureFormat) -> bool:
-    """Whether a session can be given the primer first and then set itself up again for a video."""
-    other_size = picture.width > _SIZE or picture.height > _SIZE
-    return primer(codec) != b"" and (picture.chroma, picture.bit_depth) == ("420", 8) and other_size
-
-
 @cache
-def primer(codec: str) -> bytes:
-    """Return a stream of one intra picture, 64×64 4:2:0 8 bit; empty for codecs that need none.
-
-    Sources: ITU-T H.264, 7.3.2.1.1, 7.3.2.2, 7.3.3 and 7.3.5; ISO/IEC 13818-2, 6.2.2 to 6.2.6.
-    """
-    if codec == "h264":
-        return _h264()
-    return _mpeg2() if codec == "mpeg2video" else b""
-
-
-def _h264() -> bytes:
+def h264_primer() -> bytes:
     """Code every macroblock as Intra_16x16, DC predicted, without coefficients."""
     sps = _bits("01000010 11000000 00001010")  # Baseline profile, level 1
     sps += _ue(0) + _ue(0) + _ue(2) + _ue(0) + "0"  # output in decode order, no references
@@ -45,7 +27,8 @@ def _h264() -> bytes:
     return b"".join(b"\0\0\0\1" + bytes([header]) + _pack(bits + "1") for header, bits in units)
 
 
-def _mpeg2() -> bytes:
+@cache
+def mpeg2_primer() -> bytes:
     """Code every macroblock as intra, without coefficients."""
     size = f"{_SIZE:012b}"
     sequence = size + size + "0001" + "0101" + f"{2500:018b}" + "1" + f"{20:010b}" + "000"

@@ -15,8 +15,8 @@ import torch
 from videoloader.argument_names import tells_of_arguments
 from videoloader.checks import check_positive
 from videoloader.decoding.capabilities import blocks_of, pynvvideocodec
-from videoloader.decoding.nvdec_codecs import NVDEC_CODECS
-from videoloader.decoding.primer import PRIMER_PICTURE, can_begin_whole, may_interlace, primer
+from videoloader.decoding.nvdec_codecs import NVDEC_CODECS, NvdecCodec
+from videoloader.decoding.primer import PRIMER_PICTURE
 from videoloader.device import own_stream, resolve_device, trim_heaps
 from videoloader.errors import ConfigurationError, DecodeError
 from videoloader.indexing.bitstream.picture import PictureFormat
@@ -28,7 +28,6 @@ _SIZE_CLASSES = (384, 640, 736, 1088, 1280, 1920, 2176, 2560, 3840, 4096, 8192)
 _LARGEST_DEFAULT_MEMORY = 4 << 30
 # A session that this many runs did not need is closed. It was opened when many of its key were needed at once.
 _RUNS_UNUSED = 1000
-_MEBIBYTE = 1 << 20
 _NOTHING = bytearray(1)  # so that an empty payload has an address, too
 
 
@@ -79,14 +78,7 @@ def session_bytes(key: SessionKey, picture: PictureFormat) -> int:
     plain = key.max_width * key.max_height * 1.5
     sample = (3 if key.chroma == "444" else 1.5) * (2 if key.bit_depth > 8 else 1)
     surface = key.max_width * key.max_height * sample
-    if key.codec == "vp9":
-        working = 45 * _MEBIBYTE + 18 * surface
-    elif key.codec in ("hevc", "av1"):
-        held = picture.buffering[0] if picture.buffering else 10
-        working = (6 + held) * surface + min(24 * plain, 30 * _MEBIBYTE + 5 * plain)
-    else:
-        held = picture.buffering[2] if len(picture.buffering) > 2 else 4
-        working = (4.5 + 1.6 * held) * surface + min(12 * surface, 20 * _MEBIBYTE)
+    working = NVDEC_CODECS[key.codec].memory(plain, surface, picture.buffering)
     return int(working + packets_a_call(picture) * picture.width * picture.height * sample)
 
 
@@ -115,7 +107,7 @@ class Session:
             try:
                 self._decoder = nvc.CreateDecoder(
                     gpuid=gpu,
-                    codec=getattr(nvc.cudaVideoCodec, NVDEC_CODECS[key.codec].name),
+                    codec=getattr(nvc.cudaVideoCodec, self._facts.name),
                     cudacontext=0,
                     cudastream=self.stream.cuda_stream,
                     usedevicememory=True,
@@ -124,6 +116,10 @@ class Session:
                 )
             except Exception as error:
                 raise _refusal(error) from error
+
+    @property
+    def _facts(self) -> NvdecCodec:
+        return NVDEC_CODECS[self.key.codec]
 
     def fits(self, picture: PictureFormat) -> bool:
         """Whether the session decodes a video correctly as it is.
@@ -148,7 +144,7 @@ class Session:
 
     def can_show(self, picture: PictureFormat) -> bool:
         """Whether the session fits, or can be made to fit by a picture of another size in between."""
-        return self.fits(picture) or can_begin_whole(self.key.codec, picture)
+        return self.fits(picture) or self._facts.can_begin_whole(picture)
 
     def show(self, picture: PictureFormat) -> None:
         """Prepare for a video that the session can show.
@@ -156,9 +152,9 @@ class Session:
         PyNvVideoCodec decides with a session's first picture whether to blend the fields of interlaced ones. So if the
         video's own first picture may be interlaced, the session is given a progressive one first.
         """
-        if (self.picture is None and may_interlace(self.key.codec, picture)) or not self.fits(picture):
+        if (self.picture is None and self._facts.may_interlace(picture)) or not self.fits(picture):
             self._prepare(PRIMER_PICTURE)
-            self.feed(bytearray(primer(self.key.codec)))
+            self.feed(bytearray(self._facts.primer()))
             self.feed(bytearray())
         self._prepare(picture)
 
