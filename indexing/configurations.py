@@ -92,7 +92,7 @@ def config_switches(index: VideoIndex) -> list[int]:
 def brings_others(index: VideoIndex, packet: int, units: Iterable[bytes]) -> bool:
     """Whether a packet of H.264 or HEVC has sets that are not in force there according to the index."""
     codec = index.stream.codec
-    return not _are_known(codec, index.stream.codec_configs[index.packet_config[packet]], units)
+    return not _are_known(codec, index.config_at(packet), units)
 
 
 def renews_sequences(index: VideoIndex, brought: Brought) -> bool:

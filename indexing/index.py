@@ -276,6 +276,10 @@ class VideoIndex:
         """Return (offset, size) of a packet in bytes."""
         return int(self.packet_offset[packet]), int(self.packet_size[packet])
 
+    def config_at(self, packet: int) -> bytes:
+        """Return the configuration record with which decoding can start at a packet."""
+        return self.stream.codec_configs[self.packet_config[packet]]
+
     def gop_of(self, packets: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Return the number of each packet's GOP, in decode order; 0 is the part before the first keyframe.
 
@@ -322,8 +326,8 @@ class VideoIndex:
         self.check_range(wanted)
         return self.packet_start[self.frame_packet[wanted]]
 
-    def without_keyframe(self, packet: int) -> VideoIndex:
-        """Return the same index without this keyframe, which the container wrongly marks as one."""
+    def without_keyframe(self, packet: int | list[int]) -> VideoIndex:
+        """Return the same index without this keyframe, or without these, which the container wrongly marks as such."""
         key = self.packet_key.copy()
         key[packet] = False
         return self.with_keyframes(key)

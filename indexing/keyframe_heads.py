@@ -106,9 +106,7 @@ def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoInd
     if all_looked_at:
         false += points_behind_leaps(index, source, recovery_points)
     if false:
-        key = index.packet_key.copy()
-        key[false] = False
-        index = index.with_keyframes(key)
+        index = index.without_keyframe(false)
     if len(sizes) > 1:
         index = replace(index, stream=replace(index.stream, size_varies=True))
     return with_configurations(index.known_by_headers() if all_looked_at else index, brought), brought
@@ -146,7 +144,7 @@ def read_packet(index: VideoIndex, source: ByteSource, packet: int, most: int = 
 
 def is_random_access_at(index: VideoIndex, source: ByteSource, packet: int, most: int = 1 << 31) -> bool | None:
     """Whether decoding can start at a packet, by at most this many first bytes; None if headers do not tell."""
-    config = index.stream.codec_configs[index.packet_config[packet]]
+    config = index.config_at(packet)
     return is_random_access(index.stream.codec, config, read_packet(index, source, packet, most))
 
 

@@ -64,5 +64,5 @@ def with_pictures_that_come(index: VideoIndex, source: ByteSource) -> VideoIndex
 
 def _sequence_sets(index: VideoIndex, packet: int) -> Sets:
     codec = index.stream.codec
-    sets = sets_of_record(codec, index.stream.codec_configs[index.packet_config[packet]])
+    sets = sets_of_record(codec, index.config_at(packet))
     return {name: unit for name, unit in sets.items() if is_sequence_set(codec, unit[0])}

@@ -46,10 +46,8 @@ def without_lost_frames(index: VideoIndex, source: ByteSource) -> VideoIndex:
         came_out = _decode_until(index, source, int(last))
     safe = (index.frame_packet >= keyframe) & (index.packet_pts[index.frame_packet] >= last)
     kept = safe | np.isin(index.frame_packet, list(came_out))
-    key = index.packet_key.copy()
-    key[false_keyframes] = False
     index = replace(index, frame_packet=index.frame_packet[kept], frame_pts=index.frame_pts[kept])
-    return index.with_keyframes(key)
+    return index.without_keyframe(false_keyframes)
 
 
 def _first_true_keyframe(index: VideoIndex, source: ByteSource) -> tuple[int, list[int]]:
@@ -79,11 +77,7 @@ def _shown_leading(index: VideoIndex, source: ByteSource, pts: int) -> set[int]:
     return {
         packet
         for packet in np.unique(leading).tolist()
-        if not is_skipped_leading(
-            index.stream.codec,
-            index.stream.codec_configs[index.packet_config[packet]],
-            read_packet(index, source, packet),
-        )
+        if not is_skipped_leading(index.stream.codec, index.config_at(packet), read_packet(index, source, packet))
     }
 
 

@@ -246,7 +246,7 @@ def deepest_reordering(stream: StreamInfo) -> int:
 
 def _is_shown_first(index: VideoIndex, source: ByteSource, key: int) -> bool:
     """Whether no picture decoded after this keyframe may be shown before it, as with IDR pictures of H.264 and HEVC."""
-    codec, config = index.stream.codec, index.stream.codec_configs[index.packet_config[key]]
+    codec, config = index.stream.codec, index.config_at(key)
     head = read_packet(index, source, key, _HEAD)
     if codec == "h264":
         return has_idr(config, head)

@@ -105,7 +105,7 @@ def _with_depth_of_decoder(index: VideoIndex, source: ByteSource) -> VideoIndex:
 
 def _starts_anew_at(index: VideoIndex, source: ByteSource, packet: int) -> bool:
     """Whether a decoder outputs all pictures that it holds back at a packet, and starts anew there."""
-    codec, config = index.stream.codec, index.stream.codec_configs[index.packet_config[packet]]
+    codec, config = index.stream.codec, index.config_at(packet)
     if codec not in ("h264", "hevc"):
         return codec != "vvc" and is_random_access_at(index, source, packet) is not False
     data = read_packet(index, source, packet)

@@ -79,9 +79,9 @@ class IndexCache:
         useful = found is not None and (self._compare or found.place is not None)
         state = replace(found, host=self._host, compared=self._compare) if found is not None and useful else None
         with self._lock:
-            struck = self._struck.get(source, ())
-        for packet in struck:
-            index = index.without_keyframe(packet)
+            struck = list(self._struck.get(source, ()))
+        if struck:
+            index = index.without_keyframe(struck)
         self._keep(source, index, state)
         return index, state
 

@@ -77,7 +77,7 @@ def _decode(
 
     def read(run: Run) -> Iterator[PacketBytes]:
         """Yield the packets of a run, and read their headers on the way to the decoder."""
-        codec, config = index.stream.codec, index.stream.codec_configs[index.packet_config[run.packets[0]]]
+        codec, config = index.stream.codec, index.config_at(run.packets[0])
         tracker = new_tracker(codec, config)
         passed, needed = set[int](), set[int]()
         for packet in read_packets(source, index, run):

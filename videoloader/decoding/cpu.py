@@ -233,7 +233,7 @@ def _brings_others(index: VideoIndex, packet: int, data: bytes | memoryview) -> 
     codec = index.stream.codec
     if codec not in WITH_PARAMETER_SETS:
         return False
-    record = index.stream.codec_configs[index.packet_config[packet]]
+    record = index.config_at(packet)
     return brings_others(index, packet, units_of(codec, record, data))
 
 

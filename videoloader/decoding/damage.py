@@ -170,7 +170,7 @@ class _DamagedGop:
 
     def _reach(self, last: int) -> DamageReach:
         index = self._index
-        codec, record = index.stream.codec, index.stream.codec_configs[index.packet_config[self._start]]
+        codec, record = index.stream.codec, index.config_at(self._start)
         reach, numbers = DamageReach(codec, record), FrameNumGaps(record) if codec == "h264" else None
         for packet in self._read(with_all_frames(index, self._start, last)):
             reach.add(packet.number, packet.data)

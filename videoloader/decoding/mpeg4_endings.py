@@ -32,7 +32,7 @@ def show_sound_endings(
     a decoder that has seen pictures of this stream.
     """
     headers = sequence_headers("mpeg4", data)
-    layer = find_layer(headers or index.stream.codec_configs[index.packet_config[packet]])
+    layer = find_layer(headers or index.config_at(packet))
     if layer is None:
         return
     try:

@@ -122,7 +122,7 @@ class NvdecDecoder:
 def _check_start(index: VideoIndex, packet: PacketBytes) -> None:
     """Refuse to start at a packet that is no keyframe, since each decoder makes up missing pictures in its own way."""
     codec = index.stream.codec
-    config = index.stream.codec_configs[index.packet_config[packet.number]]
+    config = index.config_at(packet.number)
     if index.packet_key[packet.number] or is_random_access(codec, config, packet.data):
         return
     if codec != "h264" or refers_back(config, packet.data):

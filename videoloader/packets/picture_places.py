@@ -69,7 +69,7 @@ def _ranks_are_right(index: VideoIndex, run: Run, payloads: list[bytes | memoryv
 
 def _by_headers(index: VideoIndex, run: Run, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
     first, last = int(run.packets[0]), int(run.packets[-1])
-    order = display_order(index.stream.codec, index.stream.codec_configs[index.packet_config[first]])
+    order = display_order(index.stream.codec, index.config_at(first))
     if order is None:
         yield from packets
         return

@@ -241,7 +241,7 @@ def _with_x264_version(source: ByteSource, index: VideoIndex, packets: Iterator[
     and otherwise into garbage.
     """
     first = next(packets)
-    config = index.stream.codec_configs[index.packet_config[first.number]]
+    config = index.config_at(first.number)
     if demands_version(config, first.data):
         for data in _read(source, index, Run(np.zeros(1, np.int64), np.zeros(0, np.int64))):
             first = first._replace(data=x264_version(data, config) + bytes(first.data))
@@ -258,7 +258,7 @@ def _whole_jpegs(source: ByteSource, packets: Iterator[PacketBytes]) -> Iterator
 
 
 def _without_disposable(index: VideoIndex, run: Run, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
-    codec, config = index.stream.codec, index.stream.codec_configs[index.packet_config[run.packets[0]]]
+    codec, config = index.stream.codec, index.config_at(run.packets[0])
     kept = _always_kept(index, run)
     return (
         packet
@@ -275,7 +275,7 @@ def _always_kept(index: VideoIndex, run: Run) -> set[int]:
 
 def _referenced(index: VideoIndex, run: Run, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
     """Yield the packets that the wanted ones refer to, directly or not. Packets are read ahead to find out which."""
-    closure = ReferenceClosure(index.stream.codec, index.stream.codec_configs[index.packet_config[run.packets[0]]])
+    closure = ReferenceClosure(index.stream.codec, index.config_at(run.packets[0]))
     bounds = np.flatnonzero(np.diff(np.cumsum(index.packet_size[run.packets], dtype=np.int64) // _LONGEST_LOOK_AHEAD))
     for size in np.diff(bounds + 1, prepend=0, append=len(run.packets)).tolist():
         ahead = list(islice(packets, size))

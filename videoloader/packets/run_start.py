@@ -46,7 +46,7 @@ def from_keyframe(index: VideoIndex, packets: Iterator[PacketBytes]) -> Iterator
     """
     codec = index.stream.codec
     first = next(packets)
-    config = index.stream.codec_configs[index.packet_config[first.number]]
+    config = index.config_at(first.number)
     if index.keys_from == "container" and is_random_access(codec, config, first.data) is False:
         raise WrongIndexError(index, partial(without_keyframe, packet=first.number))
     if index.method != "decoded":

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar, get_args
+from operator import itemgetter
+from typing import Any, get_args
 
 import numpy as np
 import torch
 from torch.utils.data import Dataset, default_collate
 
 from videoloader.argument_names import tells_of_arguments
-from videoloader.batching.batch import Batch, ListBatch, collate_rows
+from videoloader.batching.batch import Batch, ListBatch, batch_of, collate_rows
 from videoloader.batching.boxes import stack_matrices
 from videoloader.batching.clip_plan import ClipPlanner, DrawRule, PlannedClip
 from videoloader.batching.options import check_dataset, plan_transforms
@@ -35,8 +36,7 @@ from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import Transforms
 
 _CPU = torch.device("cpu")
-
-_Kind = TypeVar("_Kind", bound=Batch)
+_BY_FRAME = ("frame_numbers", "timestamps", "mask", "corrupt")
 
 
 @tells_of_arguments
@@ -182,7 +182,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
         sample = {
             "frames": made.frames[0],
             "label": int(made.labels[0]),
-            **{name: getattr(made, name)[0] for name in ("frame_numbers", "timestamps", "mask", "corrupt")},
+            **{name: getattr(made, name)[0] for name in _BY_FRAME},
             "path": made.paths[0],
             "clip": int(made.clips[0]),
             "row": int(made.rows[0]),
@@ -205,12 +205,15 @@ def stack_clips(samples: Sequence[dict[str, Any]]) -> Batch:
     """
     if _are_samples(samples):
         check_same_shapes({tuple(_shape(sample)) for sample in samples}, "collate_fn=list_clips")
-    return _batch(Batch, samples, default_collate, np.stack)
+    # In a worker, PyTorch's own function stacks directly into shared memory.
+    return _batch(samples, default_collate, np.stack)
 
 
 def list_clips(samples: Sequence[dict[str, Any]]) -> ListBatch:
     """A ``collate_fn`` for ``ClipDataset`` that makes a ``ListBatch``, as ``VideoLoader`` with ``collate="list"``."""
-    return _batch(ListBatch, samples, list, list)
+    made = _batch(samples, list, list)
+    assert isinstance(made, ListBatch), "it has a list of frames"
+    return made
 
 
 def _are_samples(samples: Sequence[Any]) -> bool:
@@ -224,9 +227,7 @@ def _shape(sample: Mapping[str, Any]) -> Iterator[int]:
     return (sample["frames"].shape[sample["layout"].index(axis)] for axis in "THW")
 
 
-def _batch(
-    kind: type[_Kind], samples: Sequence[dict[str, Any]], join_frames: Callable[[Any], Any], join: Callable[[Any], Any]
-) -> _Kind:
+def _batch(samples: Sequence[dict[str, Any]], join_frames: Callable[[Any], Any], join: Callable[[Any], Any]) -> Batch:
     if not _are_samples(samples):
         raise ArgumentError(f"a list of samples of a ClipDataset is wanted, got {reprlib.repr(samples)}")
 
@@ -234,19 +235,13 @@ def _batch(
         return [sample[name] for sample in samples]
 
     roles = samples[0].get("roles") if len({sample.get("roles") for sample in samples}) == 1 else None
-    return kind(
-        join_frames(column("frames")),  # in a worker, PyTorch's own function stacks directly into shared memory
-        labels=torch.tensor(column("label"), dtype=torch.int64),
-        frame_numbers=join(column("frame_numbers")),
-        timestamps=join(column("timestamps")),
-        mask=join(column("mask")),
-        corrupt=join(column("corrupt")),
-        paths=column("path"),
-        clips=np.array(column("clip"), np.int64),
-        rows=np.array(column("row"), np.int64),
+    return batch_of(
+        join_frames(column("frames")),
+        _CPU,
+        [itemgetter("clip", "row", "path", "label", "columns")(sample) for sample in samples],
+        **{name: join(column(name)) for name in _BY_FRAME},
         repeated=np.zeros(len(samples), np.bool_),
         views=np.zeros(len(samples), np.int64),
-        columns=column("columns"),
         boxes=np.stack(column("box")),
         source_matrix=stack_matrices([matrix.reshape(-1, 3, 3) for matrix in column("source_matrix")]),
         layout=samples[0]["layout"],
