@@ -278,7 +278,8 @@ class VideoIndex:
 
     def config_at(self, packet: int) -> bytes:
         """Return the configuration record with which decoding can start at a packet."""
-        return self.stream.codec_configs[self.packet_config[packet]]
+        config: bytes = self.stream.codec_configs[self.packet_config[packet]]
+        return config
 
     def gop_of(self, packets: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Return the number of each packet's GOP, in decode order; 0 is the part before the first keyframe.

@@ -11,8 +11,8 @@ from libraries.augmenting import CLIPS, MAGNITUDE, MEAN, OPERATIONS, STD, check_
 from libraries.common import LENGTH, SIDE
 from videoloader.convert import OutputSpec
 from videoloader.transforms.automatic import RandAugment
+from videoloader.transforms.backends.apply import apply_operations
 from videoloader.transforms.color import ColorJitter
-from videoloader.transforms.engines.engine import apply_operations
 from videoloader.transforms.operations import ClipInfo, Erase, Operation, PixelTransform
 
 

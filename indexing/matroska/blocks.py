@@ -29,8 +29,7 @@ from videoloader.indexing.matroska.ebml import (
     read_uint,
     read_vint,
 )
-from videoloader.indexing.matroska.headers import CLUSTER, IN_SEGMENT, TOP_LEVEL, Headers
-from videoloader.indexing.matroska.tracks import Track
+from videoloader.indexing.matroska.headers import CLUSTER, IN_SEGMENT, TOP_LEVEL, Headers, Track
 from videoloader.indexing.sources import ByteSource
 
 _TIMESTAMP, _BLOCK_GROUP, _BLOCK, _REFERENCE = 0xE7, 0xA0, 0xA1, 0xFB

@@ -17,9 +17,8 @@ from videoloader.indexing.keyframe_heads import coded_picture
 from videoloader.indexing.libav import best_video_stream, checked_by_decoding_head, index_by_decoding
 from videoloader.indexing.matroska.blocks import Packets, Walk, read_packets
 from videoloader.indexing.matroska.ebml import EBML, MalformedError
-from videoloader.indexing.matroska.headers import ATTACHMENTS, Headers, read_headers
+from videoloader.indexing.matroska.headers import ATTACHMENTS, NANOSECONDS, VIDEO, Headers, Track, read_headers
 from videoloader.indexing.matroska.picture_order import comes_in_order, with_sets_told
-from videoloader.indexing.matroska.tracks import NANOSECONDS, VIDEO, Track
 from videoloader.indexing.packet_times import reorder_depth
 from videoloader.indexing.sources import ByteSource, StreamSource
 from videoloader.indexing.start_time import StreamStart, earliest_start

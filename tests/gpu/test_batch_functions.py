@@ -13,10 +13,10 @@ import pytest
 import torch
 from transforms.applying import info, painted, together
 
+from videoloader.transforms.backends import parts
 from videoloader.transforms.color_spaces import ConvertColor
 from videoloader.transforms.compression import JpegCompression
 from videoloader.transforms.curves import Linear
-from videoloader.transforms.engines import parts
 from videoloader.transforms.erasing import GridMask, RandomErasing
 from videoloader.transforms.filters import GaussianBlur, Laplacian
 from videoloader.transforms.mixing import CutMix, MixUp, VideoMix

@@ -13,7 +13,7 @@ from transforms.random_programs import KINDS, noise, photos, random_operation, r
 from videoloader.batching.rows import Layout
 from videoloader.convert import OutputSpec
 from videoloader.errors import ConfigurationError
-from videoloader.transforms.engines.engine import Program, apply_operations
+from videoloader.transforms.backends.apply import Program, apply_operations
 from videoloader.transforms.operations import StatisticTable, Table, Warp
 
 pytestmark = [

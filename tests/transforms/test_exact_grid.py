@@ -15,7 +15,7 @@ import videoloader as vl
 from videoloader.batching.boxes import source_matrix
 from videoloader.convert import ColorSpec, Geometry, OutputSpec, convert_frame
 from videoloader.transforms import Linear, Uniform
-from videoloader.transforms.engines.engine import apply_operations
+from videoloader.transforms.backends.apply import apply_operations
 from videoloader.transforms.geometry.coordinates import apply_matrix
 from videoloader.transforms.operations import Operation, Warp
 from videoloader.transforms.planning.pipeline import arrange_transforms

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from transforms.applying import apply, info, painted, together
 
 from videoloader.errors import ConfigurationError
+from videoloader.transforms.backends import parts
 from videoloader.transforms.curves import Linear
-from videoloader.transforms.engines import parts
 from videoloader.transforms.filters import GaussianBlur, Laplacian
 from videoloader.transforms.operations import PixelTransform
 

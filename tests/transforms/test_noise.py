@@ -14,8 +14,8 @@ from transforms.applying import apply, info, painted, together
 
 from videoloader.errors import ConfigurationError
 from videoloader.transforms import noise
+from videoloader.transforms.backends import parts
 from videoloader.transforms.curves import Linear
-from videoloader.transforms.engines import parts
 from videoloader.transforms.noise import GaussianNoise, SaltAndPepper
 from videoloader.transforms.operations import PixelTransform
 

@@ -27,8 +27,8 @@ from transforms.random_programs import (
 from videoloader.batching.rows import Layout
 from videoloader.convert import OutputSpec
 from videoloader.errors import ConfigurationError
-from videoloader.transforms.engines import engine
-from videoloader.transforms.engines.engine import apply_operations
+from videoloader.transforms.backends import apply
+from videoloader.transforms.backends.apply import apply_operations
 from videoloader.transforms.operations import (
     ARRAYS,
     BatchFunction,
@@ -62,7 +62,7 @@ def through(frames: torch.Tensor, *operations: Operation) -> Pixels:
 def test_the_kernels_number_the_operations_in_their_order() -> None:
     names = {Table: "LOOK_UP", StatisticTable: "STATISTIC", ColorMatrix: "COLOR_MATRIX", HueShift: "HUE_SHIFT"}
     names |= {Sharpen: "SHARPEN", Warp: "WARP", Erase: "ERASE"}
-    kernels = Path(engine.__file__).with_name("step.cu").read_text()
+    kernels = Path(apply.__file__).with_name("step.cu").read_text()
     assert f"enum Operation {{ {', '.join(['COPY', *(names[each] for each in ARRAYS)])} }};" in kernels
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from videoloader.convert import Interpolation
-from videoloader.transforms.engines.engine import apply_operations
+from videoloader.transforms.backends.apply import apply_operations
 from videoloader.transforms.geometry.warping import warp_tensor
 from videoloader.transforms.operations import Warp
 

@@ -270,7 +270,6 @@ class BatchMaker:
                     row.left_out = True
                 else:
                     self._apply_corrections(row, again)
-                    assert again.index is not None, "a reader of this process knows it"
                     used[row] = [again.index]
                     reports.append(again)
                     decoding.replaced += row.clip.number != planned.number
@@ -300,7 +299,6 @@ class BatchMaker:
                 report = job.report.result()
                 reports.append(report)
                 if job.planned_by is not None:
-                    assert report.index is not None, "a reader of this process knows it"
                     for row in rows:
                         used.setdefault(row, []).append(report.index)
                 failed += [row for row in rows if row.clip.undrawn is not None]

@@ -51,7 +51,7 @@ class ClipsReport:
         packets: number of packets decoded.
         frames: number of distinct frames wanted.
         corrupt_frames: number of distinct wanted frames that are corrupt; see ``ClipSlots.corrupt``.
-        index: the index by which all frames were decoded. It is a corrected one if the container wrongly marked a
+        decoded_by: the index by which all frames were decoded. It is a corrected one if the container wrongly marked a
             packet as a keyframe, or if parameter sets were found. None in a report as it comes from another process.
         corrections: corrections of the index, in the order to apply them.
         ready: CUDA events; the slots are complete when all have occurred. Empty on the CPU.
@@ -63,7 +63,7 @@ class ClipsReport:
     packets: int
     frames: int
     corrupt_frames: int
-    index: VideoIndex | None
+    decoded_by: VideoIndex | None
     corrections: tuple[Correction, ...]
     ready: list[torch.cuda.Event]
     seconds: float
@@ -72,7 +72,13 @@ class ClipsReport:
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the index, since pickling its arrays takes longer than pickling all else that processes send."""
-        return {**self.__dict__, "index": None}
+        return {**self.__dict__, "decoded_by": None}
+
+    @property
+    def index(self) -> VideoIndex:
+        """``decoded_by``, in a report of this process."""
+        assert self.decoded_by is not None, "the report comes from another process"
+        return self.decoded_by
 
     def corrected(self, index: VideoIndex) -> VideoIndex:
         """Apply the corrections to an index of the video, which other jobs may have corrected meanwhile."""

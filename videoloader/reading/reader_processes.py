@@ -262,7 +262,7 @@ class ProcessReader:
                 damaged: list[npt.NDArray[np.bool_]] = done[1]
                 for clip, corrupt in zip(clips, damaged, strict=True):
                     clip.corrupt[clip.positions] = corrupt[clip.positions]
-                return replace(report, index=index)
+                return replace(report, decoded_by=index)
         return self.local.read(source, index, clips, output, token=token, state=state, plan=plan, **more)
 
     def do(

@@ -132,7 +132,6 @@ class VideoReader:
         """
         packets = self.index.frame_packet[job.frames]
         if isinstance(outcome, ClipsReport):
-            assert outcome.index is not None, "a reader of this process knows it"
             return decoded_otherwise(outcome.index, self.index, packets)
         if not decoded_otherwise(job.index, self.index, packets).any():
             raise outcome

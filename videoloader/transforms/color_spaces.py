@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.checks import check_choice
-from videoloader.transforms.engines.parts import for_all_frames
+from videoloader.transforms.backends.parts import for_all_frames
 from videoloader.transforms.operations import BatchFunction, ClipInfo, ColorMatrix, Params, PixelTransform, checked
 
 Space: TypeAlias = Literal["rgb", "bgr", "gray", "ycbcr_601", "ycbcr_709", "hsv"]

@@ -13,7 +13,7 @@ from videoloader.checks import check, check_choice, check_shape
 from videoloader.convert import Layout, OutputSpec
 from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.sampling import clip_rng
-from videoloader.transforms.engines.engine import apply_operations
+from videoloader.transforms.backends.apply import apply_operations
 from videoloader.transforms.geometry.tensor_geometry import apply_geometry, round_to
 from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import DrawnView, Transforms, arrange_transforms, list_transforms

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import torch
 
 from videoloader.checks import check_choice
+from videoloader.transforms.backends.parts import for_all_frames
 from videoloader.transforms.curves import Range, check_range, draw_range_by_frame
-from videoloader.transforms.engines.parts import for_all_frames
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform, checked
 
 Chroma: TypeAlias = Literal["4:2:0", "4:4:4"]

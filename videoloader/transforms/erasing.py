@@ -12,9 +12,9 @@ import torch
 from videoloader.checks import check_integer, check_numbers, check_probability
 from videoloader.convert import fill_color
 from videoloader.errors import ConfigurationError
+from videoloader.transforms.backends.parts import for_all_frames
 from videoloader.transforms.crops import POSITIVE, draw_sides
 from videoloader.transforms.curves import Range, check_range, draw_range_by_frame
-from videoloader.transforms.engines.parts import for_all_frames
 from videoloader.transforms.noise import draw_keys, uniform
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Erase, Params, PixelTransform, checked
 from videoloader.transforms.planning.steps import Sized

@@ -13,8 +13,8 @@ import torch
 
 from videoloader import padding
 from videoloader.checks import both_ends, check
+from videoloader.transforms.backends.parts import for_all_frames, to_pixels
 from videoloader.transforms.curves import Range, check_range, draw_range_by_frame
-from videoloader.transforms.engines.parts import for_all_frames, to_pixels
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform, checked
 
 _WIDEST = 255

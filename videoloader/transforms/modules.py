@@ -20,7 +20,7 @@ from videoloader.convert import Layout, as_planes
 from videoloader.error_notes import note_rows
 from videoloader.errors import ArgumentError, ConfigurationError, warn_user
 from videoloader.foreign_randomness import WATCHED_CALLS, told_if_foreign
-from videoloader.transforms.engines.parts import to_pixels
+from videoloader.transforms.backends.parts import to_pixels
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform
 
 View: TypeAlias = Literal["clip", "batch", "frames"]

@@ -1,6 +1,6 @@
 """Per-pixel noise, computed as a hash of drawn keys and the pixel's position.
 
-So nothing is random in an engine: the CPU and CUDA make the same noise, and a replay reproduces it.
+So nothing is random in a backend: the CPU and CUDA make the same noise, and a replay reproduces it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from videoloader.transforms.backends.parts import for_all_frames, to_pixels
 from videoloader.transforms.curves import Range, check_pixel_range, check_range, draw_range_by_frame
-from videoloader.transforms.engines.parts import for_all_frames, to_pixels
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform, checked
 
 # Uniform numbers are integers below this, which float32 holds exactly.

@@ -1,4 +1,4 @@
-"""The operations on a clip's pixels, with all random numbers drawn: transforms make them, engines carry them out.
+"""The operations on a clip's pixels, with all random numbers drawn: transforms make them, backends carry them out.
 
 A transform draws a clip's operations once (``PixelTransform.draw``). They do not depend on the device, and can be kept
 and replayed on another tensor. Arrays have F rows: one for the whole clip, or one for each of its T frames.
@@ -190,7 +190,7 @@ class BatchFunction:
 
 
 Operation: TypeAlias = Table | StatisticTable | ColorMatrix | HueShift | Sharpen | Warp | Erase | BatchFunction
-# The array of each operation: its name, type, and shape after the rows. The kernels (``engines/step.cu``) number the
+# The array of each operation: its name, type, and shape after the rows. The kernels (``backends/step.cu``) number the
 # operations in this order, from 1.
 ARRAYS: dict[type, tuple[str, np.dtype[Any], tuple[int, ...]]] = {
     Table: ("values", np.dtype(np.uint8), (3, 256)),

@@ -22,7 +22,7 @@ import torch
 from videoloader.checks import check_choice, check_shape
 from videoloader.convert import Geometry, Interpolation
 from videoloader.errors import ConfigurationError, warn_user
-from videoloader.transforms.engines.engine import apply_operations
+from videoloader.transforms.backends.apply import apply_operations
 from videoloader.transforms.geometry.coordinates import geometry_matrix, inverse, map_points, picture_box
 from videoloader.transforms.geometry.tensor_geometry import apply_geometry
 from videoloader.transforms.geometry.warp_matrices import Matrices

@@ -1,1 +1,1 @@
-"""Plans how a list of transforms is carried out by conversion and by the engines."""
+"""Plans how a list of transforms is carried out by conversion and by the backends."""

@@ -16,8 +16,8 @@ from videoloader.convert import Color, Geometry, Layout, OutputSpec
 from videoloader.error_notes import note
 from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.transforms.augmentation import Augmentation
+from videoloader.transforms.backends.apply import apply_operations
 from videoloader.transforms.crop_to_box import check_boxes_first
-from videoloader.transforms.engines.engine import apply_operations
 from videoloader.transforms.mixing import Mixing
 from videoloader.transforms.modules import Module
 from videoloader.transforms.normalize import DType, Normalize, ToFloat, output_dtype

@@ -1,6 +1,6 @@
 // The structures of a step, which the host fills in, and conversions of numbers.
 //
-// The engine compiles step.cu, operations.cu, operate.cu and statistics.cu as one program, in this order. `operate`
+// The backend compiles step.cu, operations.cu, operate.cu and statistics.cu as one program, in this order. `operate`
 // carries out the operations of a step, one for each clip: a block makes CHUNK pixels of one frame. For tables computed
 // from pixels, `statistics` first counts what they need, and `tables` then makes them. Arithmetic is that of cpu.py, in
 // the same order, and compiled without fused multiply-add, so that both devices round alike.

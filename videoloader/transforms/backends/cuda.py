@@ -15,7 +15,7 @@ import torch
 from videoloader.convert import OutputSpec
 from videoloader.convert.driver import cuda_driver, load_kernel
 from videoloader.errors import DecodeError
-from videoloader.transforms.engines.work import ClipWork, Finish
+from videoloader.transforms.backends.work import ClipWork, Finish
 from videoloader.transforms.geometry.resampling import Size
 from videoloader.transforms.operations import ARRAYS, Erase, Operation, StatisticTable, Warp
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.transforms.engines.parts import to_pixels
-from videoloader.transforms.engines.work import ClipWork, Finish
+from videoloader.transforms.backends.parts import to_pixels
+from videoloader.transforms.backends.work import ClipWork, Finish
 from videoloader.transforms.geometry.warping import warp_tensor
 from videoloader.transforms.operations import ColorMatrix, Erase, HueShift, Sharpen, StatisticTable, Table, Warp
 

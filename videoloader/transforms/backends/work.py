@@ -1,4 +1,4 @@
-"""The work items for the engines."""
+"""The work items for the backends."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ClipWork(NamedTuple):
 
 @dataclass(frozen=True)
 class Finish:
-    """The output format of an engine.
+    """The output format of a backend.
 
     Attributes:
         output: dtype and normalisation: ``value / 255 · scale + shift`` in float32, each step rounded.

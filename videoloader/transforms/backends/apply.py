@@ -13,9 +13,9 @@ from videoloader.checks import check, check_choice, check_shape
 from videoloader.convert import Interpolation, Layout, OutputSpec
 from videoloader.error_notes import note, note_rows
 from videoloader.errors import ConfigurationError
-from videoloader.transforms.engines import cpu as cpu_operations
-from videoloader.transforms.engines import cuda as cuda_operations
-from videoloader.transforms.engines.work import ClipWork, Finish
+from videoloader.transforms.backends import cpu as cpu_operations
+from videoloader.transforms.backends import cuda as cuda_operations
+from videoloader.transforms.backends.work import ClipWork, Finish
 from videoloader.transforms.operations import (
     ARRAYS,
     IN_TRANSFORM,

@@ -1,0 +1,1 @@
+"""Backends that carry out operations on batches, on the CPU and on CUDA."""

@@ -1,1 +1,0 @@
-"""Engines that carry out operations on batches, on the CPU and on CUDA."""
