@@ -20,6 +20,10 @@ _MEBIBYTE = 1 << 20
 StatedSizes: TypeAlias = Iterator[tuple[str, tuple[int, int]]]
 
 
+def _no_sizes(codec: str, payload: bytes | memoryview) -> StatedSizes:
+    return iter(())
+
+
 def _vp8_sizes(codec: str, payload: bytes | memoryview) -> StatedSizes:
     if keyframe := keyframe_format(codec, bytes(payload[:10])):
         yield "a keyframe", (keyframe.width, keyframe.height)
@@ -76,7 +80,7 @@ class NvdecCodec(NamedTuple):
             codecs without NAL units.
         has_layers: whether packets may have NAL units of other views or of alpha, which NVDEC would output as separate
             pictures.
-        sizes: finds the sizes that a packet's headers state; None where they are in parameter sets.
+        sizes: finds the sizes that a packet's headers state; in H.264 and HEVC, parameter sets state them instead.
         blends_fields: whether NVDEC blends the fields of interlaced pictures, which only ``find_layer`` tells.
         tells_fields: whether the picture format tells if pictures may consist of two fields.
         primer: makes the stream with which a session can begin; it is empty for codecs that need none.
@@ -91,7 +95,7 @@ class NvdecCodec(NamedTuple):
     is_exact: bool = True
     is_sequence_set: bytes = b""
     has_layers: bool = False
-    sizes: Callable[[str, bytes | memoryview], StatedSizes] | None = None
+    sizes: Callable[[str, bytes | memoryview], StatedSizes] = _no_sizes
     blends_fields: bool = False
     tells_fields: bool = True
     primer: Callable[[], bytes] = bytes

@@ -7,17 +7,20 @@ from videoloader.indexing.bitstream.mpeg4_order import find_layer
 from videoloader.indexing.bitstream.parameter_sets import may_have_sequence_headers, sequence_headers
 from videoloader.indexing.bitstream.picture import PictureFormat
 
+# What is needed for every packet, in tuples, which are faster to read than rows.
+_STATEMENTS = {codec: (facts.sizes, facts.blends_fields) for codec, facts in NVDEC_CODECS.items()}
+
 
 def contradiction(codec: str, payload: bytes | memoryview, picture: PictureFormat) -> str:
     """Return what in a packet contradicts the session's size; empty if nothing does. H.264 and HEVC state no sizes."""
-    facts = NVDEC_CODECS[codec]
+    sizes, blends_fields = _STATEMENTS[codec]
     try:
-        for what, (width, height) in facts.sizes(codec, payload) if facts.sizes else ():
-            if (width, height) != (picture.width, picture.height):
+        for what, (width, height) in sizes(codec, payload):
+            if width != picture.width or height != picture.height:
                 return f"{what} says {width}×{height}"
     except ValueError as error:  # damage, which the CPU engine reports
         return str(error)
-    if facts.blends_fields and may_have_sequence_headers(payload):
+    if blends_fields and may_have_sequence_headers(payload):
         layer = find_layer(sequence_headers(codec, payload))
         if layer and layer.interlaced:
             return "a video object layer says that it is interlaced, and NVDEC blends fields"
