@@ -171,9 +171,15 @@ def alike(given: str, known: Collection[str], of: str = "", otherwise: str = "")
         >>> alike("Strides", ["shuffle", "stride"]), alike("zzz", ["shuffle", "stride"])
         ('write stride', 'it takes shuffle, stride')
     """
+    close = nearest(given, known)
+    return f"write {of}{close}" if close else otherwise or f"it takes {', '.join(known) or 'none'}"
+
+
+def nearest(given: str, known: Iterable[str]) -> str | None:
+    """The known name that is spelled most alike, whatever the case; None where none is close."""
     by_lower = {each.lower(): each for each in known}
     close = [by_lower[each] for each in get_close_matches(given.lower(), by_lower, n=1, cutoff=0.75)]
     # One name may be a prefix of the other.
     close += [each for each in by_lower.values() if len(given) > 2 and each.startswith(given)]
     close += [each for each in by_lower.values() if given.startswith(f"{each}_")]
-    return f"write {of}{close[0]}" if close else otherwise or f"it takes {', '.join(known) or 'none'}"
+    return close[0] if close else None

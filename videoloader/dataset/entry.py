@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, get_args
 
-from videoloader.attribute_names import tells_of_attributes
+from videoloader.attribute_names import RowColumns, tells_of_attributes
 from videoloader.checks import ClassNumber, check_choice
 from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.indexing.index import Times
@@ -54,7 +54,7 @@ class VideoEntry:
     stop: int | None = None
     start_seconds: float | None = None
     stop_seconds: float | None = None
-    columns: Mapping[str, Any] = field(default_factory=dict)
+    columns: Mapping[str, Any] = field(default_factory=RowColumns)
     times: Times = "start"
 
     if TYPE_CHECKING:  # arguments may have more types than the fields
@@ -91,7 +91,9 @@ class VideoEntry:
         for name, seconds in (("start_seconds", self.start_seconds), ("stop_seconds", self.stop_seconds)):
             if seconds is not None and not (isinstance(seconds, Real) and abs(seconds) < math.inf):
                 raise ConfigurationError(f"{name} must be a number of seconds, got {seconds!r}", self.path)
-        if not isinstance(self.columns, Mapping):
+        if type(self.columns) is dict:
+            object.__setattr__(self, "columns", RowColumns(self.columns))
+        elif not isinstance(self.columns, Mapping):
             raise ConfigurationError(f"columns must be a dict of names and values, got {self.columns!r}", self.path)
         if None not in (self.start, self.start_seconds) or None not in (self.stop, self.stop_seconds):
             raise self._wrong_ends("give start and stop each once, in frames or in seconds")

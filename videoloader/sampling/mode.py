@@ -12,8 +12,16 @@ import numpy.typing as npt
 from videoloader import padding
 from videoloader.checks import check_integer, check_uint64, shortened
 from videoloader.error_notes import note
-from videoloader.errors import ArgumentError, ConfigurationError, FrameRangeError, no_method, wrong_result
+from videoloader.errors import (
+    ArgumentError,
+    ConfigurationError,
+    FrameRangeError,
+    no_method,
+    warn_user,
+    wrong_result,
+)
 from videoloader.sampling.columns import PadColumn, pad_of
+from videoloader.sampling.exact_time import told_span
 from videoloader.sampling.frame_list import FrameList
 from videoloader.sampling.integers import several_integers
 from videoloader.sampling.sampled_video import SampledVideo
@@ -192,6 +200,24 @@ def padded(
             wanted = f"frames in [{video.first}, {video.stop}) with pad={mode.pad!r}"
             raise wrong_result(mode, "frame_numbers", wanted, chosen)
         return numbers, mask
+
+
+def tell_of_no_own_frame(
+    mode: FrameMode, video: SampledVideo, chosen: npt.NDArray[np.int64], told: list[str] | None
+) -> None:
+    """Warn about a clip whose frames are all made up by padding.
+
+    Args:
+        mode, video, chosen: what chose frames outside the range, the range, and those frames.
+        told: the videos that were told of before, if only the first is to be; None to tell of all.
+    """
+    if told:
+        return
+    if told is not None:
+        told.append(video.index.source)
+    asked = f"{mode} asks for frames {chosen.min()} to {chosen.max()} of {video.index.source}"
+    there = f"there are frames {video.first} to {video.stop - 1}, which last {told_span(video)}"
+    warn_user(f"{asked}, but {there}: all frames of the clip are made up by padding (mask False)")
 
 
 def clip_rng(seed: int, epoch: int, clip: int, use: int = 0) -> np.random.Generator:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, get_args
 import torch
 
 from videoloader.argument_names import tells_of_arguments
+from videoloader.attribute_names import tells_of_attributes
 from videoloader.batching.account import LoaderAccount
 from videoloader.batching.batch import Batch, clip_of
 from videoloader.batching.made_batch import BatchInMaking, BatchPlan
@@ -86,6 +87,7 @@ class _Pending(NamedTuple):
 
 
 @tells_of_arguments
+@tells_of_attributes("loader")
 class DecodingLoader(OneLoop):
     """Iterate over a torch DataLoader, and replace every ``ClipRequest`` in its batches by frames.
 
