@@ -31,9 +31,7 @@ def no_such_name(module: str, name: str, known: Collection[str]) -> MissingAttri
     return MissingAttributeError(f"module {module} has no attribute {name}: {told}")
 
 
-def no_such_column(
-    column: object, known: Iterable[str], of: str = "", source: str | None = None
-) -> MissingColumnError:
+def no_such_column(column: object, known: Iterable[str], of: str = "", source: str | None = None) -> MissingColumnError:
     """The error for a column that is not there.
 
     Args:

@@ -60,6 +60,7 @@ Batch: cpu cuda = write batch.to("cuda") or batch.to("cpu")
 LoaderStats: fps rate throughput = write print(stats), or stats.clips / stats.seconds
 Batch: class_names classes = write data.class_names[label], of the data set
 Batch: items keys = write batch.frames, batch.labels, …
+ClipDataset: data frames images label labels mask path paths videos = write clips[0], a dict with frames, label, path, …
 Clip: labels = write batch.labels; clips of a Video have none
 IndexStore: add build = write build_store(paths, store)
 IndexStore: items paths sources videos = write store.query("SELECT source FROM videos")

@@ -21,7 +21,7 @@ from videoloader.reading.clip import Clip, tensor_summary
 from videoloader.reading.decode_job import frame_times
 from videoloader.reading.frames_by_role import FramesByRole, frames_at
 from videoloader.sampling.roles import Roles, target_times
-from videoloader.transforms.geometry.coordinates import map_points, picture_box
+from videoloader.transforms.geometry.coordinates import check_in_pixels, map_points, picture_box
 from videoloader.transforms.planning.pipeline import DrawnView
 from videoloader.transforms.replay import Coordinates, Kind, Picture
 
@@ -125,7 +125,7 @@ class Batch(FramesByRole):
             x2 and y1 ≤ y2 even after flips; a rotated box becomes its bounding box.
 
         Raises:
-            ConfigurationError: the points have another shape, or the batch has no such row.
+            ConfigurationError: the points have another shape, a box ends before it starts, or there is no such row.
 
         Examples:
             >>> boxes, rows = detect(batch.frames[:, 0])  # float32[N, 4], int64[N]
@@ -142,6 +142,7 @@ class Batch(FramesByRole):
             check("times", list(at.shape), at.shape == matrix.shape[:1], f"[{len(matrix)}]")
             if matrix.ndim == 4:
                 matrix = matrix[np.arange(len(at)), at]
+        check_in_pixels(points, "clip's frames")
         return map_points(points, matrix)
 
     @overload

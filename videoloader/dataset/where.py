@@ -18,7 +18,6 @@ from videoloader.indexing import IndexStore
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.indexing.store.keys import from_sql
 from videoloader.indexing.store.schema import COLUMNS
-from videoloader.names_elsewhere import alike
 
 # Relative: half of the distance between 29.97 and 30.
 _SAME_RATE = 0.0005
@@ -135,7 +134,5 @@ def _check_sql(store: IndexStore, sql: str, parameters: Sequence[object]) -> Non
     except ConfigurationError as error:
         text = sql.partition("\n)")[0].removeprefix("(")
         wrong = f"condition {text!r} is not SQL over the facts of videos ({error.__context__})"
-        facts = ("id", *COLUMNS)
-        name = str(error.__context__).partition("no such column: ")[2].partition(" ")[0]
-        hint = f": {alike(name, facts, otherwise='filter takes a function of rows, for their columns')}" if name else ""
-        raise ConfigurationError(f"{wrong}; these are {', '.join(facts)}{hint}") from None
+        facts = ", ".join(("id", *COLUMNS))
+        raise ConfigurationError(f"{wrong}; these are {facts}; filter takes a function of rows' own columns") from None
