@@ -54,7 +54,8 @@ def _no_such_fact(clip: ClipInfo, name: str) -> NoReturn:
     columns = {each: f"clip.columns[{each!r}]" for each in clip.columns}
     written = columns | {each: f"clip.{each}" for each in clip._fields}
     near = nearest(name, written)
-    told = f"write {written[near]}" if near else f"it has {', '.join(written.values())}"
+    others = f"it has {', '.join(written.values())}; a data set's column is clip.columns[{name!r}]"
+    told = f"write {written[near]}" if near else others
     raise MissingAttributeError(f"a ClipInfo has no attribute {name}: {told}")
 
 
