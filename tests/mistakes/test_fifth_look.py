@@ -54,7 +54,7 @@ def boxes(*values: float) -> torch.Tensor:
 MISTAKES: Mistakes = {
     "a cut after the end": (
         lambda: cut_at(5, 500),
-        "a.mp4: column 'cuts' has a cut at frame 500, which is outside the video's 30 frames: cuts are frame numbers of",
+        "a.mp4: column 'cuts' has a cut at frame 500, which is outside the video's 30 frames: cuts are frame numbers",
     ),
     "a cut from the end": (lambda: cut_at(-5), "column 'cuts' has a cut at frame -5, which is outside the video's 30"),
     "a column with a slip in a filter": (
