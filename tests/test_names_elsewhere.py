@@ -23,7 +23,7 @@ OBJECTS = {
     "stats": vl.LoaderStats,
     "store": vl.IndexStore,
 }
-CLASSES = {each.__name__: each for each in (*OBJECTS.values(), ClipDataset, PackedStrings)}
+CLASSES = {each.__name__: each for each in (*OBJECTS.values(), ClipDataset, PackedStrings, vl.VideoIndex)}
 
 
 def names_of(public: type) -> set[str]:

@@ -92,6 +92,7 @@ VideoDataset: from_dataframe from_df from_pandas = write VideoDataset.from_paths
 VideoDataset: from_dict from_files from_list from_pairs = write VideoDataset.from_paths(paths, labels)
 VideoDataset: samples = write data.paths and data.labels
 VideoDataset: select = write data[[0, 3]]
+VideoIndex: fps frame_rate = write video.fps
 VideoLoader: batch_sampler epoch sampler = write loader.set_epoch(epoch); the order is chosen by shuffle=
 VideoLoader: class_names classes num_classes = write data.class_names, of the data set
 VideoLoader: to = write device="cuda", where the VideoLoader is made

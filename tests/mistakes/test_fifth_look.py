@@ -6,6 +6,7 @@ from __future__ import annotations
 import pickle
 import warnings
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -123,6 +124,21 @@ MISTAKES: Mistakes = {
         lambda: batch().to_source(boxes(20.0, 12.0, 3.0, 4.0)),
         "boxes must be (x1, y1, x2, y2) with x1 <= x2 and y1 <= y2, got [20.0, 12.0, 3.0, 4.0]: sort the corners",
     ),
+    "half a row of a batch": (
+        lambda: batch().to_source(boxes(1.0, 2.0, 3.0, 4.0), [0.7, 1.0]),
+        "rows must be a list of integers, got [0.7, 1.0]",
+    ),
+    "a mask of rows": (
+        lambda: batch().to_source(boxes(1.0, 2.0, 3.0, 4.0), torch.tensor([True, False])),
+        "rows must be a list of integers, got torch.bool of shape (2,)",
+    ),
+    "a frame of a clip from its end": (
+        lambda: batch().to_source(boxes(1.0, 2.0, 3.0, 4.0), times=[-1, 0]),
+        "times must be in [0, …], got -1",
+    ),
+    "a time in quotes": (lambda: video().index.frame_at("1"), "seconds must be finite numbers, got '1'"),
+    "no number for a time": (lambda: video().index.frame_at([0.5, np.nan]), "seconds must be finite numbers, got [0.5"),
+    "a rate of an index": (lambda: video().index.fps, "a VideoIndex has no attribute fps: write video.fps"),
     "times in a set": (lambda: vl.Timestamps({0.1, 0.5}), "seconds must be a list of seconds, got {0."),
     "times in a dict": (lambda: vl.Timestamps({0.1: 0.5}), "seconds must be a list of seconds, got {0.1: 0.5}"),
     "half a row": (lambda: data()[0:1.5], "the ends of a slice must be integers and its step not 0, got slice(0, 1.5"),
@@ -218,6 +234,11 @@ CLEAN: dict[str, Callable[[], object]] = {
     "a cut at the end": lambda: cut_at(5, 30),
     "a share of numpy": lambda: data().split(np.float32(0.5)),
     "the first pixel's centre": lambda: batch().replay(0, torch.tensor([[0.5, 0.5]]), "points"),
+    "times of all kinds": lambda: video().index.frame_at([0, Fraction(1, 2), 0.5]) + video().index.frame_at([]).sum(),
+    "rows of all kinds": lambda: [
+        batch().to_source(boxes(1.0, 2.0, 3.0, 4.0), rows, times)
+        for rows, times in [(None, None), ([0, np.int64(1)], None), (torch.tensor([1, 0]), np.array([3, 0]))]
+    ],
     "no boxes": lambda: batch().to_source(torch.zeros(2, 0, 4)),
     "a class of no action": lambda: table("path,label\na.mp4,none\nb.mp4,x\n"),
     "labels of Compose": lambda: vl.Compose(SMALL)(FRAMES, labels=[-1, np.int64(3)]),
