@@ -198,7 +198,7 @@ def plan_views(
             check_roles_kept(mode, transforms.time)
             chosen = _shown_in_span(transforms, rngs[0], chosen)
         frame_numbers, mask = padded(mode, video, chosen)
-        if not mask.any():
+        if not mask[0] and not mask.any():  # a look at one frame is the quickest
             tell_of_no_own_frame(mode, video, chosen, told)
         length, display_size = len(frame_numbers), video.index.stream.display_size
     with note("for {}", ClipName(clip, entry.path, frame_numbers), source=entry.path, row=video.row), enough_memory():

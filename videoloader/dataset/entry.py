@@ -90,10 +90,10 @@ class VideoEntry:
         for name, seconds in (("start_seconds", self.start_seconds), ("stop_seconds", self.stop_seconds)):
             if seconds is not None and not is_finite(seconds):
                 raise ConfigurationError(f"{name} must be a number of seconds, got {seconds!r}", self.path)
-        if type(self.columns) is dict:
+        if type(self.columns) is not RowColumns:
+            if not isinstance(self.columns, Mapping):
+                raise ConfigurationError(f"columns must be a dict of names and values, got {self.columns!r}", self.path)
             object.__setattr__(self, "columns", RowColumns(self.columns))
-        elif not isinstance(self.columns, Mapping):
-            raise ConfigurationError(f"columns must be a dict of names and values, got {self.columns!r}", self.path)
         if None not in (self.start, self.start_seconds) or None not in (self.stop, self.stop_seconds):
             raise self._wrong_ends("give start and stop each once, in frames or in seconds")
         first, begin, end = self.start or 0, self.start_seconds, self.stop_seconds

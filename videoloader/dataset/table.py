@@ -101,7 +101,9 @@ class EntryTable(Sequence[VideoEntry]):
                 stop=stop,
                 start_seconds=begin,
                 stop_seconds=end,
-                columns=RowColumns([each for each in zip(self.columns, row, strict=True) if each[1] is not ABSENT]),
+                columns=RowColumns(
+                    {name: value for name, value in zip(self.columns, row, strict=True) if value is not ABSENT}
+                ),
                 times="pts" if raw else "start",
             )
             for path, label, start, stop, begin, end, raw, row in zip(
