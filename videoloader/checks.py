@@ -170,7 +170,7 @@ class ClassNumber(int):
         if isinstance(other, str) and other:
             number = f"data.class_names.index({other!r}) is the number of a name"
             warn_user(f"a label is compared with {other!r}, but labels are numbers, and equal no text: {number}")
-        elif isinstance(other, Integral) and not 0 <= other < (self.classes or math.inf):
+        elif isinstance(other, Integral) and not 0 <= int(other) < (self.classes or math.inf):
             last = f"to {self.classes - 1}" if self.classes else "on"
             warn_user(f"a label is compared with {other}, but labels are numbers from 0 {last}, and None where missing")
 

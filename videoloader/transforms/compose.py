@@ -135,10 +135,10 @@ class Compose:
             shown.append(torch.from_numpy(self._plan.positions(rng, length)) if length else torch.arange(0))
             label = -1 if all_labels[clip] is None else one_integer(all_labels[clip])
             check("labels", all_labels[clip], label is not None and label >= -1, "integers of at least -1, or None")
-            others = all_columns[clip]
-            check("columns", others, isinstance(others, Mapping | None), "a dict of names and values for each clip")
-            label, others = None if label == -1 else label, RowColumns(others or {})
-            drawn += self._plan.draw((height, width), length, rng, label=label, columns=others)
+            row = all_columns[clip]
+            check("columns", row, isinstance(row, Mapping | None), "a dict of names and values for each clip")
+            label, row = None if label == -1 else label, RowColumns(row or {})
+            drawn += self._plan.draw((height, width), length, rng, label=label, columns=row)
         sizes = {view.geometry.output_size for view in drawn}
         if len(sizes) > 1:
             raise ConfigurationError(f"the clips come out as {sorted(sizes)}: add a Resize((height, width)) or a crop")
