@@ -37,7 +37,7 @@ def no_such_column(column: object, known: Iterable[str], of: str = "", source: s
     Args:
         column: its name.
         known: the columns that exist.
-        of: what lacks it, such as "the row "; empty where ``source`` says it.
+        of: subject of the message, such as "the row "; empty where ``source`` is one.
         source: see ``VideoLoaderError``.
 
     Examples:

@@ -208,8 +208,9 @@ def tell_of_no_own_frame(
     """Warn about a clip whose frames are all made up by padding.
 
     Args:
-        mode, video, chosen: what chose frames outside the range, the range, and those frames.
-        told: the videos that were told of before, if only the first is to be; None to tell of all.
+        mode, video: the mode, and the range that it chose frames outside of.
+        chosen: int64[T], those frames.
+        told: videos of earlier warnings, of which only the first is given; None to warn each time.
     """
     if told:
         return
