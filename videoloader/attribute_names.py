@@ -44,7 +44,7 @@ def no_such_column(column: object, known: Iterable[str], of: str = "", source: s
         >>> print(no_such_column("nigth", ["night", "split"], "the row "))
         the row has no column 'nigth'; its columns are 'night', 'split': write 'night'
     """
-    names = list(map(str, known))
+    names = tuple(known)
     near = nearest(str(column), names)
     told = f"{of}has no column {column!r}; its columns are {', '.join(map(repr, names)) or 'none'}"
     return MissingColumnError(f"{told}: write {near!r}" if near else told, source)

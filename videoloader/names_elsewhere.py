@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
+from typing import Any
 
 # Names here, and their synonyms elsewhere. The first name that exists is suggested; near misses need no entry.
 _SYNONYMS = """
@@ -177,9 +178,9 @@ def alike(given: str, known: Collection[str], of: str = "", otherwise: str = "")
     return f"write {of}{close}" if close else otherwise or f"it takes {', '.join(known) or 'none'}"
 
 
-def nearest(given: str, known: Iterable[str]) -> str | None:
+def nearest(given: str, known: Iterable[Any]) -> str | None:
     """The known name that is spelled most alike, whatever the case; None where none is close."""
-    by_lower = {each.lower(): each for each in known}
+    by_lower = {each.lower(): each for each in known if isinstance(each, str)}
     close = [by_lower[each] for each in get_close_matches(given.lower(), by_lower, n=1, cutoff=0.75)]
     # One name may be a prefix of the other.
     close += [each for each in by_lower.values() if len(given) > 2 and each.startswith(given)]

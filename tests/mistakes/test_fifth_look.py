@@ -86,6 +86,10 @@ MISTAKES: Mistakes = {
         lambda: when(lambda clip: clip.nigth == "1"),
         "a ClipInfo has no attribute nigth: write clip.columns['night']",
     ),
+    "an attribute of a row whose columns have numbers": (
+        lambda: VD([vl.VideoEntry("a.mp4", columns={1: 2})])[0].nigth,
+        "a VideoEntry has no attribute nigth: it has columns, label",
+    ),
     "a slip in a fact of a clip": (
         lambda: when(lambda clip: clip.lable == 0),
         "a ClipInfo has no attribute lable: write clip.label",
