@@ -11,7 +11,8 @@ from typing import Any, Literal, TypeVar, get_args
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.checks import check_choice
+from videoloader.attribute_names import tells_of_attributes
+from videoloader.checks import check, check_choice
 from videoloader.errors import FrameRangeError
 from videoloader.indexing.clock import rising_clock
 from videoloader.indexing.stream_info import StreamInfo, TransportLayout
@@ -44,6 +45,7 @@ _ARRAYS = (
 )  # fmt: skip
 
 
+@tells_of_attributes("video.index")
 @dataclass(frozen=True, eq=False)
 class VideoIndex:
     """The position of every packet and every frame of a video. It is immutable: its arrays are read-only.
@@ -195,12 +197,19 @@ class VideoIndex:
 
         Returns:
             int64 frame numbers, in the shape of ``seconds``.
+
+        Raises:
+            ConfigurationError: a time is not a finite number.
         """
+        times = np.asarray(seconds)
+        # Strings of digits would be taken for numbers.
+        times = times.astype(np.float64) if times.dtype.kind in "iufO" else np.full(1, np.nan)
+        check("seconds", seconds, np.isfinite(times).all(), "finite numbers")
         base = float(self.stream.time_base)
         # Slack, so that a time rounded to milliseconds finds its frame; less if frames are closer together than that.
         steps = np.diff(self.clock)
         slack = min(0.00051 / base, np.min(steps, where=steps > 0, initial=2**62) / 2)
-        units = np.asarray(seconds, np.float64) / base + slack + self.zero
+        units = times / base + slack + self.zero
         frames: npt.NDArray[np.int64] = np.searchsorted(self.clock, np.floor(units), "right") - 1
         return np.maximum(frames, 0)
 

@@ -10,6 +10,7 @@ import pytest
 
 import videoloader as vl
 from videoloader.dataset.columns import PackedStrings
+from videoloader.interop.torch import ClipDataset
 from videoloader.names_elsewhere import _OURS, _SAID, alike, meant
 
 OBJECTS = {
@@ -22,7 +23,7 @@ OBJECTS = {
     "stats": vl.LoaderStats,
     "store": vl.IndexStore,
 }
-CLASSES = {each.__name__: each for each in (*OBJECTS.values(), PackedStrings)}
+CLASSES = {each.__name__: each for each in (*OBJECTS.values(), ClipDataset, PackedStrings, vl.VideoIndex)}
 
 
 def names_of(public: type) -> set[str]:

@@ -36,6 +36,10 @@ def loader(paths: list[str] | vl.VideoDataset, mode: Any = WINDOW, batch_size: i
     return vl.VideoLoader(data, mode, batch_size=batch_size, num_workers=0, **({"device": "cpu"} | more))
 
 
+def with_columns(**columns: str) -> vl.VideoDataset:
+    return vl.VideoDataset([vl.VideoEntry("small.mp4", 0, columns=columns)])
+
+
 def changed() -> None:
     video = vl.Video("c.mp4", device="cpu")
     video[3]
@@ -97,6 +101,8 @@ CALLS: list[Callable[[], object]] = [
     lambda: next(iter(loader(["small.mp4"], transforms=[vl.CenterCrop(2000)]))),
     lambda: vl.Video("small.mp4", device="cpu")[30],
     lambda: vl.Video("small.mp4", device="cpu").at(100),
+    lambda: vl.Video("small.mp4", device="cpu").read(vl.AtRate(8, 4, start=10)),
+    lambda: loader(with_columns(cuts="10 500"), vl.Triplets(cuts="cuts")),
     lambda: loader(["small.mp4", "smaller.mp4"], vl.RandomWindow(25, pad="none")),
     lambda: list(loader(["small.mp4", "smaller.mp4"], vl.RandomWindow(100))),
     lambda: loader(vl.VideoDataset.from_csv("ends.csv")),
@@ -106,6 +112,9 @@ CALLS: list[Callable[[], object]] = [
         iter(loader(["a.mp4", "b.mp4"], WINDOW, 2, transforms=[vl.Resize((16, 16)), torch.nn.Upsample(scale_factor=2)]))
     ),
     lambda: vl.VideoDataset.from_paths(["a.mp4"], [0]).filter(lambda entry: entry.label != "run"),
+    lambda: vl.VideoDataset.from_paths(["a.mp4"], [0]).filter(lambda entry: entry.label != -1),
+    lambda: with_columns(night="1", split="val").filter(lambda entry: entry.columns["nigth"] == "1"),
+    lambda: next(iter(loader(["a.mp4"]))).to_source(torch.tensor([[0.1, 0.2, 0.5, 0.6]], dtype=torch.float64)),
     lambda: loader(["a.mp4"], drop_last=True),
     lambda: loader(["a.mp4"], device="cuda"),
     lambda: next(iter(DataLoader(vl.VideoDataset.from_paths(["a.mp4"])))),  # type: ignore[arg-type]

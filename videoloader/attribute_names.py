@@ -6,11 +6,11 @@ import dataclasses
 import inspect
 import sys
 from abc import ABCMeta
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
-from videoloader.errors import MissingAttributeError
-from videoloader.names_elsewhere import alike, meant
+from videoloader.errors import ArgumentError, MissingAttributeError, MissingColumnError
+from videoloader.names_elsewhere import alike, meant, nearest
 
 _C = TypeVar("_C", bound=type)
 
@@ -29,6 +29,34 @@ def no_such_name(module: str, name: str, known: Collection[str]) -> MissingAttri
     """
     told = meant(name, known, ["import"]) or alike(name, known, otherwise=f"dir({module}) lists what it has")
     return MissingAttributeError(f"module {module} has no attribute {name}: {told}")
+
+
+def no_such_column(column: object, known: Iterable[str], of: str = "", source: str | None = None) -> MissingColumnError:
+    """The error for a column that is not there.
+
+    Args:
+        column: its name.
+        known: the columns that exist.
+        of: subject of the message, such as "the row "; empty where ``source`` is one.
+        source: see ``VideoLoaderError``.
+
+    Examples:
+        >>> print(no_such_column("nigth", ["night", "split"], "the row "))
+        the row has no column 'nigth'; its columns are 'night', 'split': write 'night'
+    """
+    names = tuple(known)
+    near = nearest(str(column), names)
+    told = f"{of}has no column {column!r}; its columns are {', '.join(map(repr, names)) or 'none'}"
+    return MissingColumnError(f"{told}: write {near!r}" if near else told, source)
+
+
+class RowColumns(dict[str, Any]):
+    """The other columns of a row. A name that it lacks raises an error that lists those it has."""
+
+    __slots__ = ()
+
+    def __missing__(self, column: object) -> NoReturn:
+        raise no_such_column(column, self, "the row ")
 
 
 class TellsOfReaders(ABCMeta):
@@ -62,6 +90,8 @@ def tells_of_attributes(called: str, frames: str = "") -> Callable[[_C], _C]:
         def elsewhere(self: Any, name: str) -> str | None:
             if told := meant(name, dir(self), kinds, f"{called}."):
                 return told
+            if "columns" in arguments and (column := nearest(name, getattr(self.columns, "keys", tuple)())):
+                return f"write {called}.columns[{column!r}]"
             if name in arguments:
                 return f"it is only an argument, {name_of}(…, {name}=…)"
             other = meant(name, arguments)
@@ -94,7 +124,13 @@ def tells_of_attributes(called: str, frames: str = "") -> Callable[[_C], _C]:
                     raise missing(self, name)
             sets(self, name, value)
 
-        for method, function in {"__getattr__": read, "__setattr__": change}.items():
+        def search(self: Any, item: object) -> NoReturn:
+            raise ArgumentError(f"nothing can be looked for in {one}: that would decode all of it")
+
+        methods: dict[str, Callable[..., Any]] = {"__getattr__": read, "__setattr__": change}
+        if hasattr(public, "__iter__") and not hasattr(public, "__contains__"):  # Python would iterate
+            methods["__contains__"] = search
+        for method, function in methods.items():
             setattr(public, method, function)
         return public
 

@@ -148,23 +148,31 @@ def is_true(name: str, given: object) -> bool:
 
 
 class ClassNumber(int):
-    """A label in the hands of a user's condition. It warns where it is compared with a name: no number equals one."""
+    """A label in the hands of a user's condition. It warns where it is compared with what no label equals.
+
+    Attributes:
+        classes: the number of classes; 0 where it is not known.
+    """
+
+    classes = 0
 
     def __eq__(self, other: object) -> bool:
-        _tell_of_text(other)
+        self._tell_of(other)
         return int(self) == other
 
     def __ne__(self, other: object) -> bool:
-        _tell_of_text(other)
+        self._tell_of(other)
         return int(self) != other
 
     __hash__ = int.__hash__
 
-
-def _tell_of_text(other: object) -> None:
-    if isinstance(other, str) and other:
-        number = f"data.class_names.index({other!r}) is the number of a name"
-        warn_user(f"a label is compared with {other!r}, but labels are numbers, and equal no text: {number}")
+    def _tell_of(self, other: object) -> None:
+        if isinstance(other, str) and other:
+            number = f"data.class_names.index({other!r}) is the number of a name"
+            warn_user(f"a label is compared with {other!r}, but labels are numbers, and equal no text: {number}")
+        elif isinstance(other, Integral) and not 0 <= int(other) < (self.classes or math.inf):
+            last = f"to {self.classes - 1}" if self.classes else "on"
+            warn_user(f"a label is compared with {other}, but labels are numbers from 0 {last}, and None where missing")
 
 
 def both_ends(value: _T | tuple[_T, _T]) -> tuple[_T, _T]:

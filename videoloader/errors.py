@@ -109,6 +109,10 @@ class MissingAttributeError(VideoLoaderError, AttributeError):
     """An object or module has no such name, or it cannot be set."""
 
 
+class MissingColumnError(ConfigurationError, KeyError):
+    """A row or a data set has no such column."""
+
+
 class VideoLoaderWarning(UserWarning):
     """Base of all warnings of this library."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
+from typing import Any
 
 # Names here, and their synonyms elsewhere. The first name that exists is suggested; near misses need no entry.
 _SYNONYMS = """
@@ -60,6 +61,7 @@ Batch: cpu cuda = write batch.to("cuda") or batch.to("cpu")
 LoaderStats: fps rate throughput = write print(stats), or stats.clips / stats.seconds
 Batch: class_names classes = write data.class_names[label], of the data set
 Batch: items keys = write batch.frames, batch.labels, …
+ClipDataset: data frames images label labels mask path paths videos = write clips[0], a dict with frames, label, path, …
 Clip: labels = write batch.labels; clips of a Video have none
 IndexStore: add build = write build_store(paths, store)
 IndexStore: items paths sources videos = write store.query("SELECT source FROM videos")
@@ -91,6 +93,7 @@ VideoDataset: from_dataframe from_df from_pandas = write VideoDataset.from_paths
 VideoDataset: from_dict from_files from_list from_pairs = write VideoDataset.from_paths(paths, labels)
 VideoDataset: samples = write data.paths and data.labels
 VideoDataset: select = write data[[0, 3]]
+VideoIndex: fps frame_rate = write video.fps
 VideoLoader: batch_sampler epoch sampler = write loader.set_epoch(epoch); the order is chosen by shuffle=
 VideoLoader: class_names classes num_classes = write data.class_names, of the data set
 VideoLoader: to = write device="cuda", where the VideoLoader is made
@@ -171,9 +174,15 @@ def alike(given: str, known: Collection[str], of: str = "", otherwise: str = "")
         >>> alike("Strides", ["shuffle", "stride"]), alike("zzz", ["shuffle", "stride"])
         ('write stride', 'it takes shuffle, stride')
     """
-    by_lower = {each.lower(): each for each in known}
+    close = nearest(given, known)
+    return f"write {of}{close}" if close else otherwise or f"it takes {', '.join(known) or 'none'}"
+
+
+def nearest(given: str, known: Iterable[Any]) -> str | None:
+    """The known name that is spelled most alike, whatever the case; None where none is close."""
+    by_lower = {each.lower(): each for each in known if isinstance(each, str)}
     close = [by_lower[each] for each in get_close_matches(given.lower(), by_lower, n=1, cutoff=0.75)]
     # One name may be a prefix of the other.
     close += [each for each in by_lower.values() if len(given) > 2 and each.startswith(given)]
     close += [each for each in by_lower.values() if given.startswith(f"{each}_")]
-    return f"write {of}{close[0]}" if close else otherwise or f"it takes {', '.join(known) or 'none'}"
+    return close[0] if close else None

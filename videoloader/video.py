@@ -34,6 +34,7 @@ from videoloader.reading.video_reader import VideoReader
 from videoloader.sampling import FrameMode
 from videoloader.sampling.asked_frames import asked_frames, frame_on_screen, frames_between
 from videoloader.sampling.exact_time import Time
+from videoloader.sampling.integers import positions_in_slice
 from videoloader.sampling.mode import FrameNumbers, mode_of
 from videoloader.transforms.compose import Compose
 from videoloader.transforms.normalize import DType
@@ -367,7 +368,7 @@ class Video(ShownInNotebooks):
         check_positive_or_none(memory=memory)
         wanted = "a slice, such as slice(10, 40)"
         check_type("Video.stream's frames", frames, isinstance(frames, slice), wanted, ": video[…] takes listed frames")
-        numbers = np.arange(*frames.indices(len(self)), dtype=np.int64)
+        numbers = positions_in_slice(frames, len(self))
         height, width = self.index.stream.display_size
         if memory is None:
             on_gpu = self.device.type == "cuda"

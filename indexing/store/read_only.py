@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from videoloader.checks import check_type
+from videoloader.names_elsewhere import nearest
 
 # Pragmas that only report on the store, with an argument or without.
 _PRAGMAS = {"integrity_check", "quick_check", "table_info", "table_list", "table_xinfo"}
@@ -71,7 +72,12 @@ class Guard(threading.local):
             with _short_values(connection):
                 return self._fetch(connection.execute(sql, parameters))
         except sqlite3.Error as error:
-            hint = " (text is written in single quotes)" if "no such column" in str(error) else ""
+            hint, name = "", str(error).partition("no such column: ")[2]
+            if name:
+                from videoloader.indexing.store.schema import COLUMNS
+
+                near = nearest(name, COLUMNS)
+                hint = f" (write {near})" if near else " (text is written in single quotes)"
             raise sqlite3.OperationalError(self._reason or f"{error}{hint}") from None
         finally:
             self._deadline = math.inf

@@ -281,7 +281,8 @@ class IndexStore:
         # In older versions of Python, a second statement is a Warning. The other errors come from values that SQLite
         # cannot hold.
         except (sqlite3.Error, sqlite3.Warning, TypeError, UnicodeError, OverflowError) as error:
-            raise ConfigurationError(f"the query fails ({error}): {sql}", self.path) from None
+            columns = f"; the columns are {', '.join(COLUMNS)}" if "no such column" in str(error) else ""
+            raise ConfigurationError(f"the query fails ({error}): {sql}{columns}", self.path) from None
 
     def to_csv(self, path: str | os.PathLike[str], *, where: str = "") -> None:
         """Write the table ``videos`` as CSV (RFC 4180, UTF-8) with a header, and sources as paths.

@@ -92,7 +92,7 @@ class TestWeighted:
             (["x", 1], "v0: row 0: .* got 'x'"),
             ([0, 0], "the sum of the weights must be positive and finite"),
             ([1.7e308, 1.7e308], "the sum of the weights must be positive and finite"),
-            ("w", "there is no column 'w'"),
+            ("w", "the data set has no column 'w'; its columns are none"),
         ],
     )
     def test_nonsense_is_refused(self, weights: list[float] | str, message: str) -> None:

@@ -100,7 +100,7 @@ def test_lost_videos_are_an_error_or_left_out_with_an_account(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv", "youtube_id,time_start\nx,1\n", "there is no column time_end"),
+        ("a.csv", "youtube_id,time_start\nx,1\n", "has no column 'time_end'"),
         ("a.csv", LIST + "x,y,early,20,z\n", "line 5: 'early' is not a time"),
         ("a.csv", LIST + "x,y,nan,20,z\n", "line 5: 'nan' is not a time"),
         ("a.csv", LIST + "x,y\n", "line 5: 2 values"),

@@ -211,7 +211,7 @@ MISTAKES: Mistakes = {
     ),
     "SQL with a slip": (
         lambda: data().where("fpss > 3"),
-        "condition 'fpss > 3' is no … fpss (text is written in single quotes)); these are id",
+        "condition 'fpss > 3' is no … fpss (write fps)); these are id",
     ),
     "SQL that is a number": (lambda: data().where(3), "condition must be SQL over facts of videos, as … got 3"),
     "a function for SQL": (lambda: data().where(lambda entry: True), "condition must be SQL over facts of"),
@@ -242,7 +242,10 @@ MISTAKES: Mistakes = {
     "stratified by name": (lambda: data().split(0.5, stratified="label"), "stratified must be … got 'label'"),
     "balance without labels": (lambda: VD.from_paths(["a.mp4"]).balanced(), "a.mp4 … has no label, so classes"),
     "rows in quotes": (lambda: data().balanced(rows_per_class="3"), "rows_per_class must be a positive … got '3'"),
-    "weights that are not there": (lambda: data().weighted("weight"), "there is no column … none but the"),
+    "weights that are not there": (
+        lambda: data().weighted("weight"),
+        "the data set has no column 'weight'; its",
+    ),
     "weights below 0": (lambda: data().weighted([-1, 1]), "a.mp4: row 0: a weight must be a number of at … got -1"),
     "too few weights": (lambda: data().weighted([1]), "weights must be one for each of 2 rows, got 1"),
     "a number for a mode": (lambda: data().describe(16), "mode must be a frame mode … got 16"),
@@ -293,7 +296,7 @@ MISTAKES: Mistakes = {
     ),
     "a list of Kinetics with other columns": (
         lambda: vl.layouts.kinetics("other_names.csv", "."),
-        "other_names.csv: there is no column youtube_id … clip, kind",
+        "other_names.csv: has no column 'youtube_id'; its columns are 'clip', 'kind'",
     ),
     "a list of Kinetics that is not there": (
         lambda: vl.layouts.kinetics("zz.csv", "."),

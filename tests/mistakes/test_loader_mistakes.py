@@ -204,7 +204,7 @@ MISTAKES: Mistakes = {
     "a sharding that there is not": (lambda: loader(sharding="block"), "sharding must be ByColumn(…) … got 'block'"),
     "a column of a node that there is not": (
         lambda: loader(sharding=vl.ByColumn("node")),
-        "there is no column 'node' … none but the path",
+        "the data set has no column 'node'; its columns are none",
     ),
     "names of nodes": (
         lambda: loader(sharding=vl.ByColumn("node"), dataset=nodes(), shard_id=0, num_shards=2),

@@ -276,7 +276,7 @@ MISTAKES |= {
     ),
     "a column for a fact": (
         lambda: vl.Compose([vl.When(lambda clip: clip.night, vl.Invert())])(FRAMES),
-        "a ClipInfo has no attribute night … it has length, height, width, label, columns … clip.columns['night']",
+        "a ClipInfo has no attribute night … it has clip.length, clip.height … clip.columns; a … clip.columns['night']",
     ),
 }
 

@@ -26,7 +26,7 @@ def table(text: str) -> VD:
 MISTAKES: Mistakes = {
     "a column of a store that there is not": (
         lambda: store().query("SELECT codecs FROM videos"),
-        "made.db: the query fails (no such column: codecs (text is written in single quotes)): SELECT codecs",
+        "made.db: the query fails (no such column: codecs (write codec)): SELECT codecs … the columns are",
     ),
     "a query that deletes": (
         lambda: store().query("DELETE FROM videos"),

@@ -305,7 +305,7 @@ def test_a_smaller_node_gets_smaller_batches_and_as_many() -> None:
         ([{"node": 0}, {"node": -1}, {"node": 1}], 1, "numbers of groups"),
         ([{"node": 0}, {"node": "a"}, {"node": 1}], 1, "numbers of groups"),
         ([{"node": 0}, {}, {"node": 1}], 1, "has no column 'node'"),
-        ([{}, {}, {}], 1, "there is no column 'node'"),
+        ([{}, {}, {}], 1, "the data set has no column 'node'"),
     ],
 )
 def test_columns_that_name_no_groups_are_refused(columns: list[dict[str, Any]], ranks: int, message: str) -> None:

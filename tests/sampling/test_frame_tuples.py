@@ -62,7 +62,7 @@ def test_tuples_are_inputs_then_targets_wherever_they_fit(size, first, gap, step
 
 @given(size=sizes, first=firsts, gap=gaps, step=steps, cuts=st.lists(st.integers(0, 70), max_size=5))
 def test_none_lies_across_a_cut(size, first, gap, step, cuts):
-    starts = range(first, first + size - 2 * gap, step)
+    starts, cuts = range(first, first + size - 2 * gap, step), [cut for cut in cuts if cut <= first + size + 9]
     kept = [start for start in starts if not any(start < cut <= start + 2 * gap for cut in cuts)]
     for listed in (cuts, " ".join(map(str, cuts)), np.array(cuts, np.int64)):
         of = video(size, first, after=9, columns={"cuts": listed})

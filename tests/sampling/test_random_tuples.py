@@ -32,7 +32,8 @@ def draws(mode, of, count):
 )
 def test_each_is_one_of_all_and_there_are_as_many_as_asked_for(first, least, more, step, distances, even, cuts, seed):
     pts = np.cumsum([0, *distances]).tolist()
-    of = video(len(pts) - first, first, pts=pts, time_base=Fraction(1, 1000), columns={"cuts": cuts})
+    inside = cuts and [cut for cut in cuts if cut <= len(pts)]
+    of = video(len(pts) - first, first, pts=pts, time_base=Fraction(1, 1000), columns={"cuts": inside})
     left_out = {"step": step, "even": even, "cuts": None if cuts is None else "cuts"}
     for tuples in (Triplets, lambda **more: FrameTuples((-1, 3), (0, 4), **more)):
         of_gap = [all_clips(tuples(gap=gap, **left_out), of) for gap in range(least, least + more + 1)]

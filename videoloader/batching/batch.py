@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_args, overload
@@ -14,14 +15,15 @@ from videoloader.argument_names import tells_of_arguments
 from videoloader.attribute_names import tells_of_attributes
 from videoloader.batching.boxes import source_matrices
 from videoloader.batching.rows import BatchRow
-from videoloader.checks import check, check_integer
+from videoloader.checks import check, check_integer, shortened
 from videoloader.convert import Layout
 from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.reading.clip import Clip, tensor_summary
 from videoloader.reading.decode_job import frame_times
 from videoloader.reading.frames_by_role import FramesByRole, frames_at
+from videoloader.sampling.integers import one_integer, several_integers
 from videoloader.sampling.roles import Roles, target_times
-from videoloader.transforms.geometry.coordinates import map_points, picture_box
+from videoloader.transforms.geometry.coordinates import check_in_pixels, map_points, picture_box
 from videoloader.transforms.planning.pipeline import DrawnView
 from videoloader.transforms.replay import Coordinates, Kind, Picture
 
@@ -125,7 +127,7 @@ class Batch(FramesByRole):
             x2 and y1 ≤ y2 even after flips; a rotated box becomes its bounding box.
 
         Raises:
-            ConfigurationError: the points have another shape, or the batch has no such row.
+            ConfigurationError: the points have another shape, a box ends before it starts, or there is no such row.
 
         Examples:
             >>> boxes, rows = detect(batch.frames[:, 0])  # float32[N, 4], int64[N]
@@ -133,15 +135,13 @@ class Batch(FramesByRole):
         """
         matrix = self.source_matrix
         if rows is not None:
-            numbers = _numbers(rows)
-            if len(wrong := numbers[(numbers < 0) | (numbers >= len(matrix))]):
-                raise ConfigurationError(f"rows must be in [0, {len(matrix) - 1}], got {wrong[0]}")
-            matrix = matrix[numbers]
+            matrix = matrix[_numbers("rows", rows, len(matrix))]
         if times is not None:
-            at = _numbers(times)
+            at = _numbers("times", times, matrix.shape[1] if matrix.ndim == 4 else None)
             check("times", list(at.shape), at.shape == matrix.shape[:1], f"[{len(matrix)}]")
             if matrix.ndim == 4:
                 matrix = matrix[np.arange(len(at)), at]
+        check_in_pixels(points, "clip's frames")
         return map_points(points, matrix)
 
     @overload
@@ -334,5 +334,12 @@ def _known_labels(labels: Sequence[int | None]) -> npt.NDArray[np.int64]:
     return np.array([-1 if label is None else label for label in labels], np.int64)
 
 
-def _numbers(given: Sequence[int] | torch.Tensor) -> npt.NDArray[np.int64]:
-    return np.asarray(torch.as_tensor(given).cpu(), np.int64)
+def _numbers(name: str, given: Sequence[int] | torch.Tensor, count: int | None) -> npt.NDArray[np.int64]:
+    """The integers of an argument, one or several, below a count if there is one."""
+    one = one_integer(given)
+    numbers = several_integers(given) if one is None else np.array(one)
+    if numbers is None or numbers.dtype == np.bool_:
+        raise ArgumentError(f"{name} must be a list of integers, got {shortened(given)}")
+    if len(wrong := numbers[(numbers < 0) | (numbers >= (math.inf if count is None else count))]):
+        raise ConfigurationError(f"{name} must be in [0, {'…' if count is None else count - 1}], got {wrong[0]}")
+    return numbers.astype(np.int64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -27,7 +27,7 @@ from videoloader.indexing.one_image import read_image
 from videoloader.order.clip_table import UNOPENED, ClipTable, EntryFrames, SameIndex
 from videoloader.reading.own_code import contents, is_own
 from videoloader.sampling import FrameMode, clip_rng
-from videoloader.sampling.mode import chosen_frames, padded
+from videoloader.sampling.mode import chosen_frames, padded, tell_of_no_own_frame
 from videoloader.sampling.roles import Roles, roles_of
 from videoloader.transforms.planning.pipeline import DrawnView, TransformPlan
 from videoloader.transforms.time import check_roles_kept
@@ -65,12 +65,14 @@ class DrawRule:
         transforms: the plan of the transforms.
         seed: the seed of all randomness.
         repeats: number of times that each clip is transformed, each time with a new draw.
+        told: the video that a warning named because padding made up all frames of its clip; empty before.
     """
 
     mode: FrameMode
     transforms: TransformPlan
     seed: int
     repeats: int = 1
+    told: list[str] = field(default_factory=list)
 
     @cached_property
     def is_own(self) -> bool:
@@ -85,7 +87,7 @@ class DrawRule:
     def views(self, clip: int, epoch: int, video: EntryFrames, clip_in_video: int) -> list[PlannedClip]:
         """The views of a clip in an epoch; see ``plan_views``."""
         rngs = [clip_rng(self.seed, epoch, clip, use) for use in range(self.repeats)]
-        return plan_views(clip, video, clip_in_video, self.mode, self.transforms, rngs)
+        return plan_views(clip, video, clip_in_video, self.mode, self.transforms, rngs, self.told)
 
 
 class Undrawn(NamedTuple):
@@ -172,6 +174,7 @@ def plan_views(
     mode: FrameMode,
     transforms: TransformPlan,
     rngs: Sequence[np.random.Generator],
+    told: list[str] | None = None,
 ) -> list[PlannedClip]:
     """Plan the views of a clip from the index alone.
 
@@ -182,6 +185,7 @@ def plan_views(
         mode: the frame mode.
         transforms: the plan of the transforms.
         rngs: generators from ``clip_rng``, one for each repeat. The first also chooses the frames.
+        told: see ``tell_of_no_own_frame``.
 
     Raises:
         FrameRangeError: the video has no such clip.
@@ -194,6 +198,8 @@ def plan_views(
             check_roles_kept(mode, transforms.time)
             chosen = _shown_in_span(transforms, rngs[0], chosen)
         frame_numbers, mask = padded(mode, video, chosen)
+        if not mask[0] and not mask.any():  # a look at one frame is the quickest
+            tell_of_no_own_frame(mode, video, chosen, told)
         length, display_size = len(frame_numbers), video.index.stream.display_size
     with note("for {}", ClipName(clip, entry.path, frame_numbers), source=entry.path, row=video.row), enough_memory():
         if transforms.time and length and roles is None:
@@ -279,7 +285,7 @@ class ClipPlanner:
         """
         (video, number), rule = self.table[clip], self.rule
         used, unused = ([clip_rng(rule.seed, 0, clip, use) for use in range(repeat + 1)] for _ in range(2))
-        plan_views(clip, video, number, rule.mode, rule.transforms, used)
+        plan_views(clip, video, number, rule.mode, rule.transforms, used, rule.told)
         return used[repeat].random() != unused[repeat].random()
 
     def tell_of_equal_repeats(self) -> None:

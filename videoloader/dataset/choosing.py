@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from videoloader.checks import check, check_flag, check_uint64, shortened
+from videoloader.checks import check, check_flag, check_uint64, is_finite, shortened
 from videoloader.dataset.table import EntryTable
 from videoloader.errors import ConfigurationError
 from videoloader.indexing.store.keys import SourceKeys
@@ -29,7 +29,7 @@ def chosen_rows(index: object, count: int) -> tuple[Integers, bool]:
 
 def split_rows(table: EntryTable, share: float, seed: int, stratified: bool) -> tuple[Integers, Integers]:
     """The row numbers of two parts, in rising order; ``VideoDataset.split`` explains arguments and errors."""
-    check("share", share, isinstance(share, float) and 0 < share < 1, "a number between 0 and 1", ": 0.8 means 80 %")
+    check("share", share, is_finite(share) and 0 < share < 1, "a number between 0 and 1", ": 0.8 means 80 %")
     check_uint64(seed=seed)
     check_flag("stratified", stratified)
     number, paths = dict[str, int](), SourceKeys.all_absolute(table.path)

@@ -212,10 +212,10 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
         Examples:
             ``data.filter(lambda entry: entry.columns["split"] == "val")``
         """
-        kept: list[bool] = []
+        kept, classes = list[bool](), self.num_classes
         for row, entry in enumerate(self):
             with note("in filter, for row {}: {}", row, entry):
-                kept.append(is_true("keep", keep(for_condition(entry))))
+                kept.append(is_true("keep", keep(for_condition(entry, classes))))
         return self._take(np.flatnonzero(kept))
 
     def split(self, share: float, *, seed: int = 0, stratified: bool = False) -> tuple[VideoDataset, VideoDataset]:

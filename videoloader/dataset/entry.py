@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import operator
 import os
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from numbers import Integral, Real
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, get_args
 
-from videoloader.attribute_names import tells_of_attributes
-from videoloader.checks import ClassNumber, check_choice
+from videoloader.attribute_names import RowColumns, tells_of_attributes
+from videoloader.checks import ClassNumber, check_choice, is_finite
 from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.indexing.index import Times
 
@@ -54,7 +53,7 @@ class VideoEntry:
     stop: int | None = None
     start_seconds: float | None = None
     stop_seconds: float | None = None
-    columns: Mapping[str, Any] = field(default_factory=dict)
+    columns: Mapping[str, Any] = field(default_factory=RowColumns)
     times: Times = "start"
 
     if TYPE_CHECKING:  # arguments may have more types than the fields
@@ -85,14 +84,16 @@ class VideoEntry:
             wanted = "the number of a class, counted from 0, or None; from_paths and from_csv take names"
             raise ConfigurationError(f"label must be {wanted}, got {self.label!r}", self.path)
         for name, value in (("start", self.start), ("stop", self.stop)):
-            if value is not None and not (isinstance(value, Integral) and abs(value) <= _LARGEST):
+            if value is not None and not (_is_integer(value) and abs(value) <= _LARGEST):
                 wanted = f"the number of a frame, an integer; {name}_seconds takes seconds"
                 raise ConfigurationError(f"{name} must be {wanted}, got {value!r}", self.path)
         for name, seconds in (("start_seconds", self.start_seconds), ("stop_seconds", self.stop_seconds)):
-            if seconds is not None and not (isinstance(seconds, Real) and abs(seconds) < math.inf):
+            if seconds is not None and not is_finite(seconds):
                 raise ConfigurationError(f"{name} must be a number of seconds, got {seconds!r}", self.path)
-        if not isinstance(self.columns, Mapping):
-            raise ConfigurationError(f"columns must be a dict of names and values, got {self.columns!r}", self.path)
+        if type(self.columns) is not RowColumns:
+            if not isinstance(self.columns, Mapping):
+                raise ConfigurationError(f"columns must be a dict of names and values, got {self.columns!r}", self.path)
+            object.__setattr__(self, "columns", RowColumns(self.columns))
         if None not in (self.start, self.start_seconds) or None not in (self.stop, self.stop_seconds):
             raise self._wrong_ends("give start and stop each once, in frames or in seconds")
         first, begin, end = self.start or 0, self.start_seconds, self.stop_seconds
@@ -122,11 +123,17 @@ def told_ends(entry: VideoEntry) -> str:
     return ", ".join(f"{name}={value}" for name in ENDS if (value := getattr(entry, name)) is not None)
 
 
-def for_condition(entry: VideoEntry) -> VideoEntry:
-    """A row of a data set, which nobody else holds, for a user's condition."""
+def for_condition(entry: VideoEntry, classes: int) -> VideoEntry:
+    """A row of a data set of so many classes, which nobody else holds, for a user's condition."""
     if entry.label is not None:
-        object.__setattr__(entry, "label", ClassNumber(entry.label))
+        label = ClassNumber(entry.label)
+        label.classes = classes
+        object.__setattr__(entry, "label", label)
     return entry
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def plain_integer(value: Any) -> Any:

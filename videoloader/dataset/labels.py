@@ -18,6 +18,8 @@ from videoloader.indexing.sources.folder import natural_order
 # Longer numbers are names: no data set has so many classes. pandas writes columns with gaps as 2.0.
 _NUMBER = re.compile(r"([+-]?\d{1,18})(\.0*)?")
 _SEVERAL = re.compile(r"\[?\d+(\s*[,;|/ ]\s*\d+)+\]?")
+# What programs write for a missing value.
+_MISSING = re.compile("nan|NaN|NAN|None|null|NULL|[nN]/[aA]|<NA>")
 _FRACTION = re.compile(r"[+-]?\d*\.\d+")
 
 ClassNames = Sequence[str] | Mapping[str, int]
@@ -124,6 +126,8 @@ def numbers_in(
     if 2 * len(numbers.keys() | fractions) <= len(different):
         if several := next(filter(_SEVERAL.fullmatch, texts), None):
             warn_user(f"label {several!r} is taken for the name of one class: a row has one label, or none")
+        if missing := next(filter(_MISSING.fullmatch, texts), None):
+            warn_user(f"label {missing!r} is taken for the name of a class: leave rows out that have no label")
         if "-1" in different:
             raise ConfigurationError(f"{where(texts.index('-1'))}: -1 means no label only where labels are numbers")
         return texts

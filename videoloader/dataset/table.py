@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args, overload
 import numpy as np
 import numpy.typing as npt
 
+from videoloader.attribute_names import RowColumns, no_such_column
 from videoloader.checks import check, check_choice
 from videoloader.dataset.columns import ABSENT, Column, PackedStrings, Rows, constant, join, pack, plain, take
 from videoloader.dataset.entry import VideoEntry
@@ -100,7 +101,9 @@ class EntryTable(Sequence[VideoEntry]):
                 stop=stop,
                 start_seconds=begin,
                 stop_seconds=end,
-                columns={name: value for name, value in zip(self.columns, row, strict=True) if value is not ABSENT},
+                columns=RowColumns(
+                    {name: value for name, value in zip(self.columns, row, strict=True) if value is not ABSENT}
+                ),
                 times="pts" if raw else "start",
             )
             for path, label, start, stop, begin, end, raw, row in zip(
@@ -115,11 +118,11 @@ class EntryTable(Sequence[VideoEntry]):
             ConfigurationError: a row has no such column.
         """
         if name not in self.columns:
-            raise ConfigurationError(f"there is no column {name!r}: {', '.join(self.columns) or 'none but the path'}")
+            raise no_such_column(name, self.columns, "the data set ")
         values = list(plain(self.columns[name]))
         for row, value in enumerate(values):
             if value is ABSENT:
-                raise ConfigurationError(f"has no column {name!r}", self.path[row])
+                raise no_such_column(name, self[row].columns, source=self.path[row])
         return values
 
     def with_times(self, times: Times) -> EntryTable:

@@ -52,3 +52,8 @@ class Unchanging(Sequence[T_co]):
         def __radd__(self, other: object) -> object:
             # ``sum`` starts with 0.
             return self if type(other) is int and other == 0 else NotImplemented
+
+        def __mul__(self, times: object) -> NoReturn:
+            raise ArgumentError("rows are repeated by addition, as data + data, or by data.weighted or data.balanced")
+
+        __rmul__ = __mul__

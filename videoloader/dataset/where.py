@@ -135,4 +135,4 @@ def _check_sql(store: IndexStore, sql: str, parameters: Sequence[object]) -> Non
         text = sql.partition("\n)")[0].removeprefix("(")
         wrong = f"condition {text!r} is not SQL over the facts of videos ({error.__context__})"
         facts = ", ".join(("id", *COLUMNS))
-        raise ConfigurationError(f"{wrong}; these are {facts}") from None
+        raise ConfigurationError(f"{wrong}; these are {facts}; filter takes a function of rows' own columns") from None

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from videoloader.argument_names import tells_of_arguments
+from videoloader.attribute_names import no_such_column
 from videoloader.dataset import VideoDataset
 from videoloader.dataset.labels import ClassNames, names_in_order
 from videoloader.dataset.missing import Missing
@@ -76,7 +77,7 @@ def _dataset(table: RawTable, videos: VideoFolder, class_names: Sequence[str] | 
     columns = {name.strip().lower(): list(column) for name, column in table.columns.items()}
     for name in ("youtube_id", "time_start", "time_end"):
         if name not in columns:
-            raise ConfigurationError(f"there is no column {name}: {', '.join(columns)}", table.source)
+            raise no_such_column(name, columns, source=table.source)
     starts, ends = (
         [_seconds(value, f"{table.source}: {table.where(row)}") for row, value in enumerate(columns.pop(name))]
         for name in ("time_start", "time_end")

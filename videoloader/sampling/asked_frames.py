@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.checks import shortened
-from videoloader.errors import ArgumentError, ConfigurationError, FrameRangeError
+from videoloader.errors import ConfigurationError, FrameRangeError
 from videoloader.indexing.exact_numbers import exact_rate
 from videoloader.indexing.index import VideoIndex
 from videoloader.sampling.at_rate import AtRate
@@ -52,12 +52,6 @@ def asked_frames(asked: Any, count: int, source: str) -> tuple[npt.NDArray[np.in
         >>> asked_frames([0, -1], 60, "clip.mp4"), asked_frames(7, 60, "clip.mp4")
         ((array([ 0, 59]), False), (array([7]), True))
     """
-    if isinstance(asked, slice):
-        try:
-            asked.indices(count)
-        except (TypeError, ValueError):
-            told = f"the ends of a slice must be integers and its step not 0, got {asked}"
-            raise ArgumentError(f"{told}: video.between(start, stop) takes seconds") from None
     try:
         found = positions_in(asked, count, "frame", "the video")
     except IndexError as error:

@@ -32,7 +32,7 @@ class AtRate(SavedRepr, CheckedFields):
 
     A frame is on screen from its time (``VideoIndex.clock``) to that of the next; the video's last one stays as long as
     its frames do on average. Output times beyond the end are padded, as if frames continued at the average rate of the
-    range.
+    range. A clip of padding alone gives a warning.
 
     Args:
         fps: int, float or ``Fraction``. The output frames a second. A float means the decimal that it prints as, except

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from videoloader import padding
+from videoloader.attribute_names import no_such_column
 from videoloader.checks import check, shortened
 from videoloader.errors import ConfigurationError
 from videoloader.padding import Mode
@@ -76,8 +77,7 @@ def column_of(video: SampledVideo, column: str) -> Any:
         ConfigurationError: there is no such column.
     """
     if column not in video.columns:
-        known = ", ".join(map(repr, video.columns)) or "none"
-        raise ConfigurationError(f"has no column {column!r}; its columns are {known}", video.index.source)
+        raise no_such_column(column, video.columns, source=video.index.source)
     return video.columns[column]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from fractions import Fraction
 from math import ceil, floor
 from typing import Any, TypeAlias
@@ -28,7 +28,7 @@ def as_times(name: str, values: Any) -> tuple[Time, ...]:
     Raises:
         ConfigurationError: the value is anything else.
     """
-    is_list = isinstance(values, Iterable) and not isinstance(values, str | bytes)
+    is_list = isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping | Set)
     check(name, values, is_list, "a list of seconds")
     given = list(values)
     check(name, values, given, "a list of one or more seconds")

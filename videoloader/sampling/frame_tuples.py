@@ -33,7 +33,8 @@ class Triplets(Placed):
             Rounding explains a millisecond or a unit of the timestamps, whichever is more, but at most a quarter of the
             shortest interval.
         cuts: str, default None. The data set column that lists the first frame of each new scene, as frame numbers of
-            the whole video, in a list or as text ``240 381``. It may be empty. Triplets across a cut are left out.
+            the whole video, in a list or as text ``240 381``. It may be empty, and may end with the video's number of
+            frames. Triplets across a cut are left out.
         pad: str or ``PadColumn``, default ``"none"``. The padding mode. With padding, triplets that begin in the range
             and reach beyond its end are made, too. Random triplets are padded only in a video that is too short for
             one, and then start at its first frame.

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from videoloader.errors import ArgumentError
+
 
 def one_integer(value: Any) -> int | None:
     """A value as an integer; None if it is not one, as True and False are not."""
@@ -66,7 +68,7 @@ def positions_in(asked: Any, count: int, one: str, whole: str) -> tuple[npt.NDAr
         (array([ 0, 59]), False)
     """
     if isinstance(asked, slice):
-        return np.arange(*asked.indices(count), dtype=np.int64), False
+        return positions_in_slice(asked, count), False
     number = one_integer(asked)
     # A tuple would index several dimensions.
     numbers = None if isinstance(asked, tuple) else several_integers(asked if number is None else [number])
@@ -81,6 +83,19 @@ def positions_in(asked: Any, count: int, one: str, whole: str) -> tuple[npt.NDAr
         raise IndexError(f"{one} {numbers[outside][0]} is outside {whole}'s {count} {one}s")
     positions = numbers.astype(np.int64)
     return np.where(positions < 0, positions + count, positions), number is not None
+
+
+def positions_in_slice(asked: slice, count: int) -> npt.NDArray[np.int64]:
+    """int64[K]: the positions that a slice means in a sequence of this length.
+
+    Raises:
+        ArgumentError: its ends or step are not integers, or the step is 0.
+    """
+    try:
+        return np.arange(*asked.indices(count), dtype=np.int64)
+    except (TypeError, ValueError):
+        told = f"the ends of a slice must be integers and its step not 0, got {asked}"
+        raise ArgumentError(f"{told}: video.between(start, stop) takes seconds") from None
 
 
 def _plain(value: Any) -> Any:

@@ -13,8 +13,16 @@ from numpy.random.bit_generator import ISeedSequence
 from videoloader import padding
 from videoloader.checks import check_integer, check_uint64, shortened
 from videoloader.error_notes import note
-from videoloader.errors import ArgumentError, ConfigurationError, FrameRangeError, no_method, wrong_result
+from videoloader.errors import (
+    ArgumentError,
+    ConfigurationError,
+    FrameRangeError,
+    no_method,
+    warn_user,
+    wrong_result,
+)
 from videoloader.sampling.columns import PadColumn, pad_of
+from videoloader.sampling.exact_time import told_span
 from videoloader.sampling.frame_list import FrameList
 from videoloader.sampling.integers import several_integers
 from videoloader.sampling.sampled_video import SampledVideo
@@ -193,6 +201,25 @@ def padded(
             wanted = f"frames in [{video.first}, {video.stop}) with pad={mode.pad!r}"
             raise wrong_result(mode, "frame_numbers", wanted, chosen)
         return numbers, mask
+
+
+def tell_of_no_own_frame(
+    mode: FrameMode, video: SampledVideo, chosen: npt.NDArray[np.int64], told: list[str] | None
+) -> None:
+    """Warn about a clip whose frames are all made up by padding.
+
+    Args:
+        mode, video: the mode, and the range that it chose frames outside of.
+        chosen: int64[T], those frames.
+        told: videos of earlier warnings, of which only the first is given; None to warn each time.
+    """
+    if told:
+        return
+    if told is not None:
+        told.append(video.index.source)
+    asked = f"{mode} asks for frames {chosen.min()} to {chosen.max()} of {video.index.source}"
+    there = f"there are frames {video.first} to {video.stop - 1}, which last {told_span(video)}"
+    warn_user(f"{asked}, but {there}: all frames of the clip are made up by padding (mask False)")
 
 
 def clip_rng(seed: int, epoch: int, clip: int, use: int = 0) -> np.random.Generator:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.checks import both_ends, check, integer_range
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, FrameRangeError
 from videoloader.indexing.index import VideoIndex
 from videoloader.sampling.columns import integers_of, pad_of
 from videoloader.sampling.mode import KnownFrames
@@ -140,6 +140,11 @@ class Placed(SavedRepr, CountedByLength):
 
     def _conditions(self, video: SampledVideo, gap: int) -> _Conditions:
         cuts = () if self.cuts is None else integers_of(video, self.cuts, least=0)
+        frames = len(video.index)
+        # Detectors of scenes also list the end of the last one.
+        if outside := [cut for cut in cuts if not 0 <= cut <= frames]:
+            told = f"column {self.cuts!r} has a cut at frame {outside[0]}, which is outside the video's {frames} frames"
+            raise FrameRangeError(f"{told}: cuts are frame numbers of the whole video", video.index.source)
         return _Conditions(video.index, video.stop, self._reach(gap) - 1, self.even, cuts)
 
 

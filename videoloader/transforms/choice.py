@@ -160,8 +160,9 @@ class When(_Drawn):
         predicate: function. It takes the clip's ``ClipInfo``: length, height, width, label, and columns, the other
             columns of the data set (text, if they come from CSV). In ``Video.read``, and in a ``Compose`` without
             labels, the label is None. The function should depend on nothing else, so that clips can be reproduced.
-            Define it at module level if it must be pickled. A label that is compared with a text gives a warning. Other
-            conditions that are never true do not, such as a column of CSV that is compared with a number.
+            Define it at module level if it must be pickled. A label that is compared with a text or a negative number
+            gives a warning. Other conditions that are never true do not, such as a column of CSV that is compared with
+            a number.
         transforms: transform or list of them. The transforms where the condition is true, in order.
         otherwise: transform or list of them, default none. The transforms where it is false.
 

@@ -9,10 +9,12 @@ from typing import Any, get_args, overload
 import torch
 
 from videoloader.argument_names import tells_of_arguments
+from videoloader.attribute_names import RowColumns
 from videoloader.checks import check, check_choice, check_shape
 from videoloader.convert import Layout, OutputSpec
 from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.sampling import clip_rng
+from videoloader.sampling.integers import one_integer
 from videoloader.transforms.backends.apply import apply_operations
 from videoloader.transforms.geometry.tensor_geometry import apply_geometry, round_to
 from videoloader.transforms.normalize import DType
@@ -131,8 +133,12 @@ class Compose:
         for clip in range(clips):
             rng = clip_rng(seed, 0, clip)
             shown.append(torch.from_numpy(self._plan.positions(rng, length)) if length else torch.arange(0))
-            label = None if all_labels[clip] in (None, -1) else int(all_labels[clip])
-            drawn += self._plan.draw((height, width), length, rng, label=label, columns=all_columns[clip])
+            label = -1 if all_labels[clip] is None else one_integer(all_labels[clip])
+            check("labels", all_labels[clip], label is not None and label >= -1, "integers of at least -1, or None")
+            row = all_columns[clip]
+            check("columns", row, isinstance(row, Mapping | None), "a dict of names and values for each clip")
+            label, row = None if label == -1 else label, RowColumns(row or {})
+            drawn += self._plan.draw((height, width), length, rng, label=label, columns=row)
         sizes = {view.geometry.output_size for view in drawn}
         if len(sizes) > 1:
             raise ConfigurationError(f"the clips come out as {sorted(sizes)}: add a Resize((height, width)) or a crop")

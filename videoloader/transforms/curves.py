@@ -172,6 +172,11 @@ def check_degrees(name: str, value: Range, low: float = -math.inf, high: float =
 def check_factor(name: str, value: Range, low: float = 0, high: float = math.inf) -> None:
     """``check_range`` for a factor, with a warning if it looks like a difference of pixel values or a percentage."""
     check_range(name, value, low, high)
+    tell_of_large_factor(name, value)
+
+
+def tell_of_large_factor(name: str, value: Range) -> None:
+    """Warn about a factor that looks like a difference of pixel values or a percentage."""
     if max(_bounds(value)) > _LARGEST_FACTOR:
         told = "is a factor, not a difference of pixel values or a percentage: 1.2 is a fifth more"
         warn_user(f"{name} {told}, got {value!r}")

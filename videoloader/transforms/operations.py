@@ -23,6 +23,7 @@ from videoloader.checks import check_choice, check_flag
 from videoloader.convert import Interpolation, fill_color
 from videoloader.error_notes import note
 from videoloader.errors import ArgumentError, MissingAttributeError, no_method, wrong_result
+from videoloader.names_elsewhere import nearest
 
 # The parameters of a batch function for its clips, by name.
 Params: TypeAlias = Mapping[str, npt.NDArray[Any]]
@@ -50,10 +51,12 @@ class ClipInfo(NamedTuple):
 
 
 def _no_such_fact(clip: ClipInfo, name: str) -> NoReturn:
-    there = ", ".join(clip._fields)
-    raise MissingAttributeError(
-        f"a ClipInfo has no attribute {name}: it has {there}; a data set's column is clip.columns[{name!r}]"
-    )
+    columns = {each: f"clip.columns[{each!r}]" for each in clip.columns}
+    written = columns | {each: f"clip.{each}" for each in clip._fields}
+    near = nearest(name, written)
+    others = f"it has {', '.join(written.values())}; a data set's column is clip.columns[{name!r}]"
+    told = f"write {written[near]}" if near else others
+    raise MissingAttributeError(f"a ClipInfo has no attribute {name}: {told}")
 
 
 # Set outside the class, so that type checkers do not allow any attribute name.

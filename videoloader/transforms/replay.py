@@ -21,9 +21,15 @@ import torch
 
 from videoloader.checks import check_choice, check_shape
 from videoloader.convert import Geometry, Interpolation
-from videoloader.errors import ConfigurationError, warn_user
+from videoloader.errors import ConfigurationError
 from videoloader.transforms.backends.apply import apply_operations
-from videoloader.transforms.geometry.coordinates import geometry_matrix, inverse, map_points, picture_box
+from videoloader.transforms.geometry.coordinates import (
+    check_in_pixels,
+    geometry_matrix,
+    inverse,
+    map_points,
+    picture_box,
+)
 from videoloader.transforms.geometry.tensor_geometry import apply_geometry
 from videoloader.transforms.geometry.warp_matrices import Matrices
 from videoloader.transforms.geometry.warping import warp_tensor
@@ -132,6 +138,7 @@ def replay_points(
         ConfigurationError: the points have another shape, or an operation moves pixels other than by a matrix.
     """
     check_shape("points", points, points.shape[-1:] == (2,), "[..., 2]")
+    check_in_pixels(points, "video")
     shown = torch.ones(points.shape[:-1], dtype=torch.bool, device=points.device)
     for matrix, (top, left, height, width) in _forward(geometry, operations):
         points = _mapped(points, matrix)
@@ -156,12 +163,7 @@ def replay_boxes(boxes: torch.Tensor, geometry: Geometry, operations: Operations
             other than by a matrix.
     """
     check_shape("boxes", boxes, boxes.shape[-1:] == (4,), "[..., 4]")
-    if len(backwards := boxes[(boxes[..., 2:] < boxes[..., :2]).any(-1)]):
-        told = f"got {backwards[0].tolist()}: sort the corners, and turn (x, y, width, height) into them"
-        raise ConfigurationError(f"boxes must be (x1, y1, x2, y2) with x1 <= x2 and y1 <= y2, {told}")
-    if boxes.numel() and boxes.max() <= 1 and ((boxes > 0) & (boxes < 1)).any():
-        got = boxes.reshape(-1, 4)[0].tolist()
-        warn_user(f"boxes are in pixels of the video, got {got}: multiply shares by its width and height")
+    check_in_pixels(boxes, "video")
     shown = torch.ones(boxes.shape[:-1], dtype=torch.bool, device=boxes.device)
     for matrix, (top, left, height, width) in _forward(geometry, operations):
         boxes = _mapped(boxes, matrix)

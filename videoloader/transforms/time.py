@@ -19,6 +19,7 @@ from videoloader import padding
 from videoloader.checks import both_ends, check, check_integer, check_numbers, check_probability
 from videoloader.error_notes import note
 from videoloader.errors import ConfigurationError, no_method, wrong_result
+from videoloader.transforms.curves import tell_of_large_factor
 from videoloader.transforms.operations import IN_TRANSFORM, Transform, checked
 
 Positions = npt.NDArray[np.int64]
@@ -238,6 +239,7 @@ class SpeedChange(TimeTransform):
         count = 2 if isinstance(self.factor, tuple) else None
         wanted = "a number above 0, or a range (low, high) of such"
         check_numbers("SpeedChange's factor", self.factor, count, wanted, lambda *each: 0 < each[0] <= each[-1])
+        tell_of_large_factor("SpeedChange's factor", self.factor)
         repeats = padding.check_mode(self.beyond) not in ("none", "constant")
         check("SpeedChange's beyond", self.beyond, repeats, "edge, reflect_101, reflect_1001 or wrap")
 

@@ -13,6 +13,7 @@ import torch
 from torch.utils.data import Dataset, default_collate
 
 from videoloader.argument_names import tells_of_arguments
+from videoloader.attribute_names import tells_of_attributes
 from videoloader.batching.batch import Batch, ListBatch, batch_of, collate_rows
 from videoloader.batching.boxes import stack_matrices
 from videoloader.batching.clip_plan import ClipPlanner, DrawRule, PlannedClip
@@ -40,6 +41,7 @@ _BY_FRAME = ("frame_numbers", "timestamps", "mask", "corrupt")
 
 
 @tells_of_arguments
+@tells_of_attributes("clips")
 class ClipDataset(Dataset[dict[str, Any]]):
     """The clips of a data set as a torch data set, for a DataLoader that decodes in worker processes on the CPU.
 

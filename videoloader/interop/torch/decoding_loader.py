@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, get_args
 import torch
 
 from videoloader.argument_names import tells_of_arguments
+from videoloader.attribute_names import tells_of_attributes
 from videoloader.batching.account import LoaderAccount
 from videoloader.batching.batch import Batch, clip_of
 from videoloader.batching.made_batch import BatchInMaking, BatchPlan
@@ -22,7 +23,7 @@ from videoloader.batching.options import RaiseOrSkip, plan_transforms
 from videoloader.batching.prefetch import give_out
 from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
-from videoloader.checks import check_choice, check_positive_or_none, check_type
+from videoloader.checks import check_choice, check_positive_or_none, check_type, check_uint64
 from videoloader.convert import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.decoding import Decode
@@ -33,6 +34,7 @@ from videoloader.indexing import IndexStore
 from videoloader.interop.torch.batch_requests import Requests, find_requests, replace_requests
 from videoloader.interop.torch.clip_request import ClipRequest
 from videoloader.interop.torch.request_planner import RequestPlanner, VideoIndexes
+from videoloader.order.epoch import not_a_state
 from videoloader.order.ranks import shard_of_environment
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import KeepRaiseOrSkip, OnCorrupt, check_on_corrupt
@@ -86,6 +88,7 @@ class _Pending(NamedTuple):
 
 
 @tells_of_arguments
+@tells_of_attributes("loader")
 class DecodingLoader(OneLoop):
     """Iterate over a torch DataLoader, and replace every ``ClipRequest`` in its batches by frames.
 
@@ -205,6 +208,7 @@ class DecodingLoader(OneLoop):
         From now on, ``set_epoch`` of the torch loader's samplers and data set is called for every epoch, if they have
         it.
         """
+        check_uint64(epoch=epoch)
         if not (self._resumed and epoch == self._progress.epoch):
             self._progress, self._resumed = _Progress(epoch), False
         self._told, self._begun = True, False
@@ -237,6 +241,8 @@ class DecodingLoader(OneLoop):
             ConfigurationError: the state belongs to a loader with another seed, or to one whose torch loader has a
                 state.
         """
+        if not {"seed", "told", *_Progress._fields} <= state.keys():
+            raise not_a_state(state, "a DecodingLoader")
         if state["seed"] != self._seed:
             raise ConfigurationError(f"the state is of a loader with the seed {state['seed']}, not {self._seed}")
         progress = _Progress(**{name: state[name] for name in _Progress._fields})

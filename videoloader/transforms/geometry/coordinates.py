@@ -10,6 +10,7 @@ import torch
 
 from videoloader.checks import check_shape
 from videoloader.convert import Geometry
+from videoloader.errors import ConfigurationError, warn_user
 from videoloader.transforms.geometry.warp_matrices import Matrices
 
 
@@ -88,6 +89,26 @@ def map_points(points: torch.Tensor, matrix: Matrices) -> torch.Tensor:
     x, y = points[..., [0, 2, 2, 0]], points[..., [1, 1, 3, 3]]
     corners = _through(torch.stack([x, y], -1), rows.unsqueeze(-3))
     return torch.cat([corners.amin(-2), corners.amax(-2)], -1)
+
+
+def check_in_pixels(points: torch.Tensor, of: str) -> None:
+    """Refuse boxes whose corners are not in order, and warn about points or boxes that seem to be shares of a picture.
+
+    Args:
+        points: [..., 2] for points or [..., 4] for boxes.
+        of: the picture that they belong to, for the message.
+
+    Raises:
+        ConfigurationError: a box ends before it starts.
+    """
+    is_boxes = points.shape[-1:] == (4,)
+    if is_boxes and len(backwards := points[(points[..., 2:] < points[..., :2]).any(-1)]):
+        told = f"got {backwards[0].tolist()}: sort the corners, and turn (x, y, width, height) into them"
+        raise ConfigurationError(f"boxes must be (x1, y1, x2, y2) with x1 <= x2 and y1 <= y2, {told}")
+    # The centre of the first pixel is at 0.5.
+    if points.numel() and points.max() <= 1 and ((points > 0) & (points < 1) & (points != 0.5)).any():
+        kind, got = "boxes" if is_boxes else "points", points.reshape(-1, points.shape[-1])[0].tolist()
+        warn_user(f"{kind} are in pixels of the {of}, got {got}: multiply shares by its width and height")
 
 
 def _through(points: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from videoloader.attribute_names import RowColumns
 from videoloader.checks import ClassNumber, check_integer
 from videoloader.convert import Color, Geometry, Layout, OutputSpec
 from videoloader.error_notes import note
@@ -139,7 +140,7 @@ class TransformPlan:
             ConfigurationError: a transform cannot be applied to frames of that size.
         """
         label = None if label is None else ClassNumber(label)
-        clip = ClipInfo(length, *display_size, label, columns or {})
+        clip = ClipInfo(length, *display_size, label, RowColumns() if columns is None else columns)
         geometries = plan_geometries(self.conversion, display_size, rng, clip)
         return [
             DrawnView(
