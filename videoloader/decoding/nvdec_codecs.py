@@ -76,8 +76,8 @@ class NvdecCodec(NamedTuple):
         cuts_odd_sizes: whether NVDEC cuts pictures of odd width or height correctly.
         is_exact: whether decoders agree in all sample values. Some standards leave the rounding of the inverse DCT open
             (IEEE 1180).
-        is_sequence_set: for each first byte of a NAL unit, whether the unit is a sequence parameter set; empty for
-            codecs without NAL units.
+        is_sequence_set: whether a NAL unit is a sequence parameter set, for each first byte of it; empty for codecs
+            without NAL units.
         has_layers: whether packets may have NAL units of other views or of alpha, which NVDEC would output as separate
             pictures.
         sizes: finds the sizes that a packet's headers state; in H.264 and HEVC, parameter sets state them instead.
