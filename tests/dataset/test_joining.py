@@ -84,5 +84,5 @@ def test_a_column_can_be_had_whole() -> None:
     assert data.table.column("w") == [1, 2]
     with pytest.raises(ConfigurationError, match=r"^a: has no column 'x'; its columns are 'w'$"):
         data.table.column("x")
-    with pytest.raises(ConfigurationError, match="^the data set has no column 'z'; its columns are 'w', 'x'$"):
+    with pytest.raises(ConfigurationError, match=r"^the data set has no column 'z'; its columns are 'w', 'x'$"):
         data.table.column("z")
