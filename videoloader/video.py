@@ -368,13 +368,12 @@ class Video(ShownInNotebooks):
         check_positive_or_none(memory=memory)
         wanted = "a slice, such as slice(10, 40)"
         check_type("Video.stream's frames", frames, isinstance(frames, slice), wanted, ": video[…] takes listed frames")
-        numbers = positions_in_slice(frames, len(self))
         height, width = self.index.stream.display_size
         if memory is None:
             on_gpu = self.device.type == "cuda"
             memory = torch.cuda.mem_get_info(self.device)[0] // 4 if on_gpu else 1 << 30
         most = max(memory // (3 * height * width), 2)
-        return self._reader.stream(numbers, most)
+        return self._reader.stream(positions_in_slice(frames, len(self)), most)
 
     @cached_property
     def _plain(self) -> TransformPlan:

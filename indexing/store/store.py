@@ -278,8 +278,7 @@ class IndexStore:
         check_numbers("timeout", timeout, None, "a positive number of seconds", lambda seconds: seconds > 0)
         try:
             return self._with_connection(lambda opened: self._guard.run(opened, sql, parameters, timeout))
-        # In older versions of Python, a second statement is a Warning. The other errors come from values that SQLite
-        # cannot hold.
+        # In older Python a second statement is a Warning. The other errors come from values that SQLite cannot hold.
         except (sqlite3.Error, sqlite3.Warning, TypeError, UnicodeError, OverflowError) as error:
             columns = f"; the columns are {', '.join(COLUMNS)}" if "no such column" in str(error) else ""
             raise ConfigurationError(f"the query fails ({error}): {sql}{columns}", self.path) from None
