@@ -241,8 +241,8 @@ def clip_rng(seed: int, epoch: int, clip: int, use: int = 0) -> np.random.Genera
         True
     """
     check_uint64(seed=seed, epoch=epoch, clip=clip, use=use)
-    key, counter = _Key(np.array([seed, epoch], np.uint64)), np.array([0, 0, use, clip], np.uint64)
-    return np.random.Generator(np.random.Philox(key, counter=counter))
+    key: Any = _Key(np.array([seed, epoch], np.uint64))  # numpy's annotations allow no ISeedSequence of one's own
+    return np.random.Generator(np.random.Philox(key, counter=np.array([0, 0, use, clip], np.uint64)))
 
 
 class _Key(ISeedSequence):
