@@ -41,8 +41,8 @@ def no_such_column(column: object, known: Iterable[str], of: str = "", source: s
         source: see ``VideoLoaderError``.
 
     Examples:
-        >>> print(no_such_column("nigth", ["night", "split"], "the row "))
-        the row has no column 'nigth'; its columns are 'night', 'split': write 'night'
+        >>> print(no_such_column("nihgt", ["night", "split"], "the row "))
+        the row has no column 'nihgt'; its columns are 'night', 'split': write 'night'
     """
     names = tuple(known)
     near = nearest(str(column), names)
