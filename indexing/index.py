@@ -55,7 +55,7 @@ class VideoIndex:
 
     Attributes:
         source: str. The name of the video, for messages.
-        container: str. ``"mp4"`` or libavformat's name of the format.
+        container: str. ``"mp4"``, ``"images"``, or libavformat's name of the format.
         method: str. How the index was made: ``"tables"`` (from the container's own tables), ``"demuxed"`` (in one pass
             over the packets) or ``"decoded"`` (in one decode pass, for streams whose packets do not say which frames
             they become).
