@@ -38,14 +38,12 @@ from videoloader.packets.decode_plan import plan_frames
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport, ImageRead
+from videoloader.reading.clip_sink import MOST_PIXELS_HELD
 from videoloader.reading.decode_job import whole_clip
 from videoloader.reading.engine_files import EngineFile, EngineList, engine_file, list_files
 from videoloader.transforms.geometry.coordinates import picture_box
 from videoloader.transforms.planning.pipeline import DrawnView
 
-# Files are read until they have so many pixels, then decoded, then converted: 16 MiB in 8-bit 4:2:0, not counting the
-# last file.
-_MOST_PIXELS = (16 << 20) * 2 // 3
 # Users' transforms and frame modes may not be thread-safe, so only one thread at a time calls them.
 _one_at_a_time = threading.Lock()
 # An index that stands in for those of decoded image files, which are no longer needed. It claims a size of 1×1.
@@ -211,10 +209,10 @@ def make_images(
     reports: list[ClipsReport] = []
     while coming:
         # Python code between two decoder calls runs several times slower than in one go; see ``_many_at_once`` in
-        # ``engines.py``.
+        # ``engines.py``. So files are read until they have many pixels, then decoded, then converted.
         some: list[tuple[Outcome, ImageRead | None]] = []
         size = 0
-        while coming and size < _MOST_PIXELS:
+        while coming and size < MOST_PIXELS_HELD:
             each, slots = coming.popleft()
             image = _draw_image(each, slots, rule, token)
             if isinstance(image, _DrawnImage):

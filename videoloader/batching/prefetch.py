@@ -14,14 +14,14 @@ from videoloader.order.shuffle import InOrder, Order, ShuffleVideos
 from videoloader.reading.cancellation import CancelToken
 
 # The default look-ahead, in clips for each decoding thread.
-_CLIPS_AHEAD = 2
+CLIPS_AHEAD = 2
 
 T = TypeVar("T")
 Given = TypeVar("Given")
 
 
 def how_far_ahead(
-    threads: int, batch_size: int, order: Order, prefetch: int | None, clips_ahead: int = _CLIPS_AHEAD
+    threads: int, batch_size: int, order: Order, prefetch: int | None, clips_ahead: int = CLIPS_AHEAD
 ) -> tuple[int, int]:
     """(number of batches in the making while one is used, number of batches planned at once).
 

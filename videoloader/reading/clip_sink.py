@@ -32,7 +32,7 @@ from videoloader.reading.decode_job import ClipSlots
 
 # Limits on the pictures that a thread holds to convert them together, in number and in pixels (16 MiB at 8 bits and
 # 4:2:0).
-_MOST_FRAMES_HELD, _MOST_PIXELS_HELD = 16, (16 << 20) * 2 // 3
+_MOST_FRAMES_HELD, MOST_PIXELS_HELD = 16, (16 << 20) * 2 // 3
 
 
 class ClipSink:
@@ -137,7 +137,7 @@ class ClipSink:
         """
         self._frames.append((packet, frame))
         count = len(self._frames)
-        if count == _MOST_FRAMES_HELD or count * frame.width * frame.height >= _MOST_PIXELS_HELD:
+        if count == _MOST_FRAMES_HELD or count * frame.width * frame.height >= MOST_PIXELS_HELD:
             self._convert_frames()
 
     def _convert_frames(self) -> None:

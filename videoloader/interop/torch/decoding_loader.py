@@ -20,7 +20,7 @@ from videoloader.batching.batch import Batch, clip_of
 from videoloader.batching.made_batch import BatchInMaking, BatchPlan
 from videoloader.batching.one_loop import OneLoop
 from videoloader.batching.options import RaiseOrSkip, plan_transforms
-from videoloader.batching.prefetch import give_out
+from videoloader.batching.prefetch import CLIPS_AHEAD, give_out
 from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
 from videoloader.checks import check_choice, check_positive_or_none, check_type, check_uint64
@@ -44,9 +44,8 @@ from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import Transforms
 
 _NO_REQUESTS = "no batch of the epoch held a ClipRequest: let the data set give ClipRequest(path, mode) for each clip"
-# The default look-ahead: the least number of batches, and clips for each decoding thread.
+# The least number of batches in the default look-ahead.
 _LEAST_AHEAD = 2
-_CLIPS_AHEAD = 2
 
 
 class _Progress(NamedTuple):
@@ -324,7 +323,7 @@ class DecodingLoader(OneLoop):
     def _has_room(self, pending: Sequence[_Pending]) -> bool:
         if self._prefetch is not None:
             return len(pending) <= self._prefetch
-        enough = _CLIPS_AHEAD * (self._workers.num_workers + self._workers.cpu_workers)
+        enough = CLIPS_AHEAD * (self._workers.num_workers + self._workers.cpu_workers)
         clips = sum(each.clips for each in pending)
         return len(pending) <= _LEAST_AHEAD or (clips < enough and len(pending) < enough)
 
