@@ -1,4 +1,4 @@
-"""Imports go one way: no two folders of the library import each other, whether directly or through others."""
+"""Imports go one way, in the order that docs/architecture.md shows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,16 @@ def place(module: str, modules: set[str]) -> str | None:
     return ".".join(known.split(".")[:2]) if known in modules and known != "videoloader" else None
 
 
-def test_no_folders_import_each_other() -> None:
+def documented_order() -> dict[str, int]:
+    """The position of each part in the drawing of docs/architecture.md; those to the left have smaller ones."""
+    page = (ROOT / "docs/architecture.md").read_text()
+    drawing = page.partition("```text\nhelpers ◀")[2].partition("```")[0]
+    groups = [group.replace(",", " ").split() for group in drawing.split("◀")]
+    return {f"videoloader.{part}": position for position, group in enumerate(groups, 1) for part in group}
+
+
+def import_graph() -> dict[str, set[str]]:
+    """The parts of the library that each part imports."""
     files = {
         ".".join([package, *path.relative_to(folder).with_suffix("").parts]).removesuffix(".__init__"): path
         for package, folder in FOLDERS.items()
@@ -42,6 +51,24 @@ def test_no_folders_import_each_other() -> None:
         if (here := place(module, names)) is not None:
             there = {place(each, names) for each in imported(ast.parse(path.read_text()))}
             graph.setdefault(here, set()).update(each for each in there if each and each != here)
+    return graph
+
+
+def test_no_folders_import_each_other() -> None:
+    graph = import_graph()
     assert graph["videoloader.loader"] >= {"videoloader.batching", "videoloader.order"}
     assert not graph["videoloader.padding"] - {"videoloader.checks", "videoloader.errors"}
     TopologicalSorter(graph).prepare()  # a CycleError names the folders
+
+
+def test_imports_go_to_the_left_in_the_documented_order() -> None:
+    order, graph = documented_order(), import_graph()
+    assert order.keys() <= graph.keys()
+    assert order["videoloader.indexing"] < order["videoloader.reading"] < order["videoloader.loader"]
+    upward = [
+        f"{here} imports {there}"
+        for here, imports in graph.items()
+        for there in imports
+        if here != "videoloader.__main__" and order.get(there, 0) > order.get(here, 0)
+    ]
+    assert upward == []
