@@ -62,8 +62,7 @@ def check_choice(name: str, value: object, allowed: Iterable[object]) -> None:
 
 def check_integer(name: str, value: object, low: int = 1, high: int | None = None) -> None:
     """Raise ConfigurationError unless an argument is an integer of at least ``low`` and at most ``high``."""
-    whole = type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool))
-    if whole and low <= int(value) and (high is None or int(value) <= high):  # type: ignore[call-overload]
+    if is_integer(value) and low <= int(value) and (high is None or int(value) <= high):  # type: ignore[call-overload]
         return
     allowed = "a positive integer" if low == 1 else f"an integer of at least {low}"
     check(name, value, False, allowed if high is None else f"an integer in [{low}, {high}]")
@@ -93,6 +92,11 @@ def check_weights(name: str, value: object, count: int) -> None:
     """Raise ConfigurationError unless an argument is a tuple of ``count`` weights."""
     wanted = f"{count} finite weights of at least 0, one above 0"
     check_numbers(name, value, count, wanted, lambda *each: min(each) >= 0 < sum(each) < math.inf)
+
+
+def is_integer(value: object) -> bool:
+    """Whether a value is an integer of any library; True and False are none."""
+    return type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool))
 
 
 def is_finite(value: object) -> bool:

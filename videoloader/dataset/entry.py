@@ -10,7 +10,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, get_args
 
 from videoloader.attribute_names import RowColumns, tells_of_attributes
-from videoloader.checks import ClassNumber, check_choice, is_finite
+from videoloader.checks import ClassNumber, check_choice, is_finite, is_integer
 from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.indexing.index import Times
 
@@ -84,7 +84,7 @@ class VideoEntry:
             wanted = "the number of a class, counted from 0, or None; from_paths and from_csv take names"
             raise ConfigurationError(f"label must be {wanted}, got {self.label!r}", self.path)
         for name, value in (("start", self.start), ("stop", self.stop)):
-            if value is not None and not (_is_integer(value) and abs(value) <= _LARGEST):
+            if value is not None and not (is_integer(value) and abs(value) <= _LARGEST):
                 wanted = f"the number of a frame, an integer; {name}_seconds takes seconds"
                 raise ConfigurationError(f"{name} must be {wanted}, got {value!r}", self.path)
         for name, seconds in (("start_seconds", self.start_seconds), ("stop_seconds", self.stop_seconds)):
@@ -130,10 +130,6 @@ def for_condition(entry: VideoEntry, classes: int) -> VideoEntry:
         label.classes = classes
         object.__setattr__(entry, "label", label)
     return entry
-
-
-def _is_integer(value: object) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def plain_integer(value: Any) -> Any:
