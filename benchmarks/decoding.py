@@ -180,7 +180,7 @@ class Result:
 
 def run(work: Work, arguments: argparse.Namespace, folder: Path) -> dict[str, Result]:
     """Measure a work: all its entrants, in turns."""
-    files = write_files(folder, work.footage, work.copies, arguments.film)
+    files = write_files(folder, work.footage, work.copies, arguments.film, arguments.real)
     entrants = [each for each in work.entrants if each.module not in arguments.without]
     results = {entrant.label: Result(entrant, work.unit) for entrant in entrants}
     rounds = range(arguments.rounds)
@@ -315,6 +315,9 @@ def add_arguments(parser: argparse.ArgumentParser, seconds: float) -> None:
     parser.add_argument("--seconds", type=float, default=seconds, help="of counting, for each way in each round")
     parser.add_argument("--warmup", type=float, default=4, help="seconds before that")
     parser.add_argument("--film", help="a video of 300 frames or more to re-encode instead of made-up pictures")
+    parser.add_argument(
+        "--real", metavar="FOLDER", help="videos for the works of real ones, which are left out without it"
+    )
     parser.add_argument("--folder", type=Path, help="where the files are, or are written and stay")
     parser.add_argument("--json", type=Path, help="a file that the results are added to")
     parser.add_argument(

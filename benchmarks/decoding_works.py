@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from footage import COPIES, LONG
+from footage import COPIES, LONG, REAL
 
 CORES = len(os.sched_getaffinity(0))
 # Figures of which less is better.
@@ -115,6 +115,21 @@ def _random_clips(title: str, footage: str, *more_bars: Times) -> Work:
     )
 
 
+def _real_clips(batch: int) -> Work:
+    """Sizes, codecs and GOPs are mixed, so that a batch waits for its slowest clip."""
+    return Work(
+        f"random clips of 16 frames, 4 apart, to 224² float16, real videos mixed, batch {batch}",
+        "clips/s",
+        REAL,
+        1,
+        tuple(
+            Entrant(label, "ours", "random_clips", ({"device": "cuda", "decode": decode, "batch_size": batch},))
+            for label, decode in (("ours, NVDEC", "nvdec"), ("ours, hybrid", "auto"))
+        ),
+        (Times("ours, hybrid", ("ours, NVDEC",), 1),),
+    )
+
+
 def _on_cpu(size: str, cores: int, least: float) -> Work:
     workers = (cores, 2 * cores)
     ours = tuple({"device": "cpu", "num_workers": count} for count in workers)
@@ -154,6 +169,8 @@ WORKS: dict[str, Work] = {
     "frames-360p": _every_frame("360p H.264", "360p-h264", 0.95),
     "clips-1080p": _random_clips("1080p", "1080p-h264", Times("ours, hybrid", ("torchcodec",), 2)),
     "clips-360p": _random_clips("360p", "360p-h264"),
+    "clips-real-8": _real_clips(8),
+    "clips-real-32": _real_clips(32),
     "long": Work(
         f"{_CLIPS} random clips of one long 1080p video, in one batch",
         "clips/s",

@@ -33,6 +33,9 @@ FOOTAGE = {
     "360p-h264": Footage(640, 360, "libx264", 1_000_000),
 }
 LONG = "1080p-long"
+# Videos of a folder that the caller names, as they are.
+REAL = "real"
+_NVDEC_CODECS, _REAL_FRAMES = ["h264", "hevc", "vp9", "av1"], 61
 # Three B-frames between two others, one of which is a reference: the encoders' default.
 _OPTIONS = {
     "libx264": {"preset": "veryfast", "g": str(GOP), "bf": "3", "b_strategy": "0", "sc_threshold": "0"},
@@ -43,15 +46,18 @@ _OPTIONS = {
 }
 
 
-def write_files(folder: Path, name: str, copies: int, film: str | None) -> list[str]:
+def write_files(folder: Path, name: str, copies: int, film: str | None, real: str | None = None) -> list[str]:
     """A file, or as many hard links to it as are asked for. What is in the folder already is not made again.
 
     Args:
         folder: where they go.
-        name: of FOOTAGE, or LONG.
+        name: of FOOTAGE, or LONG, or REAL.
         copies: how many paths.
         film: a video of FRAMES frames or more to re-encode; without one, pictures are made up.
+        real: a folder of videos; for REAL, the paths of those that are long enough and that NVDEC takes.
     """
+    if name == REAL:
+        return _real_files(real)
     first = folder / f"{name}.mp4"
     if not first.exists():
         part = folder / f"{name}.part.mp4"
@@ -68,6 +74,16 @@ def write_files(folder: Path, name: str, copies: int, film: str | None) -> list[
             except OSError:  # a file system without links
                 shutil.copy(first, path)
     return [str(path) for path in paths]
+
+
+def _real_files(folder: str | None) -> list[str]:
+    import videoloader as vl
+
+    if folder is None:
+        raise ValueError("this work needs --real FOLDER, a folder of videos")
+    paths = sorted(path for path in Path(folder).iterdir() if path.is_file())
+    kept = vl.VideoDataset.from_paths(paths).where(min_frames=_REAL_FRAMES, codec=_NVDEC_CODECS)
+    return [str(entry.path) for entry in kept]
 
 
 def _encode(path: Path, footage: Footage, film: str | None) -> None:

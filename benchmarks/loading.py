@@ -132,6 +132,7 @@ def main() -> None:
     training.add_argument("--batch", type=int, default=8, help="clips in a step")
     training.add_argument("--clip", type=int, nargs=2, metavar=("LENGTH", "STRIDE"), help="frames, and their distance")
     training.add_argument("--crop", type=int, default=224, help="pixels")
+    training.add_argument("--packets", type=float, default=5.8, help="for a frame, that bare NVDEC decodes beside it")
     training.add_argument("--channels-last", action="store_true", help="the memory format of the network")
     arguments = parser.parse_args()
     if arguments.device == "cpu":

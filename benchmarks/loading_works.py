@@ -133,8 +133,11 @@ def _training(size: str, arguments: argparse.Namespace) -> Work:
         "stride": stride,
         "side": arguments.crop,
         "channels_last": arguments.channels_last,
+        "packets": arguments.packets,
     }
     labels = {"fixed": "one fixed batch", "loader": "the loader"}
+    if arguments.device == "cuda":
+        labels["fixed, NVDEC"] = "one fixed batch beside bare NVDEC"
 
     def team(label: str, batches: str, read_loss: bool) -> Team:
         way = {"batches": batches, "read_loss": read_loss, **clip}

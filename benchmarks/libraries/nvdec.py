@@ -13,34 +13,45 @@ import torch
 from libraries.common import rate_of_threads
 
 # Small pictures decode so fast that a call for each would not keep NVDEC busy.
-_PACKETS_A_CALL = 8
+PACKETS_A_CALL = 8
 _CODECS = {"h264": nvc.cudaVideoCodec.H264, "hevc": nvc.cudaVideoCodec.HEVC}
 
 
 def every_frame(files: list[str], seconds: float, warmup: float, threads: int) -> dict[str, float]:
     """Frames a second of sessions that decode the first file again and again."""
-    codec, width, height, payloads = _payloads(files[0])
 
     def make(_: int) -> Callable[[], int]:
-        stream = torch.cuda.Stream()
-        decoder = nvc.CreateDecoder(
-            gpuid=0,
-            codec=_CODECS[codec],
-            cudacontext=0,
-            cudastream=stream.cuda_stream,
-            usedevicememory=True,
-            maxwidth=width,
-            maxheight=height,
-        )
-        packets = []
-        for payload in [*payloads, b""]:  # an empty one flushes
-            packet = nvc.PacketData()
-            packet.bsl_data = ctypes.cast(ctypes.c_char_p(payload), ctypes.c_void_p).value
-            packet.bsl = len(payload)
-            packets.append(packet)
-        return lambda: sum(len(decoder.Decode(packet)) for packet in packets)
+        decode, packets = session(files[0])
+        return lambda: sum(map(decode, packets))
 
     return {"frames/s": rate_of_threads(make, threads, seconds, warmup)}
+
+
+def session(path: str) -> tuple[Callable[[nvc.PacketData], int], list[nvc.PacketData]]:
+    """(decode a call's packets to so many frames, all calls of the file, which can be repeated)."""
+    codec, width, height, payloads = _payloads(path)
+    stream = torch.cuda.Stream()
+    decoder = nvc.CreateDecoder(
+        gpuid=0,
+        codec=_CODECS[codec],
+        cudacontext=0,
+        cudastream=stream.cuda_stream,
+        usedevicememory=True,
+        maxwidth=width,
+        maxheight=height,
+    )
+    packets = []
+    for payload in [*payloads, b""]:  # an empty one flushes
+        packet = nvc.PacketData()
+        packet.bsl_data = ctypes.cast(ctypes.c_char_p(payload), ctypes.c_void_p).value
+        packet.bsl = len(payload)
+        packets.append(packet)
+
+    def decode(packet: nvc.PacketData, *, memory: object = (stream, payloads)) -> int:
+        # The default keeps alive what the decoder and the packets point at.
+        return len(decoder.Decode(packet))
+
+    return decode, packets
 
 
 def _payloads(path: str) -> tuple[str, int, int, list[bytes]]:
@@ -54,4 +65,4 @@ def _payloads(path: str) -> tuple[str, int, int, list[bytes]]:
             bytes(out) for packet in container.demux(stream) if packet.size for out in to_annex_b.filter(packet)
         ]
     packets = iter(filtered)
-    return codec, width, height, [b"".join(group) for group in iter(lambda: list(islice(packets, _PACKETS_A_CALL)), [])]
+    return codec, width, height, [b"".join(group) for group in iter(lambda: list(islice(packets, PACKETS_A_CALL)), [])]

@@ -34,7 +34,7 @@ def every_frame(files: list[str], seconds: float, warmup: float) -> dict[str, fl
 def random_clips(files: list[str], seconds: float, warmup: float, **arguments: Any) -> dict[str, float]:
     """Clips a second of random clips; the arguments are VideoLoader's."""
     mode = vl.RandomWindow(LENGTH, stride=STRIDE, clips=_CLIPS_A_FILE)
-    with loading(files, mode, batch_size=BATCH, **arguments) as (loader, batches):
+    with loading(files, mode, **{"batch_size": BATCH, **arguments}) as (loader, batches):
         if arguments["device"] == "cpu":  # until the loader's processes have started
             for _ in range(2 * arguments["num_workers"]):
                 next(batches)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import queue
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +21,7 @@ _CLASSES = 400
 _CLIPS_A_FILE = 400
 # Before the warm-up: in the first cuDNN tries its kernels, for seconds.
 _FIRST_STEPS = 3
+_BARE_SESSIONS = 8
 
 
 def training(
@@ -33,6 +37,7 @@ def training(
     side: int,
     channels_last: bool,
     read_loss: bool,
+    packets: float,
 ) -> dict[str, float]:
     """Steps a second.
 
@@ -40,28 +45,36 @@ def training(
         files: the videos.
         seconds, warmup: of counting and before that.
         place: of this process.
-        batches: ``"loader"``: clips with the usual recipe; ``"fixed"``: the same tensor every time; ``"loader alone"``:
-            no network, so that it shows what the loader can do.
+        batches: ``"loader"``: clips with the usual recipe; ``"fixed"``: the same tensor every time; ``"fixed, NVDEC"``:
+            the same tensor, while bare NVDEC sessions decode ``packets`` for each frame and nobody takes the pictures,
+            which is the least that a loader on the same GPU costs; ``"loader alone"``: no network, so that it shows
+            what the loader can do.
         network: its name in ``torchvision.models.video``.
         batch: clips in a step.
         length, stride: frames in a clip, and their distance.
         side: of the frames.
         channels_last: the memory format.
         read_loss: whether each step reads its loss, and so waits for the GPU, which idles until the next one begins.
+        packets: that are decoded for a frame, with ``batches="fixed, NVDEC"``.
     """
     here = Place(**place)
     train = None if batches == "loader alone" else _trainer(network, here.device, channels_last, read_loss)
-    if batches == "fixed":
+    if batches.startswith("fixed"):
         generator = torch.Generator(here.device).manual_seed(0)
         dtype = torch.float16 if here.kind == "cuda" else torch.float32
         frames = torch.randn((batch, 3, length, side, side), device=here.device, generator=generator, dtype=dtype)
         labels = torch.arange(batch, device=here.device) % _CLASSES
 
-        def fixed() -> None:
-            train(frames, labels)
+        with ExitStack() as stack:
+            decode = stack.enter_context(_bare_nvdec(files[0])) if "NVDEC" in batches else None
 
-        _warm_up(fixed, warmup, here.device)
-        figures = {"steps/s": _rate(fixed, seconds, here.device)}
+            def fixed() -> None:
+                if decode is not None:
+                    decode(round(batch * length * packets))
+                train(frames, labels)
+
+            _warm_up(fixed, warmup, here.device)
+            figures = {"steps/s": _rate(fixed, seconds, here.device)}
     else:
         mode = vl.RandomWindow(length, stride=stride, clips=_CLIPS_A_FILE)
         with _endless(files, mode, batch, side, here.device) as (loader, coming):
@@ -109,6 +122,42 @@ def _trainer(
             loss.item()
 
     return step
+
+
+@contextmanager
+def _bare_nvdec(file: str) -> Iterator[Callable[[int], None]]:
+    """A function that lets threads decode so many packets more; it waits while they are two steps behind."""
+    from libraries.nvdec import PACKETS_A_CALL, session
+
+    calls, ended = queue.SimpleQueue(), threading.Event()
+
+    def work() -> None:
+        decode, payloads = session(file)
+        for payload in itertools.cycle(payloads):
+            calls.get()
+            if ended.is_set():
+                return
+            decode(payload)
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(_BARE_SESSIONS)]
+    for thread in threads:
+        thread.start()
+
+    def more(packets: int) -> None:
+        count = packets // PACKETS_A_CALL
+        while calls.qsize() > 2 * count:
+            time.sleep(0.001)
+        for _ in range(count):
+            calls.put(None)
+
+    try:
+        yield more
+    finally:
+        ended.set()
+        for _ in threads:
+            calls.put(None)
+        for thread in threads:
+            thread.join()
 
 
 @contextmanager
