@@ -35,7 +35,7 @@ FOOTAGE = {
 LONG = "1080p-long"
 # Videos of a folder that the caller names, as they are.
 REAL = "real"
-_NVDEC_CODECS, _REAL_FRAMES = ["h264", "hevc", "vp9", "av1"], 61
+_REAL_FRAMES = 61
 # Three B-frames between two others, one of which is a reference: the encoders' default.
 _OPTIONS = {
     "libx264": {"preset": "veryfast", "g": str(GOP), "bf": "3", "b_strategy": "0", "sc_threshold": "0"},
@@ -76,14 +76,19 @@ def write_files(folder: Path, name: str, copies: int, film: str | None, real: st
     return [str(path) for path in paths]
 
 
-def _real_files(folder: str | None) -> list[str]:
+def _real_files(folder: str) -> list[str]:
     import videoloader as vl
 
-    if folder is None:
-        raise ValueError("this work needs --real FOLDER, a folder of videos")
     paths = sorted(path for path in Path(folder).iterdir() if path.is_file())
-    kept = vl.VideoDataset.from_paths(paths).where(min_frames=_REAL_FRAMES, codec=_NVDEC_CODECS)
-    return [str(entry.path) for entry in kept]
+    kept = []
+    for entry in vl.VideoDataset.from_paths(paths).where(min_frames=_REAL_FRAMES):
+        try:
+            with vl.Video(entry.path, device="cuda", decode="nvdec") as video:
+                video[0]
+            kept.append(str(entry.path))
+        except vl.VideoLoaderError:
+            continue
+    return kept
 
 
 def _encode(path: Path, footage: Footage, film: str | None) -> None:
