@@ -23,6 +23,7 @@ from videoloader.indexing.bitstream.picture_kinds import refers_back
 from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import PacketBytes
+from videoloader.quiet_time import wait_for_quiet_time
 
 # Maximum packets in a call for pictures that count as large.
 _LARGE_A_CALL = 4
@@ -264,6 +265,7 @@ class _Sequence:
             # that of a wanted one.
             time = _RANK * (1 + self._latest)
             self._seen_from = _RANK * (1 + min(self._expected)) if self._expected else _NEVER
+        wait_for_quiet_time()
         payload = bytearray().join(self._pieces)
         self.fed += self._packets
         self._pieces, self._packets, self._latest = [], 0, -1

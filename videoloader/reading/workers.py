@@ -23,6 +23,7 @@ from videoloader.device import available_cores
 from videoloader.errors import ConfigurationError, VideoLoaderError
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.forks import after_fork
+from videoloader.quiet_time import begin_quiet_time, wait_for_quiet_time
 from videoloader.reading.clip_reader import ClipReader, reader_of_thread
 from videoloader.reading.fetch_ahead import FetchAhead
 from videoloader.reading.reader_processes import ProcessReader, ReaderProcesses
@@ -40,6 +41,10 @@ _JPEG_PIXELS = 1 << 19
 _MOST_THREADS_ALONE, _MOST_THREADS_FOR_IMAGES = 4, 1
 # Cores of a GPU loader that are left to its own process.
 _CORES_FOR_OWNER = 2
+# Smaller pictures NVDEC decodes as fast as Python can feed it, so that a CPU thread would only take the GIL.
+_HELP_PIXELS = 1 << 19
+# Seconds that the CPU needs for a pixel of a packet, before it has been measured (H.264, a core that is not shared).
+_CPU_SECONDS = 2e-9
 # Seconds: long enough for another thread to wake up and take the GIL.
 _FOR_OTHERS = 20e-6
 
@@ -47,11 +52,17 @@ _FOR_OTHERS = 20e-6
 @dataclass(eq=False)
 class _Job(Generic[T]):
     make: Callable[[Reader, Decode], T]
-    kind: tuple[str, int]  # jobs of one kind take time in proportion to their packets
+    codec: str
+    pixels: int
     packets: int
     threads: int  # threads that may work while this is the oldest job
     in_process: bool  # see ``DecodeWorkers.submit``
     future: Future[T] = field(default_factory=Future)
+
+    @property
+    def kind(self) -> tuple[str, int]:
+        """Jobs of one kind take time in proportion to their packets."""
+        return self.codec, self.pixels.bit_length()
 
     def run(self, reader: Callable[[], AbstractContextManager[Reader]], decode: Decode) -> None:
         if self.future.set_running_or_notify_cancel():
@@ -200,7 +211,7 @@ class DecodeWorkers:
             threads = self.num_processes  # another thread would find no idle process, and do the job by itself
         elif engine == "jpeg":
             threads = 1 + pixels // _JPEG_PIXELS
-        job = _Job(make, (index.stream.codec, pixels.bit_length()), packets, threads, in_process)
+        job = _Job(make, index.stream.codec, pixels, packets, threads, in_process)
         with self._lock:
             (self._waiting_for_cpu if for_cpu else self._waiting).append(job)
         self._start_work()
@@ -247,17 +258,20 @@ class DecodeWorkers:
         if not self.num_workers:
             return
         missing = asked_for - ready
+        if ready > 1 and self._device.type == "cuda":  # one of them is handed over now
+            begin_quiet_time()
         with self._lock:
             self._allowed = max(min(-(-2 * missing * self.num_workers // asked_for), self.num_workers), 1)
             self._in_hurry = 2 * missing >= asked_for
         self._start_work()
 
     def let_others_run(self) -> None:
-        """Release the GIL between parts of Python work that nobody urgently waits for.
+        """Release the GIL between parts of Python work that nobody urgently waits for, through all of a quiet time.
 
         Python takes the GIL from a thread only after 5 ms (``sys.setswitchinterval``), in which a GPU may run out of
         work.
         """
+        wait_for_quiet_time()
         if not self._in_hurry:
             time.sleep(_FOR_OTHERS)
 
@@ -307,9 +321,7 @@ class DecodeWorkers:
             if not self._helps():
                 self._helping -= 1
                 return None
-            job = self._waiting_for_cpu.popleft() if self._waiting_for_cpu else self._waiting.pop()
-            self._cpu_seconds.tried.add(job.kind)
-            return job
+            return self._waiting_for_cpu.popleft() if self._waiting_for_cpu else self._waiting.pop()
 
     def _helps(self) -> bool:
         """Whether there is work for a CPU thread."""
@@ -319,13 +331,13 @@ class DecodeWorkers:
     def _pays(self, job: _Job[Any]) -> bool:
         """Whether the CPU would finish the youngest job before NVDEC does, and with the same pixels."""
         # A process already has the CPU's part of such a job, so a thread would only take the GIL from the others.
-        if job.in_process or job.kind[0] in INEXACT_CODECS:
+        if job.in_process or job.pixels < _HELP_PIXELS or job.codec in INEXACT_CODECS:
             return False
         on_cpu, on_nvdec = self._cpu_seconds.of(job), self._nvdec_seconds.of(job)
         if on_nvdec is None:
             return False
-        if on_cpu is None:  # try one, to see how long it takes
-            return job.kind not in self._cpu_seconds.tried
+        if on_cpu is None:
+            on_cpu = _CPU_SECONDS * job.pixels * job.packets
         before = sum(self._nvdec_seconds.of(other) or on_nvdec for other in self._waiting) - on_nvdec
         return on_cpu < before / self.num_workers + on_nvdec
 
@@ -336,15 +348,10 @@ def _local_processes() -> int:
 
 
 class _Times:
-    """Running mean of the seconds per packet for each kind of job.
-
-    Attributes:
-        tried: kinds of which a job has been started.
-    """
+    """Running mean of the seconds per packet for each kind of job."""
 
     def __init__(self) -> None:
         self._seconds: dict[tuple[str, int], float] = {}
-        self.tried: set[tuple[str, int]] = set()
 
     def add(self, job: _Job[Any], seconds: float) -> None:
         each = seconds / max(job.packets, 1)
