@@ -39,6 +39,8 @@ def size_told(index: VideoIndex, start: int) -> tuple[int, int]:
     stream = index.stream
     size = (stream.width, stream.height)
     if stream.codec == "h264":
+        if stream.container_size not in ((0, 0), size):
+            return (0, 0)  # the first pictures are not of that size, so the decoder forgets it at once
         lost = configs_not_cut(stream) if len(stream.codec_configs) > 1 else ()
         return (0, 0) if lost and np.isin(index.packet_config[: start + 1], lost).any() else size
     return size if stream.codec in _WITHOUT_SIZE or stream.pixel_format else (0, 0)

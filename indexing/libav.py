@@ -253,7 +253,7 @@ def _assemble(
         byte_ranges=packets.offset is not None,
         keys_from=_keys_from(packets.codec, method),
         stream=replace(
-            packets.setups.describe(_with_container_size(_stream_info(packets.stream, reorder_depth(packet_pts)))),
+            _with_container_size(packets.setups.describe(_stream_info(packets.stream, reorder_depth(packet_pts)))),
             stream_number=packets.stream.index,
         ),
         start_time=packets.container.start_time or 0,
@@ -293,12 +293,14 @@ def _stream_info(stream: av.video.stream.VideoStream, depth: int) -> StreamInfo:
 
 
 def _with_container_size(stream: StreamInfo) -> StreamInfo:
-    """Return the stream with the size that libavformat opens its decoder with, if that crops pictures."""
+    """Return the stream with the size that libavformat opens its decoder with, if that affects its pictures."""
     picture = picture_format(stream)
     if picture is None:
         return stream
-    coded = replace(stream, width=picture.width, height=picture.height)
-    return replace(stream, container_size=cut_by_container(coded, stream.width, stream.height).container_size)
+    coded, told = replace(stream, width=picture.width, height=picture.height), (stream.width, stream.height)
+    if stream.codec == "h264" and len(stream.codec_configs) > 1 and told != (coded.width, coded.height):
+        return replace(stream, container_size=told)
+    return replace(stream, container_size=cut_by_container(coded, *told).container_size)
 
 
 def _codec_tag(context: av.codec.context.CodecContext) -> str:

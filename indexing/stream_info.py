@@ -32,7 +32,7 @@ class StreamInfo:
         palettes: tuple of bytes. The palette in force with each record of ``codec_configs``, as libavformat attaches it
             to packets (1024 bytes), ``b""`` if it has none; empty if no record has one.
         container_size: (int, int). The (width, height) that the container states, if libavcodec crops H.264 pictures to
-            it; else (0, 0).
+            it, or if it is not that of the first pictures and there are several configurations; else (0, 0).
         stream_number: int. libavformat's number of the stream in the file, counted from zero over all kinds of streams.
     """
 

@@ -88,6 +88,16 @@ def test_pictures_are_cut_to_the_first_ones_until_some_do_not_fit(tmp_path, cont
     assert [size_told(index, start) for start in (0, 24, 48, 72)] == [(120, 90), (120, 90), (0, 0), (0, 0)]
 
 
+def test_pictures_are_not_cut_where_libavformat_told_the_size_of_later_ones(tmp_path):
+    # It reads all of a small FLV file before it opens the decoder, so 128×96 is told, which the first 120×90 are not.
+    data = joined(tmp_path, "h264_size", (2, 0), "files", "flv")
+    assert data is not None
+    path = tmp_path / "joined.flv"
+    path.write_bytes(data)
+    _, index = check_each_frame_alone(path)
+    assert (index.stream.width, index.stream.height, index.stream.container_size) == (120, 90, (128, 96))
+
+
 def test_pictures_are_cut_to_the_size_of_the_last_description(tmp_path):
     data = joined(tmp_path, "h264_size", (0, 0, 2), "descriptions", "mp4")
     assert data is not None
