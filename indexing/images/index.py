@@ -92,6 +92,11 @@ def _index_of_file(source: ByteSource, header: ImageHeader) -> VideoIndex:
     return index
 
 
+def is_jpeg(index: VideoIndex) -> bool:
+    """Whether a video consists of JPEG files."""
+    return index.container == "images" and index.stream.codec == "mjpeg"
+
+
 def image_of_a_pixel() -> VideoIndex:
     """Return the index of some image file, with the same times as that of any other."""
     return _assemble("", [0, 1], ImageHeader("mjpeg", 1, 1), _ONE_FRAME)

@@ -89,6 +89,6 @@ def emulate(monkeypatch: pytest.MonkeyPatch) -> EmulatedEngines:
         pytest.skip("native code was not compiled")
     engines = EmulatedEngines()
     monkeypatch.setattr(image_rows, "engine_files_of", lambda device: engines)
-    monkeypatch.setattr(image_rows, "_by_engines", lambda reader, decode: True)
+    monkeypatch.setattr(image_rows, "uses_jpeg_engines", lambda device, decode: True)
     monkeypatch.setattr(BatchMaker, "for_engines", property(lambda maker: maker.takes_listed))
     return engines

@@ -28,7 +28,7 @@ from videoloader.batching.listed import ImageRows
 from videoloader.batching.row_decoding import SubmittedJob
 from videoloader.batching.rows import BatchRow
 from videoloader.decoding import Decode
-from videoloader.decoding.jpeg_engine import why_not_jpeg_engine
+from videoloader.decoding.engine import uses_jpeg_engines
 from videoloader.errors import DecodeError, VideoLoaderError
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
@@ -119,10 +119,6 @@ def _damage(rows: Sequence[BatchRow], made: MadeImage, on_corrupt: OnCorrupt) ->
     return None
 
 
-def _by_engines(reader: ClipReader, decode: Decode) -> bool:
-    return reader.device.type == "cuda" and decode == "auto" and not why_not_jpeg_engine(reader.device.index)
-
-
 def _make(part: ImageRows, token: CancelToken, reader: Reader, decode: Decode) -> MadeImages:
     wanted, rule, layout = part.wanted, part.rule, part.layout
     # Columns pay off only with other processes: the work per image in this one costs more than row objects.
@@ -131,7 +127,7 @@ def _make(part: ImageRows, token: CancelToken, reader: Reader, decode: Decode) -
     if not rule.is_own or not (by_columns or all(not each.columns or is_own(dict(each.columns)) for each in wanted)):
         process = None
     try:
-        if _by_engines(local, decode):
+        if uses_jpeg_engines(local.device, decode):
             return _make_by_engines(part, process, local, token, decode)
         if process is not None and local.device.type == "cpu":
             work = partial(make_images, wanted, layout, by_columns)

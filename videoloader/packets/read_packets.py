@@ -28,7 +28,7 @@ from videoloader.indexing.bitstream.random_access import has_idr
 from videoloader.indexing.bitstream.references import ReferenceClosure, names_references
 from videoloader.indexing.bitstream.x264_version import demands_version, x264_version
 from videoloader.indexing.configurations import brings_others
-from videoloader.indexing.images import is_cut_off
+from videoloader.indexing.images import is_cut_off, is_jpeg
 from videoloader.indexing.index import DISPOSABLE_NO, VideoIndex
 from videoloader.indexing.keyframe_heads import with_sets_found
 from videoloader.indexing.libav import open_video
@@ -76,7 +76,7 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: boo
     packets: Iterator[PacketBytes] = map(
         packet_bytes, zip(run.packets.tolist(), payloads, wanted, repeat(False), repeat(None), repeat(False))
     )
-    if index.container == "images" and codec == "mjpeg":
+    if is_jpeg(index):
         return _whole_jpegs(source, packets)
     if index.stream.encrypted:
         return packets

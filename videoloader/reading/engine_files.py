@@ -24,7 +24,7 @@ from videoloader.decoding import CODED, JpegDecoder, coded_file, engine_layout
 from videoloader.device import event_to_sleep_for, own_stream
 from videoloader.errors import DecodeError
 from videoloader.indexing import ByteSource, VideoIndex
-from videoloader.indexing.images import is_cut_off
+from videoloader.indexing.images import is_cut_off, is_jpeg
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.shared_memory import MemoryBlock, can_share, new_block, own_block
 
@@ -113,10 +113,9 @@ def engine_file(
         view has a border, several frames, or constant padding.
     """
     stream = index.stream
-    if index.container != "images" or stream.codec != "mjpeg":
-        return None
     if (
-        len(frame_numbers) != 1
+        not is_jpeg(index)
+        or len(frame_numbers) != 1
         or frame_numbers[0] == CONSTANT_FRAME
         or any(view.border is not None for view in geometries)
     ):
