@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 import torch
 from corpus_files import GOOD_FILES
+from helpers.converting import convert_surface
 from test_corpus import chosen_frames
 from truth import planes
 
-from videoloader.convert import CudaSurface, OutputSpec, color_spec, convert_surface, full_geometry, upload_frame
+from videoloader.convert import CudaSurface, OutputSpec, color_spec, full_geometry, upload_frame
 from videoloader.decoding import CpuDecoder, NvdecDecoder, why_not_nvdec
 from videoloader.decoding import nvdec as engine
 from videoloader.errors import DecodeError

@@ -3,16 +3,15 @@
 from videoloader.convert.border import Border as Border
 from videoloader.convert.border import extend_picture as extend_picture
 from videoloader.convert.border import fill_border as fill_border
-from videoloader.convert.cpu import convert_frame as convert_frame
 from videoloader.convert.cpu import convert_frames as convert_frames
 from videoloader.convert.cuda import PICTURE_PLAN as PICTURE_PLAN
 from videoloader.convert.cuda import convert_each as convert_each
-from videoloader.convert.cuda import convert_surface as convert_surface
 from videoloader.convert.cuda import convert_surfaces as convert_surfaces
 from videoloader.convert.cuda import picture_plan as picture_plan
 from videoloader.convert.native import native_code as native_code
 from videoloader.convert.spec import Color as Color
 from videoloader.convert.spec import ColorSpec as ColorSpec
+from videoloader.convert.spec import Conversion as Conversion
 from videoloader.convert.spec import Geometry as Geometry
 from videoloader.convert.spec import Interpolation as Interpolation
 from videoloader.convert.spec import Layout as Layout

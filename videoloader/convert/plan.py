@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec, SourceView, source_view
+from videoloader.convert.spec import ColorSpec, Conversion, Geometry, OutputSpec, SourceView, source_view
 from videoloader.convert.surface import SurfaceLayout
 from videoloader.errors import ConfigurationError, UnsupportedError
 
@@ -39,19 +39,14 @@ PLAN = np.dtype(
 
 
 def conversion_plan(
-    layout: SurfaceLayout,
-    color: ColorSpec,
-    rotation: int,
-    mirrored: bool,
-    geometry: Geometry,
-    output: OutputSpec,
-    strides: tuple[int, int, int],
+    layout: SurfaceLayout, conversion: Conversion, strides: tuple[int, int, int]
 ) -> npt.NDArray[np.void]:
     """Return the argument ``Plan``, a structured array without dimensions. ``tile`` is not set.
 
     Raises:
-        ConfigurationError, UnsupportedError: see ``convert_surface``.
+        ConfigurationError, UnsupportedError: see ``convert_surfaces``.
     """
+    color, rotation, mirrored, geometry, output = conversion
     # Copying a structured array takes 25 µs, since numpy copies it field by field.
     plan = np.frombuffer(bytearray(_plan_of_colors(layout, color, output)), PLAN).reshape(())
     view = source_view(geometry, rotation, mirrored, layout.height, layout.width)

@@ -15,6 +15,7 @@ from av.video.reformatter import VideoReformatter
 from videoloader.convert import (
     Border,
     ColorSpec,
+    Conversion,
     CudaSurface,
     OutputSpec,
     color_spec,
@@ -169,7 +170,6 @@ class ClipSink:
 
     def _convert_in_memory(self, pictures: list[tuple[int, av.VideoFrame]], colors: ColorSpec) -> None:
         """Convert pictures on the CPU, all that one clip wants together."""
-        rotation, mirrored = self._stream.rotation, self._stream.mirrored
         wanted: defaultdict[int, list[tuple[av.VideoFrame, list[int]]]] = defaultdict(list)
         for packet, frame in pictures:
             for clip, frames in self._frames_of(packet):
@@ -182,7 +182,7 @@ class ClipSink:
                 made = torch.empty((len(targets), *slots.shape[1:]), dtype=slots.dtype, pin_memory=True)
                 places = list(range(len(targets)))
             frames_there = [frame for frame, _ in arrived]
-            convert_frames(frames_there, colors, rotation, mirrored, geometry, self._output, made, places)
+            convert_frames(frames_there, self._conversion(clip, colors), made, places)
             with on_stream(self._cuda_stream):
                 for place, target, (_, frames) in zip(places, targets, arrived, strict=True):
                     if made is not slots:
@@ -206,15 +206,16 @@ class ClipSink:
         if self._last_stream is not None:
             self._convert(self._colors, self._last_stream)
 
+    def _conversion(self, clip: int, colors: ColorSpec) -> Conversion:
+        stream = self._stream
+        return Conversion(colors, stream.rotation, stream.mirrored, self._clips[clip].geometry, self._output)
+
     def _convert(self, colors: ColorSpec, stream: torch.cuda.Stream) -> None:
-        rotation, mirrored = self._stream.rotation, self._stream.mirrored
         for clip, arrived in self._arrived.items():
             geometry, slots = self._clips[clip].geometry, self._pictures[clip]
             surfaces = [surface for surface, _ in arrived]
             targets = [self._positions[clip][frames[0]] for _, frames in arrived]
-            convert_surfaces(
-                surfaces, colors, rotation, mirrored, geometry, self._output, slots, targets, stream.cuda_stream
-            )
+            convert_surfaces(surfaces, self._conversion(clip, colors), slots, targets, stream.cuda_stream)
             incomplete = [frames for _, frames in arrived if len(frames) > 1 or geometry.border is not None]
             if incomplete:
                 with torch.cuda.stream(stream):

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert import PICTURE_PLAN, Geometry, OutputSpec, color_spec, convert_each, picture_plan
+from videoloader.convert import PICTURE_PLAN, Conversion, Geometry, OutputSpec, color_spec, convert_each, picture_plan
 from videoloader.decoding import CODED, JpegDecoder, coded_file, engine_layout
 from videoloader.device import event_to_sleep_for, own_stream
 from videoloader.errors import DecodeError
@@ -124,9 +124,9 @@ def engine_file(
     layout = None if is_cut_off(content) else engine_layout(content, stream)
     if layout is None:
         return None
-    color = color_spec(stream)
+    shown = color_spec(stream), stream.rotation, stream.mirrored
     plans = [
-        picture_plan(layout, color, stream.rotation, stream.mirrored, geometry, output, (of_channel, of_row, of_column))
+        picture_plan(layout, Conversion(*shown, geometry, output), (of_channel, of_row, of_column))
         for geometry, (_, of_channel, of_row, of_column) in zip(geometries, strides, strict=True)
     ]
     return EngineFile(content, coded_file(len(content), layout), plans)
