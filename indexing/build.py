@@ -30,15 +30,11 @@ from videoloader.indexing.matroska import EBML_MAGIC, index_matroska
 from videoloader.indexing.mp4 import index_mp4
 from videoloader.indexing.mp4.boxes import HEADERS_READ, iterate_file_boxes
 from videoloader.indexing.mpegts import index_mpegts
-from videoloader.indexing.sources import (
-    ByteSource,
-    FolderSource,
-    Openable,
-    StreamSource,
-    check_unchanged,
-    choose_stream,
-    open_source,
-)
+from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.sources.folder import FolderSource
+from videoloader.indexing.sources.opening import Openable, open_source
+from videoloader.indexing.sources.state import check_unchanged
+from videoloader.indexing.sources.stream import StreamSource, choose_stream
 from videoloader.indexing.start import without_lost_frames
 from videoloader.indexing.true_order import with_decoded_frames
 from videoloader.indexing.wrong_times import times_are_wrong

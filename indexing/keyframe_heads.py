@@ -20,8 +20,7 @@ from videoloader.indexing.bitstream.vpx import LONGEST_KEYFRAME_HEADER, keyframe
 from videoloader.indexing.configurations import brings_others, with_configurations
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.number_leaps import looked_at_for, points_behind_leaps
-from videoloader.indexing.sources import ByteSource
-from videoloader.indexing.sources.base import NEAR, read_starts
+from videoloader.indexing.sources.base import NEAR, ByteSource, read_starts
 from videoloader.indexing.stream_info import StreamInfo
 
 # Number of bytes that usually contain everything before a picture, and the number to try next.

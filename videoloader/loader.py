@@ -25,9 +25,10 @@ from videoloader.batching.options import check_dataset, plan_transforms
 from videoloader.batching.prefetch import give_out, how_far_ahead
 from videoloader.batching.rows import Collate
 from videoloader.checks import check_choice, check_positive
-from videoloader.convert import Color, Layout, native_code
+from videoloader.convert.native import native_code
+from videoloader.convert.spec import Color, Layout
 from videoloader.dataset import VideoDataset
-from videoloader.decoding import Decode
+from videoloader.decoding.engine import Decode
 from videoloader.device import available_cores, resolve_device
 from videoloader.errors import ArgumentError, ConfigurationError, counted, warn_user
 from videoloader.indexing import IndexStore
@@ -39,8 +40,7 @@ from videoloader.order.sharding import LastBatch
 from videoloader.order.shuffle import Order, Sampler, order_of
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import OnCorrupt, check_on_corrupt
-from videoloader.sampling import FrameMode, clip_rng
-from videoloader.sampling.mode import FrameNumbers, mode_of
+from videoloader.sampling.mode import FrameMode, FrameNumbers, clip_rng, mode_of
 from videoloader.transforms.compose import Compose
 from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import Transforms

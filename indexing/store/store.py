@@ -27,8 +27,8 @@ from videoloader.errors import (
 )
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.limits import check_picture
-from videoloader.indexing.sources import ByteSource, SourceState
-from videoloader.indexing.sources.state import Place
+from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.sources.state import Place, SourceState
 from videoloader.indexing.store.export import rows_where, write_csv, write_json_lines, write_parquet
 from videoloader.indexing.store.fingerprints import fingerprint_of, has_fingerprint, is_by_time
 from videoloader.indexing.store.frame_counts import (

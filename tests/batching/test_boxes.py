@@ -16,7 +16,7 @@ from planned_geometry import plan_geometry
 
 import videoloader as vl
 from videoloader.batching.boxes import source_matrix, stack_matrices
-from videoloader.convert import ColorSpec, Geometry, OutputSpec
+from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec
 from videoloader.transforms import RandomVerticalFlip, Transform
 from videoloader.transforms.curves import Linear
 from videoloader.transforms.geometry.coordinates import map_points, picture_box

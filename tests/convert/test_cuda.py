@@ -11,8 +11,9 @@ import pytest
 import torch
 from helpers.converting import convert_surface
 
-from videoloader.convert import ColorSpec, Conversion, CudaSurface, Geometry, OutputSpec, cuda, nvdec_layout, plan
-from videoloader.convert.surface import SurfaceLayout, pixel_format, planes_layout
+from videoloader.convert import cuda, plan
+from videoloader.convert.spec import ColorSpec, Conversion, Geometry, OutputSpec
+from videoloader.convert.surface import CudaSurface, SurfaceLayout, nvdec_layout, pixel_format, planes_layout
 from videoloader.errors import ConfigurationError, UnsupportedError
 
 COLOR, GEOMETRY = ColorSpec("bt709", False), Geometry((0, 0, 48, 64), (8, 8))

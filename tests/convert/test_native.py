@@ -19,7 +19,10 @@ from helpers.converting import convert_frame
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from videoloader.convert import ColorSpec, Conversion, Geometry, OutputSpec, convert_frames, native, native_code
+from videoloader.convert import native
+from videoloader.convert.cpu import convert_frames
+from videoloader.convert.native import native_code
+from videoloader.convert.spec import ColorSpec, Conversion, Geometry, OutputSpec
 from videoloader.convert.surface import PixelFormat
 
 pytestmark = pytest.mark.skipif(native_code() is None, reason="native code was not compiled")
@@ -158,7 +161,7 @@ def test_structures_and_numbers_are_those_of_the_code() -> None:
 
 def test_a_variable_turns_it_off() -> None:
     told = subprocess.run(
-        [sys.executable, "-c", "from videoloader.convert import native_code; print(native_code())"],
+        [sys.executable, "-c", "from videoloader.convert.native import native_code; print(native_code())"],
         env={**os.environ, "VIDEOLOADER_NATIVE": "0"}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert told.stdout.strip() == "None"

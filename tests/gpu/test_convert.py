@@ -13,15 +13,9 @@ from convert import reference
 from gpu import resize_reference
 from helpers.converting import convert_frame, convert_surface
 
-from videoloader.convert import (
-    ColorSpec,
-    Conversion,
-    CudaSurface,
-    Geometry,
-    OutputSpec,
-    convert_surfaces,
-)
-from videoloader.convert.surface import NvdecFormat, nvdec_layout
+from videoloader.convert.cuda import convert_surfaces
+from videoloader.convert.spec import ColorSpec, Conversion, Geometry, OutputSpec
+from videoloader.convert.surface import CudaSurface, NvdecFormat, nvdec_layout
 from videoloader.errors import ConfigurationError, UnsupportedError
 
 pytestmark = [

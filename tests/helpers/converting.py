@@ -5,15 +5,10 @@ from __future__ import annotations
 import av
 import torch
 
-from videoloader.convert import (
-    ColorSpec,
-    Conversion,
-    CudaSurface,
-    Geometry,
-    OutputSpec,
-    convert_frames,
-    convert_surfaces,
-)
+from videoloader.convert.cpu import convert_frames
+from videoloader.convert.cuda import convert_surfaces
+from videoloader.convert.spec import ColorSpec, Conversion, Geometry, OutputSpec
+from videoloader.convert.surface import CudaSurface
 
 
 def convert_frame(

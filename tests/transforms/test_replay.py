@@ -15,7 +15,7 @@ from planned_geometry import plan_geometry
 
 from videoloader import transforms as tf
 from videoloader.batching.boxes import source_matrix
-from videoloader.convert import ColorSpec, Geometry, OutputSpec
+from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.curves import Linear
 from videoloader.transforms.geometry.coordinates import map_points

@@ -33,8 +33,8 @@ from videoloader.batching.row_decoding import (
 )
 from videoloader.batching.rows import BatchRow, about, arrange_rows, decoding_memory, show_instead, transform_rows
 from videoloader.batching.stats import LoaderStats, clip_stats
-from videoloader.convert import Layout
-from videoloader.decoding import Decode
+from videoloader.convert.spec import Layout
+from videoloader.decoding.engine import Decode
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import hand_over, on_stream, own_stream, profiler_range
 from videoloader.errors import CorruptFramesError, DecodeError, enough_memory, reason_of

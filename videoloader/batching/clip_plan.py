@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.convert import Geometry
+from videoloader.convert.spec import Geometry
 from videoloader.error_notes import note
 from videoloader.errors import (
     DecodeError,
@@ -26,8 +26,7 @@ from videoloader.foreign_randomness import WATCHED_CALLS, generator_states, tell
 from videoloader.indexing.one_image import read_image
 from videoloader.order.clip_table import UNOPENED, ClipTable, EntryFrames, SameIndex
 from videoloader.reading.own_code import contents, is_own
-from videoloader.sampling import FrameMode, clip_rng
-from videoloader.sampling.mode import chosen_frames, padded, tell_of_no_own_frame
+from videoloader.sampling.mode import FrameMode, chosen_frames, clip_rng, padded, tell_of_no_own_frame
 from videoloader.sampling.roles import Roles, roles_of
 from videoloader.transforms.planning.pipeline import DrawnView, TransformPlan
 from videoloader.transforms.time import check_roles_kept

@@ -21,16 +21,16 @@ import torch
 from videoloader.batching.boxes import source_matrices
 from videoloader.batching.clip_plan import UNREADABLE, DrawRule, PlannedClip
 from videoloader.batching.rows import BatchRow
-from videoloader.convert import Layout, OutputSpec, as_planes
+from videoloader.convert.spec import Layout, OutputSpec, as_planes
 from videoloader.dataset import VideoEntry
-from videoloader.decoding import Decode
+from videoloader.decoding.engine import Decode
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.forks import after_fork
 from videoloader.indexing.images import image_of_a_pixel
 from videoloader.indexing.index import Times
 from videoloader.indexing.one_image import read_image
-from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.patience import cancellable
 from videoloader.indexing.sources.remote_reads import NO_READS, RemoteReads, reads_so_far
 from videoloader.order.clip_table import EntryFrames, SameIndex

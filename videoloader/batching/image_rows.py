@@ -27,8 +27,7 @@ from videoloader.batching.image_clips import (
 from videoloader.batching.listed import ImageRows
 from videoloader.batching.row_decoding import SubmittedJob
 from videoloader.batching.rows import BatchRow
-from videoloader.decoding import Decode
-from videoloader.decoding.engine import uses_jpeg_engines
+from videoloader.decoding.engine import Decode, uses_jpeg_engines
 from videoloader.errors import DecodeError, VideoLoaderError
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport

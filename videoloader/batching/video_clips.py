@@ -10,15 +10,14 @@ import torch
 from videoloader.batching.clip_plan import plan_views
 from videoloader.batching.rows import decoding_memory, list_rows, transform_rows
 from videoloader.checks import check_choice
-from videoloader.convert import Layout
+from videoloader.convert.spec import Layout
 from videoloader.dataset import VideoEntry
 from videoloader.error_notes import note
 from videoloader.order.clip_table import BuiltIndexes, EntryFrames
 from videoloader.reading.clip import Clip
 from videoloader.reading.decode_job import frame_times
 from videoloader.reading.video_reader import VideoReader
-from videoloader.sampling import FrameMode, clip_rng
-from videoloader.sampling.mode import count_clips
+from videoloader.sampling.mode import FrameMode, clip_rng, count_clips
 from videoloader.sampling.roles import target_times
 from videoloader.transforms.planning.pipeline import TransformPlan
 

@@ -31,7 +31,7 @@ def convert_frames(
 
     Args:
         frames: frames of one video, of any pixel format of libav that lies in memory.
-        conversion: how they become pixels.
+        conversion: the way in which they become pixels.
         slots: [N, 3, H, W] on the CPU with ``output.dtype``, any strides; H, W must be ``geometry.picture_size``.
         positions: index of each frame's slot.
 

@@ -64,7 +64,7 @@ def picture_plan(layout: SurfaceLayout, conversion: Conversion, strides: tuple[i
 
     Args:
         layout: layout of the picture.
-        conversion: how it becomes pixels.
+        conversion: the way in which it becomes pixels.
         strides: strides of the slot [3, H, W], in elements.
 
     Raises:
@@ -150,7 +150,7 @@ def convert_surfaces(
 
     Args:
         surfaces: surfaces of one layout, in the memory of the slots' device.
-        conversion: how they become pixels.
+        conversion: the way in which they become pixels.
         slots: [N, 3, H, W] on the current CUDA device with ``output.dtype``, any strides; H, W must be
             ``geometry.picture_size``.
         positions: index of each surface's slot.

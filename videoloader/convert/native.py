@@ -110,7 +110,7 @@ def convert_host_surfaces(
 
     Args:
         surfaces: surfaces of one layout.
-        conversion: how they become pixels.
+        conversion: the way in which they become pixels.
         slots: [N, 3, H, W] on the CPU, with ``output.dtype`` and pictures of ``geometry.picture_size``, any strides.
         positions: index of each surface's slot.
 

@@ -279,7 +279,7 @@ def fill_pixel(stream: StreamInfo, color: ColorSpec, output: OutputSpec) -> tupl
 
 
 class Conversion(NamedTuple):
-    """How the decoded pictures of a video become pixels of a clip.
+    """The way in which the decoded pictures of a video become pixels of a clip.
 
     The order of operations: chroma to full resolution (bilinear, by its site), matrix, clamp to [0, 1]; rotation,
     mirroring; crop; resize, clamp; flips; number type. The resize is PyTorch's ``interpolate`` with

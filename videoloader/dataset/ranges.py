@@ -16,8 +16,8 @@ from videoloader.errors import FrameRangeError, VideoLoaderError, warn_user
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.indexing.store.frame_facts import TimeRules
-from videoloader.sampling import AllFrames
 from videoloader.sampling.exact_time import first_at_or_after, screen_time, told_span
+from videoloader.sampling.sampled_video import AllFrames
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

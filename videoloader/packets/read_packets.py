@@ -34,8 +34,8 @@ from videoloader.indexing.keyframe_heads import with_sets_found
 from videoloader.indexing.libav import open_video
 from videoloader.indexing.mpegts import read_transport_packets
 from videoloader.indexing.number_leaps import is_behind_leap
-from videoloader.indexing.sources import ByteSource, FolderSource
-from videoloader.indexing.sources.base import NEAR
+from videoloader.indexing.sources.base import NEAR, ByteSource
+from videoloader.indexing.sources.folder import FolderSource
 from videoloader.packets.decode_plan import PacketBytes, Run, packet_bytes
 from videoloader.packets.picture_places import with_places
 from videoloader.packets.run_start import WrongIndexError, from_keyframe, without_keyframe

@@ -12,20 +12,12 @@ import numpy as np
 import torch
 from av.video.reformatter import VideoReformatter
 
-from videoloader.convert import (
-    Border,
-    ColorSpec,
-    Conversion,
-    CudaSurface,
-    OutputSpec,
-    color_spec,
-    convert_frames,
-    convert_surfaces,
-    extend_picture,
-    fill_border,
-    fill_pixel,
-    upload_frame,
-)
+from videoloader.convert.border import Border, extend_picture, fill_border
+from videoloader.convert.cpu import convert_frames
+from videoloader.convert.cuda import convert_surfaces
+from videoloader.convert.spec import ColorSpec, Conversion, OutputSpec, color_spec, fill_pixel
+from videoloader.convert.surface import CudaSurface
+from videoloader.convert.upload import upload_frame
 from videoloader.device import on_stream
 from videoloader.indexing import VideoIndex
 from videoloader.padding import CONSTANT_FRAME

@@ -19,8 +19,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert import PICTURE_PLAN, Conversion, Geometry, OutputSpec, color_spec, convert_each, picture_plan
-from videoloader.decoding import CODED, JpegDecoder, coded_file, engine_layout
+from videoloader.convert.cuda import PICTURE_PLAN, convert_each, picture_plan
+from videoloader.convert.spec import Conversion, Geometry, OutputSpec, color_spec
+from videoloader.decoding.jpeg_engine import CODED, JpegDecoder, coded_file, engine_layout
 from videoloader.device import event_to_sleep_for, own_stream
 from videoloader.errors import DecodeError
 from videoloader.indexing import ByteSource, VideoIndex

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert import Geometry, OutputSpec
+from videoloader.convert.spec import Geometry, OutputSpec
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import VideoIndex
-from videoloader.indexing.sources import SourceState
+from videoloader.indexing.sources.state import SourceState
 from videoloader.packets.decode_plan import DecodePlan
 from videoloader.reading.cancellation import CancelToken, ReadCancelled
 from videoloader.reading.clip_reader import ClipReader, ClipsReport

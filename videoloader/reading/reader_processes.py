@@ -26,11 +26,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert import OutputSpec
+from videoloader.convert.spec import OutputSpec
 from videoloader.errors import DecodeError, VideoLoaderError
 from videoloader.indexing import ByteSource, VideoIndex
-from videoloader.indexing.sources import SourceState
 from videoloader.indexing.sources.opening import is_remote
+from videoloader.indexing.sources.state import SourceState
 from videoloader.indexing.store.processes import start_process
 from videoloader.packets.decode_plan import DecodePlan
 from videoloader.reading.cancellation import CancelToken

@@ -11,7 +11,7 @@ import pytest
 from sample_videos import X264, Recipe, write_video
 from truth import full_decode, hash_of
 
-from videoloader.decoding import CpuDecoder
+from videoloader.decoding.cpu import CpuDecoder
 from videoloader.indexing import FileSource, VideoIndex, build_index
 from videoloader.indexing.avi import index_avi
 from videoloader.indexing.libav import index_by_decoding, index_by_demuxing

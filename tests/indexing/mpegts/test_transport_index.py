@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from transport_samples import SHAPES, WRAP, split, to_204, with_program
 from truth import full_decode, hash_of
 
-from videoloader.decoding import CpuDecoder
+from videoloader.decoding.cpu import CpuDecoder
 from videoloader.indexing import FileSource, MemorySource, VideoIndex, build_index
 from videoloader.indexing.bitstream.disposable import is_disposable
 from videoloader.indexing.bitstream.hevc_parameter_sets import has_one_layer

@@ -24,9 +24,9 @@ from videoloader.batching.prefetch import CLIPS_AHEAD, give_out
 from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
 from videoloader.checks import check_choice, check_positive_or_none, check_type, check_uint64
-from videoloader.convert import Color, Layout
+from videoloader.convert.spec import Color, Layout
 from videoloader.dataset import VideoDataset
-from videoloader.decoding import Decode
+from videoloader.decoding.engine import Decode
 from videoloader.device import available_cores, resolve_device
 from videoloader.error_notes import note
 from videoloader.errors import ConfigurationError, CorruptFramesError, NotIndexedError, VideoLoaderError, reason_of
@@ -38,7 +38,7 @@ from videoloader.order.epoch import not_a_state
 from videoloader.order.ranks import shard_of_environment
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import KeepRaiseOrSkip, OnCorrupt, check_on_corrupt
-from videoloader.sampling import clip_rng
+from videoloader.sampling.mode import clip_rng
 from videoloader.transforms.compose import Compose
 from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import Transforms

@@ -13,11 +13,11 @@ from videoloader.errors import ConfigurationError
 from videoloader.indexing import ByteSource, IndexStore, VideoIndex, build_index, open_source
 from videoloader.indexing.forks import after_fork
 from videoloader.indexing.images import tell_of_frame_times
-from videoloader.indexing.sources import SourceState, state_of
+from videoloader.indexing.sources.state import SourceState, state_of
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.interop.torch.clip_request import ClipRequest
 from videoloader.order.clip_table import BuiltIndexes, EntryFrames, Indexes
-from videoloader.sampling import clip_rng
+from videoloader.sampling.mode import clip_rng
 from videoloader.threads import executor_of
 from videoloader.transforms.planning.pipeline import TransformPlan, arrange_transforms
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from videoloader.convert import OutputSpec
 from videoloader.convert.driver import cuda_driver, load_kernel
+from videoloader.convert.spec import OutputSpec
 from videoloader.errors import DecodeError
 from videoloader.transforms.backends.work import ClipWork, Finish
 from videoloader.transforms.geometry.resampling import Size

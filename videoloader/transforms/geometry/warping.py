@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert import Interpolation
+from videoloader.convert.spec import Interpolation
 from videoloader.transforms.geometry.tensor_geometry import round_to
 from videoloader.transforms.operations import Warp
 
