@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.convert.spec import Geometry
+from videoloader.dataset import VideoEntry
 from videoloader.error_notes import note
 from videoloader.errors import (
     DecodeError,
@@ -23,7 +25,10 @@ from videoloader.errors import (
     warn_user,
 )
 from videoloader.foreign_randomness import WATCHED_CALLS, generator_states, tell_of_foreign_randomness
+from videoloader.indexing import VideoIndex
+from videoloader.indexing.forks import after_fork
 from videoloader.indexing.one_image import read_image
+from videoloader.indexing.sources.base import ByteSource
 from videoloader.order.clip_table import UNOPENED, ClipTable, EntryFrames, SameIndex
 from videoloader.reading.own_code import contents, is_own
 from videoloader.sampling.mode import FrameMode, chosen_frames, clip_rng, padded, tell_of_no_own_frame
@@ -35,6 +40,16 @@ from videoloader.transforms.time import check_roles_kept
 UNREADABLE = (DecodeError, IndexingError, SourceError, UnsupportedError)
 # The most image files that are opened to find a readable one before any batch is made.
 _MOST_TRIED = 16
+# Users' transforms and frame modes may not be thread-safe, so only one of the threads that read images calls them.
+_one_at_a_time = threading.Lock()
+
+
+def _free() -> None:
+    global _one_at_a_time
+    _one_at_a_time = threading.Lock()
+
+
+after_fork(_free)  # another thread may have held it
 
 
 class ClipName(NamedTuple):
@@ -87,6 +102,20 @@ class DrawRule:
         """The views of a clip in an epoch; see ``plan_views``."""
         rngs = [clip_rng(self.seed, epoch, clip, use) for use in range(self.repeats)]
         return plan_views(clip, video, clip_in_video, self.mode, self.transforms, rngs, self.told)
+
+    def views_of_image(
+        self, clip: int, epoch: int, entry: VideoEntry, row: int, clip_in_video: int
+    ) -> tuple[ByteSource, VideoIndex, list[PlannedClip]]:
+        """Read an image file: the file, its index, and the views of its clip in an epoch.
+
+        Raises:
+            SourceError, IndexingError, UnsupportedError: as in ``read_image``.
+            FrameRangeError, ConfigurationError: as in ``plan_views``.
+        """
+        image, index = read_image(entry.path)
+        with nullcontext() if self.is_own else _one_at_a_time:
+            video = EntryFrames(entry, 0, 1, SameIndex(index), row)
+            return image, index, self.views(clip, epoch, video, clip_in_video)
 
 
 class Undrawn(NamedTuple):
@@ -144,15 +173,14 @@ def drawn_now(clip: PlannedClip) -> PlannedClip:
     """The clip with everything drawn; an image file that was not opened yet is read first.
 
     Raises:
-        SourceError, IndexingError, UnsupportedError: as in ``read_image``.
-        FrameRangeError, ConfigurationError: as in ``plan_views``.
+        SourceError, IndexingError, UnsupportedError, FrameRangeError, ConfigurationError: as in
+            ``DrawRule.views_of_image``.
     """
     if clip.undrawn is None:
         return clip
     rule, epoch, clip_in_video = clip.undrawn
-    entry, row = clip.video.entry, clip.video.row
-    video = EntryFrames(entry, 0, 1, SameIndex(read_image(entry.path)[1]), row)
-    return replace(rule.views(clip.number, epoch, video, clip_in_video)[clip.view], repeated=clip.repeated)
+    _, _, views = rule.views_of_image(clip.number, epoch, clip.video.entry, clip.video.row, clip_in_video)
+    return replace(views[clip.view], repeated=clip.repeated)
 
 
 def drawn_if_unlike(clips: Sequence[PlannedClip]) -> Sequence[PlannedClip]:
