@@ -17,12 +17,11 @@ from videoloader.batching.account import LoaderAccount
 from videoloader.batching.batch import Batch
 from videoloader.batching.batch_maker import OnError
 from videoloader.batching.clip_plan import ClipPlanner, DrawRule, PlannedClip
-from videoloader.batching.image_rows import FILES_AHEAD
 from videoloader.batching.listed import ListedClips, list_clips
 from videoloader.batching.made_batch import BatchInMaking, BatchPlan
 from videoloader.batching.one_loop import OneLoop
 from videoloader.batching.options import check_dataset, plan_transforms
-from videoloader.batching.prefetch import give_out, how_far_ahead
+from videoloader.batching.prefetch import FILES_AHEAD, give_out, how_far_ahead
 from videoloader.batching.rows import Collate
 from videoloader.checks import check_choice, check_positive
 from videoloader.convert.native import native_code

@@ -40,10 +40,7 @@ from videoloader.reading.workers import DecodeWorkers, Reader
 # The most files of one job: handing a job over costs a tenth of an image.
 _MOST_FILES = 32
 # Files that a GPU's engines get at once: fewer reduce their throughput, and more do not raise it.
-_FILES_OF_JOB = 64
-# Files in the making for each process: with half as many, processes and engines run out of lists while the consumer
-# waits for the slowest list of a batch.
-FILES_AHEAD = 4 * _FILES_OF_JOB
+FILES_OF_JOB = 64
 
 
 def submit_images(
@@ -73,7 +70,7 @@ def submit_images(
     # All workers have a part of so many files.
     together = max(min(-(-images.num_clips // max(workers.num_workers, 1)), _MOST_FILES), 1)
     jobs, parts = [], []
-    for part in images.parts(_FILES_OF_JOB if for_engines and images.listed is not None else together):
+    for part in images.parts(FILES_OF_JOB if for_engines and images.listed is not None else together):
         make = partial(_make_rows, part, token, on_corrupt, raises)
         jobs.append(SubmittedJob(workers.submit(make, SEEN, part.num_clips, in_process=True), part.rows))
         parts.append(part)
