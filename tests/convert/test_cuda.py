@@ -12,6 +12,7 @@ import torch
 from helpers.converting import convert_surface
 
 from videoloader.convert import cuda, plan
+from videoloader.convert.filters import FILTERS
 from videoloader.convert.spec import ColorSpec, Conversion, Geometry, OutputSpec
 from videoloader.convert.surface import CudaSurface, SurfaceLayout, nvdec_layout, pixel_format, planes_layout
 from videoloader.errors import ConfigurationError, UnsupportedError
@@ -46,7 +47,7 @@ def test_constants_and_fields_are_the_kernels() -> None:
     assert fields_of(code, "Plan") == list(plan.PLAN.names or ())
     assert fields_of(code, "Axis") == list(plan.AXIS.names or ())
     filters = re.findall(r"\w+", code[code.index("enum Filter {") + 13 :].split("}")[0])
-    assert {name for name, _ in plan.FILTERS.values()} == set(filters)
+    assert {name for each in FILTERS.values() for name in each.kernels} == set(filters)
 
 
 @pytest.mark.parametrize("turns", range(4))

@@ -11,6 +11,7 @@ import av.error
 import numpy as np
 import torch
 
+from videoloader.convert.filters import FILTERS
 from videoloader.convert.native import convert_host_surfaces, host_surface
 from videoloader.convert.resize import needed_part, resize, take_nearest
 from videoloader.convert.spec import Conversion, Interpolation, OutputSpec, Samples, source_view
@@ -87,7 +88,9 @@ def _needs_floats(
     if source == target or interpolation == "nearest":
         return dtype.is_floating_point and target[0] * target[1] >= source[0] * source[1]
     # Where many pixels make one, rounding errors cancel out; and with 8-bit samples, one more rounding is not visible.
-    return interpolation == "bicubic" or (deep and any(to > from_ for to, from_ in zip(target, source, strict=True)))
+    return FILTERS[interpolation].overshoots or (
+        deep and any(to > from_ for to, from_ in zip(target, source, strict=True))
+    )
 
 
 def _turned(image: Samples, turns: int, flip: bool) -> Samples:

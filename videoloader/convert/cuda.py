@@ -14,7 +14,8 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert.driver import cuda_driver, load_kernel
-from videoloader.convert.plan import FILTERS, PLAN, conversion_plan
+from videoloader.convert.filters import FILTERS
+from videoloader.convert.plan import PLAN, conversion_plan
 from videoloader.convert.spec import Conversion, Geometry
 from videoloader.convert.surface import CudaSurface, SurfaceLayout
 from videoloader.errors import ConfigurationError, DecodeError
@@ -26,7 +27,7 @@ _THREADS, _CHUNK, _ROWS, _MAX_TILE, _MAX_PICTURES = 128, 256, 2, 256, 16
 # A kernel's ``Plan`` as plain bytes, which numpy copies in one piece.
 _PLAN_BYTES = np.dtype((np.void, PLAN.itemsize))
 _PICTURE = np.dtype([("surface", np.uint64), ("slot", np.uint64), ("plan", _PLAN_BYTES)])
-_FILTERS = tuple(sorted({name for name, _ in FILTERS.values()}))
+_FILTERS = tuple(sorted({name for each in FILTERS.values() for name in each.kernels}))
 # Everything about the conversion of one picture except where it is and where it goes: the fields of a ``KernelKind``
 # (with the filter as a number), the columns and rows of its grid of blocks, and the kernel's ``Plan``.
 PICTURE_PLAN = np.dtype([("kind", np.uint8, 4), ("grid", np.int32, 2), ("plan", _PLAN_BYTES)])
@@ -56,7 +57,8 @@ class KernelKind(NamedTuple):
     @classmethod
     def of(cls, layout: SurfaceLayout, geometry: Geometry) -> KernelKind:
         """Return the kind for pictures of a layout and a geometry."""
-        return cls(layout.sample_bytes, layout.subsampling, FILTERS[geometry.interpolation, geometry.antialias][0])
+        kernel = FILTERS[geometry.interpolation].kernels[geometry.antialias]
+        return cls(layout.sample_bytes, layout.subsampling, kernel)
 
 
 def picture_plan(layout: SurfaceLayout, conversion: Conversion, strides: tuple[int, int, int]) -> npt.NDArray[np.void]:

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert.plan import FILTERS, PLAN, conversion_plan
+from videoloader.convert.filters import FILTERS
+from videoloader.convert.plan import PLAN, conversion_plan
 from videoloader.convert.spec import Conversion
 from videoloader.convert.surface import SurfaceLayout, pixel_format, planes_layout
 
@@ -137,7 +138,7 @@ def convert_host_surfaces(
 @lru_cache(4096)
 def _call(layout: SurfaceLayout, conversion: Conversion, strides: tuple[int, int, int]) -> _Call:
     plan, geometry = conversion_plan(layout, conversion, strides), conversion.geometry
-    number = _FILTER_NUMBERS[FILTERS[geometry.interpolation, geometry.antialias][0]]
+    number = _FILTER_NUMBERS[FILTERS[geometry.interpolation].kernels[geometry.antialias]]
     kind = _Kind(layout.sample_bytes, *layout.subsampling, number, _OUTPUTS[conversion.output.dtype])
     return _Call(plan, plan.ctypes.data, kind)
 

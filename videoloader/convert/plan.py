@@ -8,16 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from videoloader.convert.filters import FILTERS
 from videoloader.convert.spec import ColorSpec, Conversion, Geometry, OutputSpec, SourceView, source_view
 from videoloader.convert.surface import SurfaceLayout
 from videoloader.errors import ConfigurationError, UnsupportedError
 
 SAMPLE_BYTES = (1, 2)
-# By interpolation and antialias: the kernel's filter, and its reach in pixels if the picture does not get smaller.
-FILTERS = {
-    ("bilinear", True): ("LINEAR", 1), ("bilinear", False): ("LINEAR", 1), ("bicubic", True): ("CUBIC", 2),
-    ("bicubic", False): ("CUBIC_EDGES", 2), ("nearest", True): ("NEAREST", 1), ("nearest", False): ("NEAREST", 1),
-}  # fmt: skip
 
 # These match pixels.h.
 AXIS = np.dtype(
@@ -125,7 +121,7 @@ def _axis(view: SourceView, axis: int, geometry: Geometry) -> tuple[float, ...]:
     scale = view.crop[axis + 2] / view.size[axis]
     widening = max(scale, 1.0) if geometry.antialias else 1.0
     mirror = view.size[axis] - 1 if view.backward[axis] else -1
-    support = widening * FILTERS[geometry.interpolation, geometry.antialias][1]
+    support = widening * FILTERS[geometry.interpolation].reach
     return (
         view.crop[axis], view.crop[axis + 2], view.window[axis], view.window[axis + 2], mirror,
         scale, support, 1 / widening,
