@@ -47,7 +47,7 @@ def _cubic_weights(t: torch.Tensor) -> list[torch.Tensor]:
 
 
 class _Filter(NamedTuple):
-    """What an interpolation takes from the input.
+    """The taps that an interpolation takes from the input.
 
     Attributes:
         before, after, border: distances outside the input, in pixels, beyond which points and their taps see only the
