@@ -186,7 +186,7 @@ def make_images(
 
     Raises:
         ReadCancelled: it was cancelled.
-        ConfigurationError: as in ``plan_views``.
+        ConfigurationError: as in ``DrawRule.views_by``.
     """
     read_before = reads_so_far()
     rest = iter(frames[0] if by_columns else frames)
