@@ -32,7 +32,7 @@ from videoloader.errors import DecodeError, VideoLoaderError
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.corrupt_frames import OnCorrupt, tell_of_corrupt
-from videoloader.reading.engine_files import Slots, engine_files_of
+from videoloader.reading.engine_files import ViewMemory, engine_files_of
 from videoloader.reading.own_code import is_own
 from videoloader.reading.reader_processes import ProcessDied, ProcessReader
 from videoloader.reading.workers import DecodeWorkers, Reader
@@ -155,7 +155,7 @@ def _make_by_engines(
         made, files = work(local, rule, [memory], token) if prepared is None else prepared
         begin = time.perf_counter()
         places = (np.array(made.places, np.int64)[:, None] * views + np.arange(views)).ravel()
-        done = engines.make(files, _slots(frames, places), memory)
+        done = engines.make(files, _memory_of(frames, places), memory)
         seconds = time.perf_counter() - begin
     refused = [place for place, error in zip(made.places, done.errors, strict=True) if error is not None]
     count = len(made.places) - len(refused)
@@ -170,10 +170,10 @@ def _make_by_engines(
     return made._replace(others=others, report=joined_reports(reports))
 
 
-def _slots(frames: Sequence[torch.Tensor] | torch.Tensor, places: npt.NDArray[np.int64]) -> Slots:
+def _memory_of(frames: Sequence[torch.Tensor] | torch.Tensor, places: npt.NDArray[np.int64]) -> ViewMemory:
     """The memory of some rows."""
     if isinstance(frames, torch.Tensor):
         step = frames.stride(0) * frames.element_size()
-        return Slots(frames.data_ptr() + places * step, frames.dtype, [frames])
+        return ViewMemory(frames.data_ptr() + places * step, frames.dtype, [frames])
     some = [frames[at] for at in places.tolist()]
-    return Slots(np.array([each.data_ptr() for each in some], np.int64), frames[0].dtype, some)
+    return ViewMemory(np.array([each.data_ptr() for each in some], np.int64), frames[0].dtype, some)

@@ -47,7 +47,7 @@ class ClipSink:
     def __init__(
         self, index: VideoIndex, clips: Sequence[ClipSlots], output: OutputSpec, stream: torch.cuda.Stream | None
     ) -> None:
-        self._stream, self._colors = index.stream, color_spec(index.stream)
+        self._stream_info, self._colors = index.stream, color_spec(index.stream)
         self._clips, self._output, self._cuda_stream = clips, output, stream
         self.done: set[int] = set()
         self.marked: set[int] = set()
@@ -143,15 +143,15 @@ class ClipSink:
 
     def put_frames(self, frames: Sequence[tuple[int, av.VideoFrame]]) -> None:
         """Convert pictures from the CPU engine immediately."""
-        stream = self._stream
+        info = self._stream_info
         alike: defaultdict[ColorSpec, list[tuple[int, av.VideoFrame]]] = defaultdict(list)
         for packet, frame in frames:
-            if (frame.width, frame.height) != (stream.width, stream.height):
+            if (frame.width, frame.height) != (info.width, info.height):
                 # A picture whose size differs from the video's is shown at the size of the video. ``frame.reformat``
                 # keeps a scaler for each thread, with threads of its own. A forked process that frees it waits for them
                 # forever.
-                frame = VideoReformatter().reformat(frame, stream.width, stream.height, threads=1)
-            colors = color_spec(stream, frame)
+                frame = VideoReformatter().reformat(frame, info.width, info.height, threads=1)
+            colors = color_spec(info, frame)
             if self._cuda_stream is not None and (surface := upload_frame(frame, self._cuda_stream)):
                 self.put_surface(packet, surface, self._cuda_stream)
                 self._convert(colors, self._cuda_stream)
@@ -199,8 +199,8 @@ class ClipSink:
             self._convert(self._colors, self._last_stream)
 
     def _conversion(self, clip: int, colors: ColorSpec) -> Conversion:
-        stream = self._stream
-        return Conversion(colors, stream.rotation, stream.mirrored, self._clips[clip].geometry, self._output)
+        info = self._stream_info
+        return Conversion(colors, info.rotation, info.mirrored, self._clips[clip].geometry, self._output)
 
     def _convert(self, colors: ColorSpec, stream: torch.cuda.Stream) -> None:
         for clip, arrived in self._arrived.items():
@@ -242,4 +242,4 @@ class ClipSink:
     def _pixel(self, slot: torch.Tensor, color: tuple[float, float, float]) -> torch.Tensor:
         """Return a colour, [3], as pixel values of a slot."""
         output = replace(self._output, fill_value=color)
-        return slot.new_tensor(fill_pixel(self._stream, self._colors, output))
+        return slot.new_tensor(fill_pixel(self._stream_info, self._colors, output))

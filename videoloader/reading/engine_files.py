@@ -149,7 +149,7 @@ def list_files(files: Sequence[EngineFile], memory: torch.Tensor) -> EngineList:
     return _as_list(places.tobytes(), contents, coded, plans)
 
 
-class Slots(NamedTuple):
+class ViewMemory(NamedTuple):
     """Memory that views of files are written to.
 
     Attributes:
@@ -195,7 +195,7 @@ class EngineFiles:
         with torch.cuda.device(self._device):
             self._memory.append((block, event_to_sleep_for(self._stream)))
 
-    def make(self, files: EngineList, slots: Slots, memory: torch.Tensor) -> Made:
+    def make(self, files: EngineList, slots: ViewMemory, memory: torch.Tensor) -> Made:
         """Decode files and convert their pictures.
 
         Args:
