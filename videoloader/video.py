@@ -23,7 +23,7 @@ from videoloader.decoding.engine import Decode, check_decode
 from videoloader.device import resolve_device
 from videoloader.errors import ArgumentError, ConfigurationError, warn_user
 from videoloader.indexing import Openable, VideoIndex, build_index
-from videoloader.indexing.images import tell_of_frame_times
+from videoloader.indexing.images.frame_times import tell_of_frame_times
 from videoloader.indexing.index import Times
 from videoloader.indexing.sources.folder import Timestamps
 from videoloader.indexing.sources.opening import open_frames

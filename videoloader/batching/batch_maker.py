@@ -40,7 +40,7 @@ from videoloader.device import hand_over, on_stream, own_stream, profiler_range
 from videoloader.errors import CorruptFramesError, DecodeError, enough_memory, reason_of
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.forks import after_fork
-from videoloader.indexing.images import image_of_a_pixel
+from videoloader.indexing.images.index import image_of_a_pixel
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipsReport
 from videoloader.reading.corrupt_frames import OnCorrupt

@@ -24,7 +24,7 @@ from videoloader.dataset import VideoEntry
 from videoloader.decoding.engine import Decode
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import VideoIndex
-from videoloader.indexing.images import image_of_a_pixel
+from videoloader.indexing.images.index import image_of_a_pixel
 from videoloader.indexing.index import Times
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.patience import cancellable

@@ -20,7 +20,8 @@ from videoloader.indexing.bitstream.random_access import has_idr
 from videoloader.indexing.bitstream.x264_version import demands_version
 from videoloader.indexing.configurations import brings_others
 from videoloader.indexing.decoder import decode_packet, make_packet, open_decoder, size_told
-from videoloader.indexing.images import decodes_alone, is_jpeg
+from videoloader.indexing.images.alone import decodes_alone
+from videoloader.indexing.images.index import is_jpeg
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import PacketBytes
 

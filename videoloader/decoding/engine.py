@@ -11,7 +11,7 @@ from videoloader.checks import check_choice
 from videoloader.decoding.capabilities import why_not_nvdec
 from videoloader.decoding.jpeg_engine import why_not_jpeg_engine
 from videoloader.errors import ConfigurationError, UnsupportedError, VideoWarning
-from videoloader.indexing.images import is_jpeg
+from videoloader.indexing.images.index import is_jpeg
 from videoloader.indexing.index import VideoIndex
 
 Decode = Literal["auto", "nvdec", "cpu"]

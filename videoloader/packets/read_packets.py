@@ -28,11 +28,12 @@ from videoloader.indexing.bitstream.random_access import has_idr
 from videoloader.indexing.bitstream.references import ReferenceClosure, names_references
 from videoloader.indexing.bitstream.x264_version import demands_version, x264_version
 from videoloader.indexing.configurations import brings_others
-from videoloader.indexing.images import is_cut_off, is_jpeg
+from videoloader.indexing.images.index import is_jpeg
+from videoloader.indexing.images.jpeg import is_cut_off
 from videoloader.indexing.index import DISPOSABLE_NO, VideoIndex
 from videoloader.indexing.keyframe_heads import with_sets_found
 from videoloader.indexing.libav import open_video
-from videoloader.indexing.mpegts import read_transport_packets
+from videoloader.indexing.mpegts.extract import read_transport_packets
 from videoloader.indexing.number_leaps import is_behind_leap
 from videoloader.indexing.sources.base import NEAR, ByteSource
 from videoloader.indexing.sources.folder import FolderSource

@@ -25,7 +25,8 @@ from videoloader.decoding.jpeg_engine import CODED, JpegDecoder, coded_file, eng
 from videoloader.device import event_to_sleep_for, own_stream
 from videoloader.errors import DecodeError
 from videoloader.indexing import ByteSource, VideoIndex
-from videoloader.indexing.images import is_cut_off, is_jpeg
+from videoloader.indexing.images.index import is_jpeg
+from videoloader.indexing.images.jpeg import is_cut_off
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.shared_memory import MemoryBlock, can_share, new_block, own_block
 

@@ -20,7 +20,9 @@ from videoloader.indexing.bitstream.nal import iterate_nals
 from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.indexing.index import DISPOSABLE_YES
 from videoloader.indexing.libav import index_by_demuxing, open_video
-from videoloader.indexing.mpegts import index_mpegts, read_transport_packets, scan
+from videoloader.indexing.mpegts import scan
+from videoloader.indexing.mpegts.extract import read_transport_packets
+from videoloader.indexing.mpegts.index import index_mpegts
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.packets.read_packets import read_packets
 

@@ -12,7 +12,7 @@ from videoloader.dataset import VideoEntry, entry_range
 from videoloader.errors import ConfigurationError
 from videoloader.indexing import ByteSource, IndexStore, VideoIndex, build_index, open_source
 from videoloader.indexing.forks import after_fork
-from videoloader.indexing.images import tell_of_frame_times
+from videoloader.indexing.images.frame_times import tell_of_frame_times
 from videoloader.indexing.sources.state import SourceState, state_of
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.interop.torch.clip_request import ClipRequest
