@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert.driver import cuda_driver, load_kernel
+from videoloader.convert.driver import KERNEL_TYPES, cuda_driver, load_kernel
 from videoloader.convert.filters import FILTERS
 from videoloader.convert.plan import PLAN, conversion_plan
 from videoloader.convert.spec import Conversion, Geometry
@@ -21,7 +21,6 @@ from videoloader.convert.surface import CudaSurface, SurfaceLayout
 from videoloader.errors import ConfigurationError, DecodeError
 
 _SAMPLES = {1: "unsigned char", 2: "unsigned short"}
-_OUTPUTS = {torch.uint8: "unsigned char", torch.float16: "Half", torch.bfloat16: "BFloat16", torch.float32: "float"}
 # These match convert.cu.
 _THREADS, _CHUNK, _ROWS, _MAX_TILE, _MAX_PICTURES = 128, 256, 2, 256, 16
 # A kernel's ``Plan`` as plain bytes, which numpy copies in one piece.
@@ -218,7 +217,7 @@ def _kernel(function: str, kind: KernelKind, dtype: torch.dtype, device: int) ->
     return load_kernel(
         tuple(Path(__file__).with_name(name) for name in ("pixels.h", "convert.cu")),
         f"{function}<{_SAMPLES[kind.sample_bytes]}, {kind.subsampling[0]}, {kind.subsampling[1]}, {kind.filter}, "
-        f"{_OUTPUTS[dtype]}>",
+        f"{KERNEL_TYPES[dtype]}>",
         ("--std=c++17",),
         device,
     )

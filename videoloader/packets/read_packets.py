@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain, compress, islice, pairwise, repeat
-from struct import Struct
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from videoloader.indexing.bitstream.disposable import is_disposable
 from videoloader.indexing.bitstream.frame_num_gaps import FrameNumGaps
 from videoloader.indexing.bitstream.nal import MOST_HELD, nal_length_size
 from videoloader.indexing.bitstream.parameter_sets import (
+    LENGTH_AND_HEADER,
     SLICES,
     WITH_HEADERS,
     WITH_PARAMETER_SETS,
@@ -44,9 +44,6 @@ from videoloader.packets.run_start import WrongIndexError, from_keyframe, withou
 _LARGEST_READ = 16 << 20
 # Maximum bytes of packets that are held in memory to find out which of them are needed.
 _LONGEST_LOOK_AHEAD = 64 << 20
-
-
-_LENGTH_AND_HEADER = Struct(">IB").unpack_from
 
 
 def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: bool = False) -> Iterator[PacketBytes]:
@@ -157,7 +154,7 @@ def _with_sets_told(
         # nal_ref_idc.
         size = len(data)
         if length_size == 4 and size > 4:
-            length, header = _LENGTH_AND_HEADER(data)
+            length, header = LENGTH_AND_HEADER(data)
         elif 0 < length_size < size:
             length, header = int.from_bytes(data[:length_size], "big"), data[length_size]
         else:
