@@ -15,7 +15,7 @@ import torch
 
 import videoloader as vl
 from videoloader.interop.torch import ClipRequest, DecodingLoader
-from videoloader.sampling.sampled_video import SampledVideo
+from videoloader.sampling import SampledVideo
 
 
 @dataclass(frozen=True)
