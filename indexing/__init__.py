@@ -3,27 +3,18 @@
 from videoloader.indexing.build import build_index
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.limits import Limits, set_limits
-from videoloader.indexing.sources import (
-    IMAGE_EXTENSIONS,
-    ByteSource,
-    FileObjectSource,
-    FileSource,
-    FolderSource,
-    LmdbSource,
-    MemorySource,
-    Openable,
-    PartSource,
-    RemoteSource,
-    open_source,
-)
-from videoloader.indexing.store import (
-    BuildReport,
-    IndexStore,
-    MergeReport,
-    build_store,
-    merge_stores,
-    torchcodec_frame_mappings,
-)
+from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.sources.file_object import FileObjectSource
+from videoloader.indexing.sources.folder import IMAGE_EXTENSIONS, FolderSource
+from videoloader.indexing.sources.lmdb_value import LmdbSource
+from videoloader.indexing.sources.local import FileSource, MemorySource
+from videoloader.indexing.sources.opening import Openable, open_source
+from videoloader.indexing.sources.part import PartSource
+from videoloader.indexing.sources.remote import RemoteSource
+from videoloader.indexing.store.building import BuildReport, build_store
+from videoloader.indexing.store.export import torchcodec_frame_mappings
+from videoloader.indexing.store.merging import MergeReport, merge_stores
+from videoloader.indexing.store.store import IndexStore
 from videoloader.indexing.stream_info import StreamInfo
 
 __all__ = [

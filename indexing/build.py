@@ -15,30 +15,26 @@ from videoloader.errors import (
     VideoWarning,
     enough_memory,
 )
-from videoloader.indexing.avi import index_avi
+from videoloader.indexing.avi.index import index_avi
 from videoloader.indexing.configurations import config_switches
 from videoloader.indexing.decoder_check import check_decoder
 from videoloader.indexing.demuxer import if_archive
-from videoloader.indexing.images import index_images
+from videoloader.indexing.images.index import index_images
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import with_keyframes_read
 from videoloader.indexing.keyframes import with_sure_keyframes
 from videoloader.indexing.libav import best_video_stream, index_by_demuxing
 from videoloader.indexing.limits import DecodingBudget, check_picture
 from videoloader.indexing.lost_pictures import may_lose_pictures, with_pictures_that_come
-from videoloader.indexing.matroska import EBML_MAGIC, index_matroska
-from videoloader.indexing.mp4 import index_mp4
+from videoloader.indexing.matroska.index import EBML_MAGIC, index_matroska
 from videoloader.indexing.mp4.boxes import HEADERS_READ, iterate_file_boxes
-from videoloader.indexing.mpegts import index_mpegts
-from videoloader.indexing.sources import (
-    ByteSource,
-    FolderSource,
-    Openable,
-    StreamSource,
-    check_unchanged,
-    choose_stream,
-    open_source,
-)
+from videoloader.indexing.mp4.index import index_mp4
+from videoloader.indexing.mpegts.index import index_mpegts
+from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.sources.folder import FolderSource
+from videoloader.indexing.sources.opening import Openable, open_source
+from videoloader.indexing.sources.state import check_unchanged
+from videoloader.indexing.sources.stream import StreamSource, choose_stream
 from videoloader.indexing.start import without_lost_frames
 from videoloader.indexing.true_order import with_decoded_frames
 from videoloader.indexing.wrong_times import times_are_wrong

@@ -12,7 +12,7 @@ from videoloader.indexing.decoder import WELL_KNOWN_CODECS, FreshDecoder, decode
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.libav import open_video
 from videoloader.indexing.pictures import are_same
-from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources.base import ByteSource
 
 _CHECKED_PACKETS = 16
 # With large pictures fewer packets are checked, since all pictures are held in memory: four of 4K.

@@ -15,7 +15,9 @@ import av.format
 
 from videoloader.errors import IndexingError, UnsupportedError
 from videoloader.indexing.limits import current_limits
-from videoloader.indexing.sources import ByteSource, SourceState, StreamSource, check_unchanged, state_of
+from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.sources.state import SourceState, check_unchanged, state_of
+from videoloader.indexing.sources.stream import StreamSource
 
 # Bytes that libavformat reads at a time. Each read is a call into Python, but longer reads cost more at a jump than
 # they save.

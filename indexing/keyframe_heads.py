@@ -15,13 +15,12 @@ from videoloader.indexing.bitstream.parameter_sets import (
     units_of,
 )
 from videoloader.indexing.bitstream.picture import PictureFormat, picture_format
-from videoloader.indexing.bitstream.random_access import has_idr, is_random_access
+from videoloader.indexing.bitstream.random_access import H264_IDR, has_idr, is_keyframe_slice, is_random_access
 from videoloader.indexing.bitstream.vpx import LONGEST_KEYFRAME_HEADER, keyframe_format
 from videoloader.indexing.configurations import brings_others, with_configurations
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.number_leaps import looked_at_for, points_behind_leaps
-from videoloader.indexing.sources import ByteSource
-from videoloader.indexing.sources.base import NEAR, read_starts
+from videoloader.indexing.sources.base import NEAR, ByteSource, read_starts
 from videoloader.indexing.stream_info import StreamInfo
 
 # Number of bytes that usually contain everything before a picture, and the number to try next.
@@ -31,8 +30,6 @@ _WITH_KEYFRAME_HEADERS = (*WITH_HEADERS, "vvc", "vp8", "vp9", "av1")
 # Maximum number of packets examined when a video is indexed, if a read costs a system call or a network request. In
 # videos with more, each keyframe is examined when decoding first starts there.
 _MOST_NEAR, _MOST_FAR = 2000, 8
-_IDR = 5  # nal_unit_type of ITU-T H.264, table 7-1
-_IRAP = range(16, 24)  # nal_unit_type of ITU-T H.265, table 7-1
 
 
 class Head(NamedTuple):
@@ -188,14 +185,13 @@ def read_head(codec: str, record: bytes, start: bytes | memoryview, size: int) -
             return None
         return Head(starts, units_of(codec, record, start) if codec in WITH_HEADERS else [])
     length_size = nal_length_size(codec, record)
-    if codec == "h264" and 0 < length_size < len(start) and start[length_size] & 31 == _IDR:
+    if codec == "h264" and 0 < length_size < len(start) and start[length_size] & 31 == H264_IDR:
         return _IDR_FIRST
     units: list[bytes] = []
     by_type = False
     for begin, end in iterate_nals(start, length_size):
         if SLICES[codec][start[begin]]:
-            kind = start[begin]
-            by_type = kind & 31 == _IDR if codec == "h264" else kind >> 1 & 63 in _IRAP
+            by_type = is_keyframe_slice(codec, start[begin])
             break
         if cut and end >= len(start):
             return None

@@ -31,7 +31,8 @@ from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.limits import check_picture, count_decoded_packet, current_limits
 from videoloader.indexing.packet_times import packet_times, presentation_times, reorder_depth
 from videoloader.indexing.setups import Setups
-from videoloader.indexing.sources import ByteSource, StreamSource
+from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.sources.stream import StreamSource
 from videoloader.indexing.stream_info import StreamInfo
 from videoloader.indexing.wrong_times import deepest_reordering, times_are_wrong
 

@@ -15,7 +15,7 @@ from videoloader.indexing.bitstream.parameter_sets import (
 from videoloader.indexing.configurations import Brought, config_switches, is_closed, renews_sequences
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.libav import index_by_decoding
-from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.true_order import with_frames, with_sets_met
 
 

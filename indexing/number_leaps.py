@@ -14,8 +14,7 @@ from videoloader.indexing.bitstream.h264_slices import SliceReader
 from videoloader.indexing.bitstream.nal import MOST_HELD
 from videoloader.indexing.bitstream.picture_counts import numbers_leap
 from videoloader.indexing.index import VideoIndex
-from videoloader.indexing.sources import ByteSource
-from videoloader.indexing.sources.base import read_starts
+from videoloader.indexing.sources.base import ByteSource, read_starts
 
 # Packets before a recovery point that are examined first; more if too few of them are reference pictures.
 _LOOKED_AT = 2 * MOST_HELD

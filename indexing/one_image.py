@@ -5,7 +5,10 @@ from __future__ import annotations
 from videoloader.errors import SourceError, UnsupportedError
 from videoloader.indexing.build import index_opened
 from videoloader.indexing.index import VideoIndex
-from videoloader.indexing.sources import ByteSource, FolderSource, MemorySource, open_source
+from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.sources.folder import FolderSource
+from videoloader.indexing.sources.local import MemorySource
+from videoloader.indexing.sources.opening import open_source
 
 
 def read_image(path: str) -> tuple[ByteSource, VideoIndex]:

@@ -14,7 +14,7 @@ from videoloader.indexing.decoder import make_packet, open_decoder
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import is_random_access_at, read_packet
 from videoloader.indexing.limits import count_decoded_packet
-from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources.base import ByteSource
 
 # This many bytes usually show what kind of packet it is.
 _PACKET_HEAD = 4 << 10

@@ -12,7 +12,7 @@ from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.libav import index_by_decoding
 from videoloader.indexing.packet_times import packet_times, reorder_depth
-from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources.base import ByteSource
 
 
 def with_decoded_frames(index: VideoIndex, source: ByteSource) -> VideoIndex:

@@ -23,7 +23,7 @@ from videoloader.indexing.decoder import make_packet, open_decoder
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import is_random_access_at, read_packet
 from videoloader.indexing.limits import count_decoded_packet
-from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.stream_info import StreamInfo
 
 # If nothing is reordered: how many of the first and of the smallest packets are examined, and bytes of each.

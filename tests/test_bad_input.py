@@ -17,7 +17,7 @@ from truth import full_decode, hash_of
 from waiting import within_processor_seconds
 
 from videoloader import Video
-from videoloader.decoding import CpuDecoder
+from videoloader.decoding.cpu import CpuDecoder
 from videoloader.errors import FrameRangeError, IndexingError, SourceError, UnsupportedError, VideoLoaderError
 from videoloader.indexing import FileSource, MemorySource, build_index
 from videoloader.indexing.libav import _decode_head

@@ -21,8 +21,8 @@ from sample_videos import RECIPES, write_video
 import videoloader as vl
 from videoloader import SourceError, StaleIndexError
 from videoloader.indexing import ByteSource, FileSource, IndexStore, PartSource, VideoIndex, build_index, open_source
-from videoloader.indexing.sources import LmdbSource
-from videoloader.indexing.store import build_store
+from videoloader.indexing.sources.lmdb_value import LmdbSource
+from videoloader.indexing.store.building import build_store
 from videoloader.order import clip_table
 
 Sample = Callable[[str], Path]

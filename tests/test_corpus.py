@@ -15,7 +15,8 @@ import pytest
 from corpus_files import GOOD_FILES
 from truth import Truth, full_decode, hash_of
 
-from videoloader.decoding import CpuDecoder, decode_run
+from videoloader.decoding.cpu import CpuDecoder
+from videoloader.decoding.damage import decode_run
 from videoloader.indexing import FileSource, VideoIndex, build_index
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.packets.read_packets import read_packets

@@ -10,7 +10,7 @@ import pytest
 import torch
 from painted_videos import write_painted
 
-from videoloader.convert import Geometry, OutputSpec
+from videoloader.convert.spec import Geometry, OutputSpec
 from videoloader.indexing import build_index, open_source
 from videoloader.reading.clip_reader import ClipReader
 from videoloader.reading.clip_sink import ClipSink

@@ -17,8 +17,8 @@ from planned_geometry import plan_geometry
 from soak import mixed_clips
 
 import videoloader as vl
-from videoloader.convert import Geometry
-from videoloader.sampling import clip_rng
+from videoloader.convert.spec import Geometry
+from videoloader.sampling.mode import clip_rng
 
 # One of each codec, and kinds of GOP and chroma that go together with few frames.
 NAMES = [

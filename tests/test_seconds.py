@@ -22,10 +22,10 @@ import videoloader as vl
 from videoloader.dataset import entry_range
 from videoloader.indexing import VideoIndex, build_index, build_store
 from videoloader.indexing.libav import open_video
-from videoloader.indexing.sources import MemorySource
+from videoloader.indexing.sources.local import MemorySource
 from videoloader.interop.torch import ClipDataset, ClipRequest, DecodingLoader
-from videoloader.sampling import AllFrames
 from videoloader.sampling.asked_frames import frame_on_screen, frames_between
+from videoloader.sampling.sampled_video import AllFrames
 
 Sample = Callable[[str], Path]
 # Of long videos, so many frames are looked up one by one.

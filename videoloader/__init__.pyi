@@ -4,7 +4,7 @@ from videoloader import layouts as layouts, transforms as transforms
 from videoloader.batching.batch import Batch as Batch, ListBatch as ListBatch
 from videoloader.batching.stats import LoaderStats as LoaderStats
 from videoloader.dataset import VideoDataset as VideoDataset, VideoEntry as VideoEntry
-from videoloader.decoding import set_decoder_memory as set_decoder_memory
+from videoloader.decoding.sessions import set_decoder_memory as set_decoder_memory
 from videoloader.errors import (
     ArgumentError as ArgumentError,
     ConfigurationError as ConfigurationError,
@@ -41,24 +41,22 @@ from videoloader.order.shuffle import ShuffleBlocks as ShuffleBlocks, ShuffleVid
 from videoloader.packets.decode_plan import DecodePlan as DecodePlan, plan_frames as plan_frames
 from videoloader.progress import show_progress as show_progress
 from videoloader.reading.corrupt_frames import CorruptFramesWarning as CorruptFramesWarning
-from videoloader.sampling import (
-    AtRate as AtRate,
-    EvenWindows as EvenWindows,
-    EveryWindow as EveryWindow,
-    FrameList as FrameList,
-    FrameMode as FrameMode,
-    FrameTuples as FrameTuples,
-    Keyframes as Keyframes,
-    NearKeyframes as NearKeyframes,
-    PadColumn as PadColumn,
-    RandomWindow as RandomWindow,
-    Roles as Roles,
-    Segments as Segments,
-    Timestamps as Timestamps,
-    Triplets as Triplets,
-    UniformFrames as UniformFrames,
-    WholeVideo as WholeVideo,
-)
+from videoloader.sampling.at_rate import AtRate as AtRate
+from videoloader.sampling.columns import PadColumn as PadColumn
+from videoloader.sampling.frame_list import FrameList as FrameList
+from videoloader.sampling.frame_tuples import FrameTuples as FrameTuples
+from videoloader.sampling.frame_tuples import Triplets as Triplets
+from videoloader.sampling.mode import FrameMode as FrameMode
+from videoloader.sampling.near_keyframes import NearKeyframes as NearKeyframes
+from videoloader.sampling.roles import Roles as Roles
+from videoloader.sampling.spread import Segments as Segments
+from videoloader.sampling.spread import UniformFrames as UniformFrames
+from videoloader.sampling.timestamps import Timestamps as Timestamps
+from videoloader.sampling.whole import Keyframes as Keyframes
+from videoloader.sampling.whole import WholeVideo as WholeVideo
+from videoloader.sampling.windows import EvenWindows as EvenWindows
+from videoloader.sampling.windows import EveryWindow as EveryWindow
+from videoloader.sampling.windows import RandomWindow as RandomWindow
 from videoloader.showing import show as show
 from videoloader.transforms import *
 from videoloader.verification import FileReport as FileReport, VerifyReport as VerifyReport, verify as verify

@@ -17,17 +17,17 @@ from videoloader.batching.account import LoaderAccount
 from videoloader.batching.batch import Batch
 from videoloader.batching.batch_maker import OnError
 from videoloader.batching.clip_plan import ClipPlanner, DrawRule, PlannedClip
-from videoloader.batching.image_rows import FILES_AHEAD
 from videoloader.batching.listed import ListedClips, list_clips
 from videoloader.batching.made_batch import BatchInMaking, BatchPlan
 from videoloader.batching.one_loop import OneLoop
 from videoloader.batching.options import check_dataset, plan_transforms
-from videoloader.batching.prefetch import give_out, how_far_ahead
+from videoloader.batching.prefetch import FILES_AHEAD, give_out, how_far_ahead
 from videoloader.batching.rows import Collate
 from videoloader.checks import check_choice, check_positive
-from videoloader.convert import Color, Layout, native_code
+from videoloader.convert.native import native_code
+from videoloader.convert.spec import Color, Layout
 from videoloader.dataset import VideoDataset
-from videoloader.decoding import Decode
+from videoloader.decoding.engine import Decode
 from videoloader.device import available_cores, resolve_device
 from videoloader.errors import ArgumentError, ConfigurationError, counted, warn_user
 from videoloader.indexing import IndexStore
@@ -39,8 +39,7 @@ from videoloader.order.sharding import LastBatch
 from videoloader.order.shuffle import Order, Sampler, order_of
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import OnCorrupt, check_on_corrupt
-from videoloader.sampling import FrameMode, clip_rng
-from videoloader.sampling.mode import FrameNumbers, mode_of
+from videoloader.sampling.mode import FrameMode, FrameNumbers, clip_rng, mode_of
 from videoloader.transforms.compose import Compose
 from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import Transforms
@@ -329,24 +328,24 @@ class VideoLoader(OneLoop):
             self.set_epoch(self._epoch.number + 1)
         if self._shard_found:
             tell_of_later_ranks(self._epochs.ranks)
-        plan, self._unwaited = self._epoch, 0
-        begun, finish = self._start_batches(plan, token), partial(self._finish, plan)
+        epoch, self._unwaited = self._epoch, 0
+        begun, finish = self._start_batches(epoch, token), partial(self._finish, epoch)
         resumed = self._resumed  # the rest of an epoch may consist of clips that cannot be made
         yield from give_out(begun, self._has_room, BatchInMaking.drop, finish, self._account, token)
         if not resumed:
             self._account.raise_if_nothing()
-        if self._epoch is plan:  # this rank gets fewer batches than others, or none
-            self.set_epoch(plan.number + 1)
+        if self._epoch is epoch:  # this rank gets fewer batches than others, or none
+            self.set_epoch(epoch.number + 1)
 
-    def _start_batches(self, plan: EpochPlan, token: CancelToken) -> Iterator[list[BatchInMaking]]:
-        for first in range(0, len(plan), self._planned_at_once):
-            some = range(first, min(first + self._planned_at_once, len(plan)))
-            yield self._maker.start([self._batch_plan(plan, batch) for batch in some], token)
+    def _start_batches(self, epoch: EpochPlan, token: CancelToken) -> Iterator[list[BatchInMaking]]:
+        for first in range(0, len(epoch), self._planned_at_once):
+            some = range(first, min(first + self._planned_at_once, len(epoch)))
+            yield self._maker.start([self._batch_plan(epoch, batch) for batch in some], token)
 
     def _has_room(self, pending: Sequence[BatchInMaking]) -> bool:
         return len(pending) + self._planned_at_once <= self._prefetch + 1
 
-    def _finish(self, plan: EpochPlan, pending: deque[BatchInMaking]) -> list[Batch]:
+    def _finish(self, epoch: EpochPlan, pending: deque[BatchInMaking]) -> list[Batch]:
         """Wait for the oldest batch, and return it in a list, which is empty if none of its clips could be made."""
         ready = sum(each.made.done() for each in pending)
         self._unwaited = self._unwaited + 1 if ready else 0
@@ -360,27 +359,27 @@ class VideoLoader(OneLoop):
                 self._account.leave_out(clip.video.entry.path, error)
         pending.popleft()
         self._account.add(made.stats)
-        if self._epoch is plan:  # unless another epoch was begun or resumed meanwhile
+        if self._epoch is epoch:  # unless another epoch was begun or resumed meanwhile
             self._given += 1
-            if self._given == plan.rounds:
-                self.set_epoch(plan.number + 1)
+            if self._given == epoch.rounds:
+                self.set_epoch(epoch.number + 1)
         batch = made.hand_over()
         return [] if batch is None else [batch]
 
-    def _batch_plan(self, plan: EpochPlan, batch: int) -> BatchPlan:
+    def _batch_plan(self, epoch: EpochPlan, batch: int) -> BatchPlan:
         return BatchPlan(
-            partial(self._plan_batch, plan, batch),
+            partial(self._plan_batch, epoch, batch),
             self._collate,
-            partial(self._stand_ins, plan.number),
-            partial(clip_rng, self._seed, plan.number, use=_FOR_BATCH),
+            partial(self._stand_ins, epoch.number),
+            partial(clip_rng, self._seed, epoch.number, use=_FOR_BATCH),
         )
 
-    def _plan_batch(self, plan: EpochPlan, batch: int) -> list[PlannedClip] | ListedClips:
-        clips, repeated = plan.clips(batch), plan.repeated(batch)
-        if listed := list_clips(self._planner, clips, plan.number, repeated):
+    def _plan_batch(self, epoch: EpochPlan, batch: int) -> list[PlannedClip] | ListedClips:
+        clips, repeated = epoch.clips(batch), epoch.repeated(batch)
+        if listed := list_clips(self._planner, clips, epoch.number, repeated):
             return listed
         planned: list[PlannedClip] = []
-        for views in self._planner.plan_all(clips, plan.number, repeated):
+        for views in self._planner.plan_all(clips, epoch.number, repeated):
             planned += views
             self._workers.let_others_run()
         return planned

@@ -14,7 +14,7 @@ import torch
 from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.batch import Batch, clip_of
 from videoloader.checks import check_choice, check_positive, check_positive_or_none, check_type
-from videoloader.convert import Layout
+from videoloader.convert.spec import Layout
 from videoloader.dataset import VideoDataset
 from videoloader.dataset.ranges import entry_range
 from videoloader.errors import ArgumentError, counted

@@ -14,28 +14,28 @@ import torch
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.attribute_names import tells_of_attributes
+from videoloader.batching.clip_plan import DrawRule
 from videoloader.batching.options import plan_transforms
 from videoloader.batching.video_clips import make_clips
 from videoloader.checks import check_choice, check_positive_or_none, check_type
-from videoloader.convert import Layout, OutputSpec, fill_color
-from videoloader.decoding import Decode, check_decode
+from videoloader.convert.spec import Layout, OutputSpec, fill_color
+from videoloader.decoding.engine import Decode, check_decode
 from videoloader.device import resolve_device
 from videoloader.errors import ArgumentError, ConfigurationError, warn_user
 from videoloader.indexing import Openable, VideoIndex, build_index
-from videoloader.indexing.images import tell_of_frame_times
+from videoloader.indexing.images.frame_times import tell_of_frame_times
 from videoloader.indexing.index import Times
-from videoloader.indexing.sources import choose_stream
 from videoloader.indexing.sources.folder import Timestamps
 from videoloader.indexing.sources.opening import open_frames
+from videoloader.indexing.sources.stream import choose_stream
 from videoloader.notebook import ShownInNotebooks
 from videoloader.reading.clip import Clip as Clip
 from videoloader.reading.corrupt_frames import KeepOrRaise, check_on_corrupt
 from videoloader.reading.video_reader import VideoReader
-from videoloader.sampling import FrameMode
 from videoloader.sampling.asked_frames import asked_frames, frame_on_screen, frames_between
 from videoloader.sampling.exact_time import Time
 from videoloader.sampling.integers import positions_in_slice
-from videoloader.sampling.mode import FrameNumbers, mode_of
+from videoloader.sampling.mode import FrameMode, FrameNumbers, mode_of
 from videoloader.transforms.compose import Compose
 from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import TransformPlan, Transforms
@@ -392,7 +392,8 @@ class Video(ShownInNotebooks):
         mode = mode_of(mode)
         plain = dtype is None and isinstance(transforms, tuple) and not transforms
         plan = self._plain if plain else plan_transforms(transforms, dtype, "rgb", self._fill_value, mode)
-        return make_clips(self._reader, mode, clips, seed, plan, layout, self.device)
+        rule = DrawRule(mode, plan.one_view(), seed, warned=None)
+        return make_clips(self._reader, rule, clips, layout, self.device)
 
 
 def _file_name(source: str) -> str:

@@ -9,7 +9,7 @@ import torch
 
 from libraries.augmenting import CLIPS, MAGNITUDE, MEAN, OPERATIONS, STD, check_batch, clips, milliseconds_a_batch
 from libraries.common import LENGTH, SIDE
-from videoloader.convert import OutputSpec
+from videoloader.convert.spec import OutputSpec
 from videoloader.transforms.automatic import RandAugment
 from videoloader.transforms.backends.apply import apply_operations
 from videoloader.transforms.color import ColorJitter

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.indexing.avi.header import Header
-from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources.base import ByteSource
 
 _ENTRY = np.dtype([("id", "u1", 4), ("flags", "<u4"), ("offset", "<u4"), ("size", "<u4")])
 _SUPER_ENTRY = np.dtype([("offset", "<u8"), ("size", "<u4"), ("duration", "<u4")])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
 
-from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources.base import ByteSource
 
 # Maximum size of a header with names and cover pictures. Files with a longer one are left to libavformat.
 _LONGEST_HEADER = 4 << 20

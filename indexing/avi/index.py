@@ -21,7 +21,7 @@ from videoloader.indexing.bitstream.picture_order import PictureOrder
 from videoloader.indexing.bitstream.random_access import is_intra_only, is_random_access
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.packet_times import packet_times, reorder_depth
-from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.stream_info import StreamInfo
 
 # libavformat counts the last frame's duration differently if time units are shorter.

@@ -14,7 +14,7 @@ from videoloader.indexing.bitstream.parameter_sets import first_sequence_set, he
 from videoloader.indexing.bitstream.picture import cut_by_container, parameter_set_format
 from videoloader.indexing.decoder import WELL_KNOWN_CODECS
 from videoloader.indexing.libav import read_stream_info
-from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.stream_info import StreamInfo
 
 _YUV420 = {"bit_depth": 8, "chroma": "420", "pixel_format": "yuv420p"}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+# All bytes with their bits reversed: zlib's checksums begin with the lowest bit, those of videos with the highest.
+TURNED_BYTES = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
+
 
 class BitReader:
     """Reads the bits of a NAL unit, the most significant first, and Exp-Golomb codes (ITU-T H.264, 9.1).

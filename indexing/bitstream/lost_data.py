@@ -7,18 +7,17 @@ import zlib
 from collections.abc import Callable
 from functools import partial
 
+from videoloader.indexing.bitstream.bits import TURNED_BYTES
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
 
 # slice_start_code of ISO/IEC 13818-2, table 6-1.
 _MPEG2_SLICE = re.compile(rb"\0\0\x01[\x01-\xaf]")
 _MPEG2_PICTURE_OR_SLICE = re.compile(rb"\0\0\x01([\0-\xaf])")
 _ZEROS = b"\0\0\0"
-# FFV1 (RFC 9043): bytes after each slice with and without a checksum (4.9); initial values of checksums (the RFC's, and
-# libavcodec's 0x79408C7A) with the bits reversed; and all bytes with the bits reversed, since zlib begins with the
-# lowest.
+# FFV1 (RFC 9043): bytes after each slice with and without a checksum (4.9); and initial values of checksums (the RFC's,
+# and libavcodec's 0x79408C7A) with the bits reversed, since zlib begins with the lowest.
 _SIZE_AND_CHECKSUM, _SIZE_ALONE = 8, 3
 _CHECKSUM_STARTS = (0, 0x5E31029E)
-_TURNED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 _CHECKED_AT_ONCE = 1 << 16  # bytes that stay in the processor's cache
 
 
@@ -85,7 +84,7 @@ def _keeps_checksum(data: bytes | memoryview, start: int) -> bool:
     """Whether FFV1's CRC over data and checksum is zero (RFC 9043, 4.9.3)."""
     checksum = begin = start ^ 0xFFFFFFFF  # zlib does the same inversion
     for at in range(0, len(data), _CHECKED_AT_ONCE):
-        checksum = zlib.crc32(bytes(data[at : at + _CHECKED_AT_ONCE]).translate(_TURNED), checksum)
+        checksum = zlib.crc32(bytes(data[at : at + _CHECKED_AT_ONCE]).translate(TURNED_BYTES), checksum)
     return checksum == begin
 
 

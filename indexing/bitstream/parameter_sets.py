@@ -56,7 +56,7 @@ def sets_in_packet(codec: str, length_size: int, payload: bytes | memoryview) ->
         position = 0
         if length_size == 4:
             while position <= last:
-                length, header = _LENGTH_AND_HEADER(payload, position)
+                length, header = LENGTH_AND_HEADER(payload, position)
                 start, position = position + 4, position + 4 + length
                 if kinds[header] and start < position <= size:
                     found.append(bytes(payload[start:position]))
@@ -95,7 +95,7 @@ def is_slice(codec: str, first: int) -> bool:
 # For the first byte of a NAL unit's header, whether it is part of a picture, or a set. Used for each packet.
 SLICES = {codec: bytes(is_slice(codec, first) for first in range(256)) for codec in WITH_PARAMETER_SETS}
 _SETS = {codec: bytes(is_set(codec, first) for first in range(256)) for codec in WITH_PARAMETER_SETS}
-_LENGTH_AND_HEADER = Struct(">IB").unpack_from
+LENGTH_AND_HEADER = Struct(">IB").unpack_from
 
 
 def leading_units(codec: str, payload: bytes | memoryview, kinds: bytes) -> list[bytes]:

@@ -14,6 +14,8 @@ from videoloader.indexing.bitstream.nal import iterate_messages, iterate_nals, n
 from videoloader.indexing.bitstream.parameter_sets import is_slice
 from videoloader.indexing.bitstream.picture_kinds import INTRA, picture_kind
 
+H264_IDR = 5  # nal_unit_type of ITU-T H.264, table 7-1
+_HEVC_IRAP = range(16, 24)  # nal_unit_type of ITU-T H.265, table 7-1
 _LONGEST_HEAD = 256  # bytes that contain everything read of a frame's header
 _LONGEST_MPEG4_HEADERS = 4100  # bytes, for everything before a picture's kind
 
@@ -71,7 +73,12 @@ def is_intra_only(codec: str) -> bool:
 
 def has_idr(config: bytes, payload: bytes | memoryview) -> bool:
     """Whether a packet of H.264 is an IDR picture."""
-    return any(payload[start] & 31 == 5 for start, _ in iterate_nals(payload, nal_length_size("h264", config)))
+    return any(payload[start] & 31 == H264_IDR for start, _ in iterate_nals(payload, nal_length_size("h264", config)))
+
+
+def is_keyframe_slice(codec: str, first: int) -> bool:
+    """Whether decoding of H.264 or HEVC can start at a slice, by the first byte of its header: IDR, or any IRAP."""
+    return first & 31 == H264_IDR if codec == "h264" else first >> 1 & 63 in _HEVC_IRAP
 
 
 def is_skipped_leading(codec: str, config: bytes, payload: bytes | memoryview) -> bool:
@@ -104,7 +111,7 @@ def _by_head(reader: Callable[[bytes], bool], config: bytes, payload: bytes | me
 def _h264(config: bytes, payload: bytes | memoryview) -> bool:
     for start, stop in iterate_nals(payload, nal_length_size("h264", config)):
         kind = payload[start] & 31
-        if kind == 5 or (kind == 6 and _recovers_at_once(bytes(payload[start + 1 : stop]))):
+        if kind == H264_IDR or (kind == 6 and _recovers_at_once(bytes(payload[start + 1 : stop]))):
             return True
         if is_slice("h264", kind):  # data partitions, too
             return False
@@ -112,7 +119,7 @@ def _h264(config: bytes, payload: bytes | memoryview) -> bool:
 
 
 def _hevc(config: bytes, payload: bytes | memoryview) -> bool:
-    return 16 <= _picture_type("hevc", config, payload) <= 23
+    return _picture_type("hevc", config, payload) in _HEVC_IRAP
 
 
 def _vvc(config: bytes, payload: bytes | memoryview) -> bool:

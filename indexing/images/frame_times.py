@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from videoloader.errors import ConfigurationError, SourceError, warn_user
 from videoloader.indexing.index import VideoIndex
-from videoloader.indexing.sources import FolderSource
-from videoloader.indexing.sources.folder import number_parts, split_times
+from videoloader.indexing.sources.folder import FolderSource, number_parts, split_times
 from videoloader.indexing.sources.regular_file import open_regular
 
 # Unit of listed times, in which seconds since 1970 fit 64 bits.

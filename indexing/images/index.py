@@ -20,8 +20,8 @@ from videoloader.indexing.images.tiff import tiff_header
 from videoloader.indexing.images.webp import webp_header
 from videoloader.indexing.images.window import ImageHeader, Window
 from videoloader.indexing.index import DISPOSABLE_YES, VideoIndex
-from videoloader.indexing.sources import ByteSource, FolderSource
-from videoloader.indexing.sources.folder import is_image_name
+from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.sources.folder import FolderSource, is_image_name
 from videoloader.indexing.stream_info import StreamInfo
 
 # Degrees clockwise, and whether the picture is mirrored after that (Exif 2.32, tag 0x0112).
@@ -90,6 +90,11 @@ def _index_of_file(source: ByteSource, header: ImageHeader) -> VideoIndex:
     vars(index).update(vars(_like(header)), source=source.name, packet_size=size.astype(np.int32))
     index.packet_size.setflags(write=False)
     return index
+
+
+def is_jpeg(index: VideoIndex) -> bool:
+    """Whether a video consists of JPEG files."""
+    return index.container == "images" and index.stream.codec == "mjpeg"
 
 
 def image_of_a_pixel() -> VideoIndex:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from videoloader.errors import IndexingError, SourceError
-from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources.base import ByteSource
 
 # Bytes of one read: the header of most files, and no more than a page of the disk cache.
 _WINDOW = 1024

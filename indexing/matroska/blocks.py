@@ -30,7 +30,7 @@ from videoloader.indexing.matroska.ebml import (
     read_vint,
 )
 from videoloader.indexing.matroska.headers import CLUSTER, IN_SEGMENT, TOP_LEVEL, Headers, Track
-from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources.base import ByteSource
 
 _TIMESTAMP, _BLOCK_GROUP, _BLOCK, _REFERENCE = 0xE7, 0xA0, 0xA1, 0xFB
 # Position, PrevSize and SilentTracks.

@@ -22,7 +22,7 @@ from videoloader.indexing.matroska.ebml import (
     read_string,
     read_uint,
 )
-from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources.base import ByteSource
 
 VIDEO = 1
 _TRACK_ENTRY = 0xAE

@@ -20,7 +20,8 @@ from videoloader.indexing.matroska.ebml import EBML, MalformedError
 from videoloader.indexing.matroska.headers import ATTACHMENTS, NANOSECONDS, VIDEO, Headers, Track, read_headers
 from videoloader.indexing.matroska.picture_order import comes_in_order, with_sets_told
 from videoloader.indexing.packet_times import reorder_depth
-from videoloader.indexing.sources import ByteSource, StreamSource
+from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.sources.stream import StreamSource
 from videoloader.indexing.start_time import StreamStart, earliest_start
 from videoloader.indexing.stream_info import StreamInfo
 from videoloader.indexing.true_order import with_decoded_frames

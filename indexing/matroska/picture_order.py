@@ -16,7 +16,7 @@ from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import most_looked_at
 from videoloader.indexing.matroska.blocks import Packets
 from videoloader.indexing.matroska.dense_blocks import FRAME_HEAD
-from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.wrong_times import deepest_reordering
 
 Numbers = npt.NDArray[np.int64]

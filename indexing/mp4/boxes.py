@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources.base import ByteSource
 
 _HEADER = struct.Struct(">I4s")
 _LARGE_SIZE = struct.Struct(">Q")

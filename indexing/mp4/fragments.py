@@ -11,7 +11,7 @@ import numpy.typing as npt
 from videoloader.errors import IndexingError
 from videoloader.indexing.mp4.boxes import Box, FileBox, iterate_boxes, read_decode_time
 from videoloader.indexing.mp4.samples import Samples
-from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources.base import ByteSource
 
 # Flags of tfhd, then of trun; then sample flags.
 _BASE_DATA_OFFSET, _DEFAULT_BASE_IS_MOOF = 0x1, 0x20000

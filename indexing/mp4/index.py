@@ -22,7 +22,8 @@ from videoloader.indexing.mp4.samples import Samples, lowest_offset, read_sample
 from videoloader.indexing.mp4.spans import spans_need_decoding, with_decoded_spans
 from videoloader.indexing.mp4.start import TrackHead, first_composition, track_starts
 from videoloader.indexing.packet_times import depth_of
-from videoloader.indexing.sources import ByteSource, StreamSource
+from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.sources.stream import StreamSource
 from videoloader.indexing.start_time import StreamStart, earliest_start
 from videoloader.indexing.stream_info import StreamInfo
 from videoloader.indexing.true_order import with_decoded_frames

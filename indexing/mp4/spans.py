@@ -18,7 +18,7 @@ from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import is_random_access_at, read_packet, with_keyframes_read
 from videoloader.indexing.libav import NothingDecodesError, index_by_decoding
 from videoloader.indexing.mp4.edits import Shown
-from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.true_order import packets_of
 
 _HEVC_BLA_AND_IDR = range(16, 21)

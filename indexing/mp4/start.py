@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from videoloader.indexing.mp4.boxes import Box, FileBox, children, iterate_boxes, read_decode_time
 from videoloader.indexing.mp4.edits import EMPTY, Edit, leading_offset
-from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.start_time import StreamStart
 
 # Handlers of tracks with pictures or sound. libavformat takes all others for subtitles or data.

@@ -12,7 +12,7 @@ from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.mpegts.packets import OddStreamError, find_payloads, packet_headers
 from videoloader.indexing.mpegts.pes import read_pes_headers, without_headers
 from videoloader.indexing.mpegts.pieces import count_packets, read_transport
-from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.stream_info import TransportLayout
 
 # Other packets between two are read too if they are shorter than this, since a read costs more than its bytes.

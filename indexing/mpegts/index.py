@@ -28,7 +28,7 @@ from videoloader.indexing.mpegts.stream import (
     usual_rate,
 )
 from videoloader.indexing.packet_times import depth_of, reorder_depth
-from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.start_time import StreamStart, earliest_start
 from videoloader.indexing.stream_info import StreamInfo
 from videoloader.indexing.wrong_times import deepest_reordering

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from videoloader.errors import SourceError
 from videoloader.indexing.mpegts.packets import PACKET_SIZE, OddStreamError, find_payloads, gather, led_by
 from videoloader.indexing.mpegts.pes import PesPackets, read_pes_headers, without_headers
-from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.stream_info import TransportLayout
 
 _START_CODE_SIZE = 3

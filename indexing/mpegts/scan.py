@@ -16,7 +16,7 @@ from videoloader.indexing.mpegts.pes import NO_TIME, PesPackets, first_time
 from videoloader.indexing.mpegts.pieces import Piece, count_packets, make_piece, read_transport
 from videoloader.indexing.mpegts.stream import TIME_BASE
 from videoloader.indexing.mpegts.tables import ElementaryStream, Programs, iterate_sections, read_map, read_programs
-from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.start_time import StreamStart
 from videoloader.indexing.stream_info import TransportLayout
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from videoloader.indexing.bitstream.bits import TURNED_BYTES
 from videoloader.indexing.mpegts.packets import PAT_PID, OddStreamError, Payloads, find_payloads, gather
 
 _PAT, _PMT = 0, 2  # table ids
@@ -32,8 +33,6 @@ _SOUND = {0x03, 0x04, 0x0F, 0x11, 0x1C, 0x80, 0x81, 0x82, 0x83, 0x84, 0x85, 0x87
 _SOUND_TAGS = {0x6A, 0x7A, 0x7B, 0x7C}
 _SOUND_FORMATS = {b"AC-3", b"EAC3", b"DTS1", b"DTS2", b"DTS3", b"BSSD", b"Opus", b"HEAC"}
 _SHORTEST_SECTION = 12  # bytes; a section that claims to be shorter is ignored, and so is everything after it
-# With the bits of each byte reversed, zlib's checksum is that of program tables.
-_BITS_TURNED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
 
 class ElementaryStream(NamedTuple):
@@ -127,7 +126,7 @@ def _section(pending: bytes, table: int) -> bytes:
         return b""
     section = pending[: _size(pending)]
     current = len(section) >= 12 and section[5] & 1
-    return section if current and zlib.crc32(section.translate(_BITS_TURNED)) == 0xFFFFFFFF else b""
+    return section if current and zlib.crc32(section.translate(TURNED_BYTES)) == 0xFFFFFFFF else b""
 
 
 def _table_pids(section: bytes) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from videoloader.indexing.forks import after_fork
 from videoloader.indexing.index import VideoIndex
-from videoloader.indexing.sources import SourceState
+from videoloader.indexing.sources.state import SourceState
 from videoloader.indexing.sources.state import host as this_host
 
 # What an index takes besides its arrays, and the factor by which derived arrays enlarge it.

@@ -10,8 +10,9 @@ from hashlib import blake2b
 from typing import Literal, TypeAlias
 
 from videoloader.errors import VideoLoaderError
-from videoloader.indexing.sources import ByteSource, FolderSource, open_source
-from videoloader.indexing.sources.folder import folder_fingerprint, split_times, time_of_change
+from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.sources.folder import FolderSource, folder_fingerprint, split_times, time_of_change
+from videoloader.indexing.sources.opening import open_source
 from videoloader.indexing.sources.state import state_of_file
 
 # What makes a video the same for a store: the same size and time of change; the same size alone; or the same bytes,

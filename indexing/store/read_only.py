@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from videoloader.checks import check_type
-from videoloader.names_elsewhere import nearest
 
 # Pragmas that only report on the store, with an argument or without.
 _PRAGMAS = {"integrity_check", "quick_check", "table_info", "table_list", "table_xinfo"}
@@ -72,13 +71,7 @@ class Guard(threading.local):
             with _short_values(connection):
                 return self._fetch(connection.execute(sql, parameters))
         except sqlite3.Error as error:
-            hint, name = "", str(error).partition("no such column: ")[2]
-            if name:
-                from videoloader.indexing.store.schema import COLUMNS
-
-                near = nearest(name, COLUMNS)
-                hint = f" (write {near})" if near else " (text is written in single quotes)"
-            raise sqlite3.OperationalError(self._reason or f"{error}{hint}") from None
+            raise sqlite3.OperationalError(self._reason or str(error)) from None
         finally:
             self._deadline = math.inf
 

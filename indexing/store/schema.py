@@ -20,6 +20,7 @@ from videoloader.indexing.sources.state import Place
 from videoloader.indexing.store.frame_facts import first_key_frame, frames_without_key, is_even, time_rule
 from videoloader.indexing.store.frame_table import PackedIndex
 from videoloader.indexing.store.read_only import Guard
+from videoloader.names_elsewhere import nearest
 
 APPLICATION_ID = 0x564C4958  # "VLIX"
 SCHEMA_VERSION = 2
@@ -107,6 +108,14 @@ class Row(NamedTuple):
 def facts_of(index: VideoIndex) -> tuple[Fact, ...]:
     """Return the values of ``FACTS`` for one video."""
     return tuple(fact(index) for _, fact in FACTS.values())
+
+
+def explained(error: object) -> str:
+    """Return SQLite's error about a statement. If it names no column, add one that may be meant."""
+    name = str(error).partition("no such column: ")[2]
+    near = nearest(name, COLUMNS) if name else None
+    hint = f"write {near}" if near else "text is written in single quotes"
+    return f"{error} ({hint})" if name else str(error)
 
 
 def mark_change(connection: sqlite3.Connection) -> None:

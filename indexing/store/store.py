@@ -27,8 +27,8 @@ from videoloader.errors import (
 )
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.limits import check_picture
-from videoloader.indexing.sources import ByteSource, SourceState
-from videoloader.indexing.sources.state import Place
+from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.sources.state import Place, SourceState
 from videoloader.indexing.store.export import rows_where, write_csv, write_json_lines, write_parquet
 from videoloader.indexing.store.fingerprints import fingerprint_of, has_fingerprint, is_by_time
 from videoloader.indexing.store.frame_counts import (
@@ -48,6 +48,7 @@ from videoloader.indexing.store.schema import (
     COLUMNS,
     check_no_folder,
     connect_reader,
+    explained,
     is_being_written,
     needs_rollback,
     recorded_roots,
@@ -281,7 +282,7 @@ class IndexStore:
         # In older Python a second statement is a Warning. The other errors come from values that SQLite cannot hold.
         except (sqlite3.Error, sqlite3.Warning, TypeError, UnicodeError, OverflowError) as error:
             columns = f"; the columns are {', '.join(COLUMNS)}" if "no such column" in str(error) else ""
-            raise ConfigurationError(f"the query fails ({error}): {sql}{columns}", self.path) from None
+            raise ConfigurationError(f"the query fails ({explained(error)}): {sql}{columns}", self.path) from None
 
     def to_csv(self, path: str | os.PathLike[str], *, where: str = "") -> None:
         """Write the table ``videos`` as CSV (RFC 4180, UTF-8) with a header, and sources as paths.

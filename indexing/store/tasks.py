@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from videoloader.errors import IndexingError, SourceError, VideoLoaderError, printable
 from videoloader.indexing.build import build_index
-from videoloader.indexing.sources import PartSource, open_source
+from videoloader.indexing.sources.opening import open_source
+from videoloader.indexing.sources.part import PartSource
 from videoloader.indexing.store.fingerprints import FingerprintKind, fingerprint_of, is_same, renewed
 from videoloader.indexing.store.frame_table import pack_index
 from videoloader.indexing.store.schema import Row, facts_of

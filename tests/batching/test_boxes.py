@@ -9,13 +9,14 @@ import av
 import numpy as np
 import pytest
 import torch
+from helpers.converting import convert_frame
 from hypothesis import given
 from hypothesis import strategies as st
 from planned_geometry import plan_geometry
 
 import videoloader as vl
 from videoloader.batching.boxes import source_matrix, stack_matrices
-from videoloader.convert import ColorSpec, Geometry, OutputSpec, convert_frame
+from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec
 from videoloader.transforms import RandomVerticalFlip, Transform
 from videoloader.transforms.curves import Linear
 from videoloader.transforms.geometry.coordinates import map_points, picture_box

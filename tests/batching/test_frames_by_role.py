@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import DataLoader
 
 import videoloader as vl
-from videoloader.convert import Layout
+from videoloader.convert.spec import Layout
 from videoloader.errors import ConfigurationError
 from videoloader.interop.torch import ClipDataset, ClipRequest, DecodingLoader, list_clips, stack_clips
 

@@ -15,7 +15,7 @@ from range_server import serve
 from sample_videos import RECIPES, Recipe, write_video
 
 import videoloader as vl
-from videoloader.batching import clip_plan, image_clips
+from videoloader.batching import clip_plan
 from videoloader.order import clip_table
 from videoloader.reading import reader_processes
 
@@ -164,7 +164,7 @@ def test_no_file_is_opened_for_its_length(data: vl.VideoDataset, monkeypatch: py
         read.append(path)
         return real(path)
 
-    for module in (clip_plan, clip_table, image_clips):
+    for module in (clip_plan, clip_table):
         monkeypatch.setattr(module, "read_image", watched)
     loader = load(data, num_workers=0, shuffle=False)
     assert len(loader) == -(-len(data) // 5)

@@ -90,7 +90,7 @@ def assert_same(data: vl.VideoDataset, **settings: Any) -> None:
     """Assert that batches are those of a loader without engines and columns, to the last bit."""
     given = epochs(data, **settings)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(image_rows, "_by_engines", lambda reader, decode: False)
+        patch.setattr(image_rows, "uses_jpeg_engines", lambda device, decode: False)
         expected = epochs(data, **(settings | {"num_processes": 0}))
     assert len(given) == len(expected)
     for one, other in zip(given, expected, strict=True):

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from videoloader.convert import Border, extend_picture, fill_border
+from videoloader.convert.border import Border, extend_picture, fill_border
 from videoloader.errors import ConfigurationError
 
 NUMPY = {"edge": "edge", "reflect_101": "reflect", "reflect_1001": "symmetric", "wrap": "wrap"}

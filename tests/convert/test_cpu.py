@@ -14,11 +14,14 @@ import numpy.typing as npt
 import pytest
 import torch
 from convert import reference
+from helpers.converting import convert_frame
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from videoloader.convert import ColorSpec, Geometry, OutputSpec, color_spec, convert_frame, cpu, native_code
+from videoloader.convert import cpu
+from videoloader.convert.native import native_code
 from videoloader.convert.resize import needed_part
+from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec, color_spec
 from videoloader.errors import ConfigurationError, UnsupportedError
 from videoloader.indexing.stream_info import StreamInfo
 

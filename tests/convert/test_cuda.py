@@ -9,9 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from helpers.converting import convert_surface
 
-from videoloader.convert import ColorSpec, CudaSurface, Geometry, OutputSpec, cuda, nvdec_layout, plan
-from videoloader.convert.surface import SurfaceLayout, pixel_format, planes_layout
+from videoloader.convert import cuda, plan
+from videoloader.convert.filters import FILTERS
+from videoloader.convert.spec import ColorSpec, Conversion, Geometry, OutputSpec
+from videoloader.convert.surface import CudaSurface, SurfaceLayout, nvdec_layout, pixel_format, planes_layout
 from videoloader.errors import ConfigurationError, UnsupportedError
 
 COLOR, GEOMETRY = ColorSpec("bt709", False), Geometry((0, 0, 48, 64), (8, 8))
@@ -44,7 +47,7 @@ def test_constants_and_fields_are_the_kernels() -> None:
     assert fields_of(code, "Plan") == list(plan.PLAN.names or ())
     assert fields_of(code, "Axis") == list(plan.AXIS.names or ())
     filters = re.findall(r"\w+", code[code.index("enum Filter {") + 13 :].split("}")[0])
-    assert {name for name, _ in plan.FILTERS.values()} == set(filters)
+    assert {name for each in FILTERS.values() for name in each.kernels} == set(filters)
 
 
 @pytest.mark.parametrize("turns", range(4))
@@ -76,7 +79,7 @@ NV12 = nvdec_layout(64, 48, 64, "nv12", 8)
 )
 def test_bad_layouts(layout: SurfaceLayout, name: str) -> None:
     with pytest.raises(ConfigurationError, match=name):
-        cuda._launch(layout, COLOR, 0, False, GEOMETRY, OutputSpec(), (64, 8, 1), 0)
+        cuda._launch(layout, Conversion(COLOR, 0, False, GEOMETRY, OutputSpec()), (64, 8, 1), 0)
 
 
 def test_bad_pitch_of_nvdec() -> None:
@@ -85,18 +88,17 @@ def test_bad_pitch_of_nvdec() -> None:
 
 
 def test_bad_slot_and_matrix() -> None:
+    identity = Conversion(ColorSpec("identity", True), 0, False, GEOMETRY, OutputSpec())
     with pytest.raises(ConfigurationError, match="identity"):
-        cuda._launch(NV12, ColorSpec("identity", True), 0, False, GEOMETRY, OutputSpec(), (64, 8, 1), 0)
+        cuda._launch(NV12, identity, (64, 8, 1), 0)
     with pytest.raises(ConfigurationError, match="slot"):
-        cuda.convert_surface(CudaSurface(0, NV12), COLOR, 0, False, GEOMETRY, OutputSpec(), torch.empty(3, 8, 8), 0)
+        convert_surface(CudaSurface(0, NV12), COLOR, 0, False, GEOMETRY, OutputSpec(), torch.empty(3, 8, 8), 0)
 
 
 @pytest.mark.parametrize("pixels", ["gbrp", "gbrap12le", "yuv444p"])
 def test_rgb_pictures_have_no_ycbcr(pixels: str) -> None:
     planes = pixel_format(pixels)
     assert planes
-    color = ColorSpec("identity", True)
+    conversion = Conversion(ColorSpec("identity", True), 0, False, GEOMETRY, OutputSpec(color="ycbcr"))
     with pytest.raises(UnsupportedError, match="Y'CbCr"):
-        plan.conversion_plan(
-            planes_layout(planes, 64, 48)[0], color, 0, False, GEOMETRY, OutputSpec(color="ycbcr"), (64, 8, 1)
-        )
+        plan.conversion_plan(planes_layout(planes, 64, 48)[0], conversion, (64, 8, 1))

@@ -15,10 +15,14 @@ import pytest
 import torch
 from convert import reference
 from convert.planar_frames import FORMATS, frame_of, random_picture
+from helpers.converting import convert_frame
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from videoloader.convert import ColorSpec, Geometry, OutputSpec, convert_frame, convert_frames, native, native_code
+from videoloader.convert import native
+from videoloader.convert.cpu import convert_frames
+from videoloader.convert.native import native_code
+from videoloader.convert.spec import ColorSpec, Conversion, Geometry, OutputSpec
 from videoloader.convert.surface import PixelFormat
 
 pytestmark = pytest.mark.skipif(native_code() is None, reason="native code was not compiled")
@@ -123,7 +127,7 @@ def test_a_pixel_has_the_same_bits_in_any_window_slot_and_company(
             top, left, height, width = window
             geometry = Geometry((0, 0, 61, 83), size, window=window, flip=True, **how)
             batch = torch.full((5, height, width, 3), float("nan")).permute(0, 3, 1, 2)
-            convert_frames([frame] * 3, color, 0, False, geometry, output, batch, [4, 0, 2])
+            convert_frames([frame] * 3, Conversion(color, 0, False, geometry, output), batch, [4, 0, 2])
             part = whole[:, top : top + height, left : left + width].flip(2)
             assert (batch[[0, 2, 4]] == part).all()
             assert batch[[1, 3]].isnan().all()
@@ -157,7 +161,7 @@ def test_structures_and_numbers_are_those_of_the_code() -> None:
 
 def test_a_variable_turns_it_off() -> None:
     told = subprocess.run(
-        [sys.executable, "-c", "from videoloader.convert import native_code; print(native_code())"],
+        [sys.executable, "-c", "from videoloader.convert.native import native_code; print(native_code())"],
         env={**os.environ, "VIDEOLOADER_NATIVE": "0"}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert told.stdout.strip() == "None"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from videoloader.convert import (
+from videoloader.convert.spec import (
     ColorSpec,
     Geometry,
     OutputSpec,
@@ -21,8 +21,8 @@ from videoloader.convert import (
     fill_pixel,
     full_geometry,
     hdr_transfer,
+    source_view,
 )
-from videoloader.convert.spec import source_view
 from videoloader.errors import ConfigurationError, UnsupportedError
 from videoloader.indexing import build_index
 from videoloader.indexing.stream_info import StreamInfo

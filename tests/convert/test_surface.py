@@ -10,8 +10,8 @@ import pytest
 from convert import reference
 from convert.planar_frames import FORMATS, frame_of, random_picture
 
-from videoloader.convert import nvdec_layout, upload
-from videoloader.convert.surface import SurfaceLayout, pixel_format, planes_layout
+from videoloader.convert import upload
+from videoloader.convert.surface import SurfaceLayout, nvdec_layout, pixel_format, planes_layout
 
 
 def planes_at(layout: SurfaceLayout, memory: npt.NDArray[np.uint8]) -> list[npt.NDArray[np.uint16]]:

@@ -15,7 +15,7 @@ from store_contents import make_store
 import videoloader as vl
 from videoloader.indexing import build_store
 from videoloader.order.clip_table import ClipTable, build_clip_table
-from videoloader.sampling import FrameMode
+from videoloader.sampling.mode import FrameMode
 
 FRAMES = {"a.mp4": 60, "b.mp4": 1, "c.mp4": 300, "caf\udce9.mp4": 24}
 MODES = [vl.EveryWindow(4), vl.Keyframes(), vl.Triplets(even=True), vl.RandomWindow(8)]

@@ -18,7 +18,8 @@ from videoloader.dataset.clip_cost import with_gops_of
 from videoloader.errors import ConfigurationError, NotIndexedError
 from videoloader.indexing import VideoIndex, build_index
 from videoloader.packets.decode_plan import plan_frames
-from videoloader.sampling import EveryWindow, FrameList
+from videoloader.sampling.frame_list import FrameList
+from videoloader.sampling.windows import EveryWindow
 
 
 @pytest.fixture(scope="module")

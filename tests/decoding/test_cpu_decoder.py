@@ -14,7 +14,9 @@ from sample_videos import RECIPES, Recipe, write_video
 from truth import full_decode, hash_of
 
 from videoloader import Video
-from videoloader.decoding import CpuDecoder, cpu, decode_run
+from videoloader.decoding import cpu
+from videoloader.decoding.cpu import CpuDecoder
+from videoloader.decoding.damage import decode_run
 from videoloader.errors import DecodeError, SourceError, UnsupportedError
 from videoloader.indexing import MemorySource, build_index, open_source
 from videoloader.indexing.bitstream.nal import nal_length_size, parameter_sets

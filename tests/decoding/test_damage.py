@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from corpus_files import CORPUS
+from helpers.converting import convert_frame
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lies.remuxed import demuxed, muxed
@@ -17,8 +18,9 @@ from sample_videos import Recipe, write_video
 from truth import full_decode, hash_of
 
 import videoloader as vl
-from videoloader.convert import Geometry, OutputSpec, color_spec, convert_frame
-from videoloader.decoding import CpuDecoder, decode_run
+from videoloader.convert.spec import Geometry, OutputSpec, color_spec
+from videoloader.decoding.cpu import CpuDecoder
+from videoloader.decoding.damage import decode_run
 from videoloader.indexing import FileSource, MemorySource, build_index
 from videoloader.indexing.libav import open_video
 from videoloader.packets.decode_plan import plan_frames

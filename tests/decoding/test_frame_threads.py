@@ -21,8 +21,8 @@ from truth import full_decode, hash_of
 from waiting import PATIENCE
 
 import videoloader as vl
-from videoloader.convert import Geometry, OutputSpec
-from videoloader.decoding import UnsureError, decode_in_threads, suits_threads
+from videoloader.convert.spec import Geometry, OutputSpec
+from videoloader.decoding.frame_threads import UnsureError, decode_in_threads, suits_threads
 from videoloader.indexing import MemorySource, build_index, open_source
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
 from videoloader.indexing.bitstream.vp9 import split_superframe

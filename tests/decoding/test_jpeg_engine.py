@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from videoloader.decoding import engine_layout, jpeg_engine
+from videoloader.decoding import jpeg_engine
+from videoloader.decoding.jpeg_engine import engine_layout
 from videoloader.indexing import build_index
-from videoloader.indexing.sources import MemorySource
+from videoloader.indexing.sources.local import MemorySource
 
 
 def jpeg(mode: str = "RGB", subsampling: int = 0, **options: Any) -> bytes:

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from painted_videos import write_painted
 
-from videoloader.convert import CudaSurface
+from videoloader.convert.surface import CudaSurface
 from videoloader.decoding import nvdec
 from videoloader.decoding.capabilities import section_format
 from videoloader.decoding.sessions import SessionError

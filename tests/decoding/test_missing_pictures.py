@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from helpers.converting import convert_frame
 from lies import LIES
 from lies.bases import write_base
 from lies.joined import joined
@@ -16,8 +17,9 @@ from sample_videos import X264, Recipe, write_video
 from truth import full_decode, hash_of
 
 import videoloader as vl
-from videoloader.convert import Geometry, OutputSpec, color_spec, convert_frame
-from videoloader.decoding import CpuDecoder, decode_run
+from videoloader.convert.spec import Geometry, OutputSpec, color_spec
+from videoloader.decoding.cpu import CpuDecoder
+from videoloader.decoding.damage import decode_run
 from videoloader.indexing import FileSource, MemorySource, build_index
 from videoloader.indexing.bitstream.frame_num_gaps import FrameNumGaps
 from videoloader.indexing.index import DISPOSABLE_YES

@@ -8,7 +8,7 @@ import pytest
 from av.video.frame import PictureType
 from truth import full_decode, hash_of
 
-from videoloader.decoding import CpuDecoder
+from videoloader.decoding.cpu import CpuDecoder
 from videoloader.indexing import FileSource, build_index
 from videoloader.indexing.bitstream.nal import iterate_nals
 from videoloader.packets.decode_plan import plan_frames

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from convert import reference
 
-from videoloader.convert import ColorSpec, Geometry
+from videoloader.convert.spec import ColorSpec, Geometry
 
 Array = npt.NDArray[np.float64]
 

@@ -11,17 +11,11 @@ import pytest
 import torch
 from convert import reference
 from gpu import resize_reference
+from helpers.converting import convert_frame, convert_surface
 
-from videoloader.convert import (
-    ColorSpec,
-    CudaSurface,
-    Geometry,
-    OutputSpec,
-    convert_frame,
-    convert_surface,
-    convert_surfaces,
-)
-from videoloader.convert.surface import NvdecFormat, nvdec_layout
+from videoloader.convert.cuda import convert_surfaces
+from videoloader.convert.spec import ColorSpec, Conversion, Geometry, OutputSpec
+from videoloader.convert.surface import CudaSurface, NvdecFormat, nvdec_layout
 from videoloader.errors import ConfigurationError, UnsupportedError
 
 pytestmark = [
@@ -255,7 +249,8 @@ def test_many_pictures_at_once_are_those_one_by_one(count: int) -> None:
     color, geometry, output = ColorSpec("bt709", False), Geometry((3, 5, 40, 50), (24, 32)), OutputSpec(torch.float16)
     together, alone = (torch.full((3, count, 24, 32), 7, dtype=torch.float16, device="cuda") for _ in range(2))
     backward = list(reversed(range(count)))
-    convert_surfaces(surfaces, color, 90, True, turned(geometry), output, together.movedim(1, 0), backward, handle())
+    conversion = Conversion(color, 90, True, turned(geometry), output)
+    convert_surfaces(surfaces, conversion, together.movedim(1, 0), backward, handle())
     for surface, slot in zip(reversed(surfaces), alone.unbind(1), strict=True):
         convert_surface(surface, color, 90, True, turned(geometry), output, slot, handle())
     torch.cuda.synchronize()
@@ -274,7 +269,7 @@ def test_pictures_that_differ_are_not_converted_at_once() -> None:
     surfaces = [surface_of(planes_for("nv12", 8, 48, width), "nv12", 8) for width in (64, 66)]
     slots = poisoned((2, 3, 8, 8), torch.uint8)
     with pytest.raises(ConfigurationError, match="differ"):
-        convert_surfaces(surfaces, color, 0, False, geometry, output, slots, [0, 1], handle())
+        convert_surfaces(surfaces, Conversion(color, 0, False, geometry, output), slots, [0, 1], handle())
 
 
 def test_bad_arguments() -> None:

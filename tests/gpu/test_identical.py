@@ -17,7 +17,7 @@ from reference_streams import STREAMS, write_stream  # noqa: E402
 from soak.identical_batches import compare_loaders, compare_videos  # noqa: E402
 from soak.identical_frames import Engines, compare_clips, open_file  # noqa: E402
 
-from videoloader.decoding import why_not_nvdec  # noqa: E402
+from videoloader.decoding.capabilities import why_not_nvdec  # noqa: E402
 from videoloader.indexing import build_index  # noqa: E402
 
 Sample = Callable[[str], Path]

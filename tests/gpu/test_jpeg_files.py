@@ -13,8 +13,7 @@ import torch
 from PIL import Image
 
 import videoloader as vl
-from videoloader.decoding import JpegDecoder
-from videoloader.decoding.jpeg_engine import why_not_jpeg_engine
+from videoloader.decoding.jpeg_engine import JpegDecoder, why_not_jpeg_engine
 
 pytestmark = pytest.mark.gpu
 if not torch.cuda.is_available():

@@ -8,7 +8,7 @@ import pytest
 import torch
 from soak import mixed_clips
 
-from videoloader.decoding import why_not_nvdec
+from videoloader.decoding.capabilities import why_not_nvdec
 from videoloader.indexing import build_index
 
 pytestmark = pytest.mark.gpu

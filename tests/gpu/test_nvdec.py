@@ -15,12 +15,17 @@ import numpy as np
 import pytest
 import torch
 from corpus_files import GOOD_FILES
+from helpers.converting import convert_surface
 from test_corpus import chosen_frames
 from truth import planes
 
-from videoloader.convert import CudaSurface, OutputSpec, color_spec, convert_surface, full_geometry, upload_frame
-from videoloader.decoding import CpuDecoder, NvdecDecoder, why_not_nvdec
+from videoloader.convert.spec import OutputSpec, color_spec, full_geometry
+from videoloader.convert.surface import CudaSurface
+from videoloader.convert.upload import upload_frame
 from videoloader.decoding import nvdec as engine
+from videoloader.decoding.capabilities import why_not_nvdec
+from videoloader.decoding.cpu import CpuDecoder
+from videoloader.decoding.nvdec import NvdecDecoder
 from videoloader.errors import DecodeError
 from videoloader.indexing import FileSource, VideoIndex, build_index
 from videoloader.packets.decode_plan import PacketBytes, plan_frames

@@ -19,7 +19,7 @@ from changing_streams import (
 from truth import planes
 
 from videoloader.decoding import sessions as pool_module
-from videoloader.decoding import why_not_nvdec
+from videoloader.decoding.capabilities import why_not_nvdec
 from videoloader.decoding.sessions import SessionError, pool_of
 from videoloader.errors import DecodeError
 from videoloader.indexing import ByteSource, FileSource, VideoIndex, build_index

@@ -13,8 +13,8 @@ from corpus_files import GOOD_FILES
 from reference_streams import STREAMS, write_stream
 from truth import planes
 
-from videoloader.convert import CudaSurface
-from videoloader.decoding import why_not_nvdec
+from videoloader.convert.surface import CudaSurface
+from videoloader.decoding.capabilities import why_not_nvdec
 from videoloader.indexing import FileSource, build_index
 from videoloader.indexing.libav import open_video
 from videoloader.packets.decode_plan import plan_frames

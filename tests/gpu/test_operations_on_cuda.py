@@ -11,7 +11,7 @@ import torch
 from transforms.random_programs import KINDS, noise, photos, random_operation, random_programs, rotation
 
 from videoloader.batching.rows import Layout
-from videoloader.convert import OutputSpec
+from videoloader.convert.spec import OutputSpec
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.backends.apply import Program, apply_operations
 from videoloader.transforms.operations import StatisticTable, Table, Warp

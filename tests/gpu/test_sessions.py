@@ -12,9 +12,8 @@ import torch
 from sample_videos import Recipe, write_video
 
 import videoloader as vl
-from videoloader.convert import OutputSpec, full_geometry
-from videoloader.decoding import default_workers
-from videoloader.decoding.capabilities import pynvvideocodec
+from videoloader.convert.spec import OutputSpec, full_geometry
+from videoloader.decoding.capabilities import default_workers, pynvvideocodec
 from videoloader.decoding.nvcuvid import Capabilities, ask_capabilities
 from videoloader.decoding.sessions import pool_of
 from videoloader.indexing import FileSource, build_index

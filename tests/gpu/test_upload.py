@@ -14,9 +14,11 @@ import torch
 from convert.planar_frames import FORMATS, frame_of, random_picture
 from gpu import resize_reference
 from gpu.test_convert import DTYPES, FILTERS, LAYOUTS, differences, handle, planes_for, poisoned, surface_of
+from helpers.converting import convert_surface
 
-from videoloader.convert import ColorSpec, Geometry, OutputSpec, convert_surface, upload_frame
+from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec
 from videoloader.convert.surface import pixel_format
+from videoloader.convert.upload import upload_frame
 
 pytestmark = [
     pytest.mark.gpu,

@@ -18,7 +18,7 @@ from videoloader.batching.batch_maker import BatchMaker
 from videoloader.convert.cuda import _FILTERS
 from videoloader.convert.native import _FILTER_NUMBERS, _OUTPUTS, _Kind, _Picture, native_code
 from videoloader.errors import DecodeError
-from videoloader.reading.engine_files import EngineList, Made, Slots
+from videoloader.reading.engine_files import EngineList, Made, ViewMemory
 from videoloader.shared_memory import new_block
 
 
@@ -47,7 +47,7 @@ class EmulatedEngines:
         block = new_block(1 << 16)
         yield torch.from_numpy(block.memory)
 
-    def make(self, files: EngineList, slots: Slots, memory: torch.Tensor) -> Made:
+    def make(self, files: EngineList, slots: ViewMemory, memory: torch.Tensor) -> Made:
         contents, bytes_there = iter(files.contents), memory.numpy()
         views = len(files.plans) // max(len(files.files), 1)
         errors: list[DecodeError | None] = []
@@ -89,6 +89,6 @@ def emulate(monkeypatch: pytest.MonkeyPatch) -> EmulatedEngines:
         pytest.skip("native code was not compiled")
     engines = EmulatedEngines()
     monkeypatch.setattr(image_rows, "engine_files_of", lambda device: engines)
-    monkeypatch.setattr(image_rows, "_by_engines", lambda reader, decode: True)
+    monkeypatch.setattr(image_rows, "uses_jpeg_engines", lambda device, decode: True)
     monkeypatch.setattr(BatchMaker, "for_engines", property(lambda maker: maker.takes_listed))
     return engines

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from sample_videos import Recipe, write_video
 
-from videoloader.convert import Geometry
+from videoloader.convert.spec import Geometry
 
 _TILES, _COLUMNS, _ROWS = 3, 6, 4
 _BITS = _ROWS * _COLUMNS

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from videoloader.convert import Geometry
+from videoloader.convert.spec import Geometry
 from videoloader.transforms import Transform
 from videoloader.transforms.planning.conversion_plan import plan_geometries
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from synthetic_index import make_index
 
-from videoloader.sampling import FrameMode, SampledVideo, clip_frames, clip_rng
+from videoloader.sampling.mode import FrameMode, clip_frames, clip_rng
+from videoloader.sampling.sampled_video import SampledVideo
 
 
 def video(

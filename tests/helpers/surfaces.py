@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.lib.stride_tricks import as_strided
 
-from videoloader.convert import CudaSurface
+from videoloader.convert.surface import CudaSurface
 
 
 def surface_planes(surface: CudaSurface, stream: torch.cuda.Stream) -> list[np.ndarray]:

@@ -10,7 +10,7 @@ import av
 import numpy as np
 
 from videoloader.indexing.libav import open_video
-from videoloader.indexing.sources import FileSource
+from videoloader.indexing.sources.local import FileSource
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from synthetic_index import make_index
 from truth import full_decode, hash_of
 
 from videoloader import Video
-from videoloader.decoding import CpuDecoder, decode_run
+from videoloader.decoding.cpu import CpuDecoder
+from videoloader.decoding.damage import decode_run
 from videoloader.errors import DecodeError
 from videoloader.indexing import MemorySource, build_index, open_source
 from videoloader.indexing.bitstream.parameter_sets import named_sets, record_with_sets

@@ -16,7 +16,7 @@ from mp4_writing import TABLES, find_box
 from sample_videos import Recipe, write_video
 from test_keyframes import assert_every_frame_comes_out_alone
 
-from videoloader.decoding import why_not_nvdec
+from videoloader.decoding.capabilities import why_not_nvdec
 from videoloader.errors import UnsupportedError
 from videoloader.indexing import VideoIndex, build_index, decoder_check
 from videoloader.indexing.bitstream.picture import cut_by_container

@@ -16,7 +16,8 @@ from sample_videos import Recipe, write_video
 from truth import full_decode, hash_of
 
 from videoloader import Video
-from videoloader.decoding import CpuDecoder, decode_run
+from videoloader.decoding.cpu import CpuDecoder
+from videoloader.decoding.damage import decode_run
 from videoloader.errors import UnsupportedError
 from videoloader.indexing import FileSource, VideoIndex, build_index
 from videoloader.indexing.keyframes import with_sure_keyframes

@@ -12,7 +12,7 @@ from sample_videos import RECIPES
 
 from videoloader.indexing import build_index
 from videoloader.indexing.libav import open_video
-from videoloader.indexing.sources import FileSource, MemorySource
+from videoloader.indexing.sources.local import FileSource, MemorySource
 from videoloader.indexing.start_time import StreamStart, earliest_start
 
 FRAGMENTS = {"movflags": "frag_keyframe+empty_moov"}

@@ -17,7 +17,7 @@ from av.video.stream import VideoStream
 
 import videoloader as vl
 from videoloader.indexing import FolderSource, open_source
-from videoloader.indexing.sources import StreamSource
+from videoloader.indexing.sources.stream import StreamSource
 
 # Encoder, (width, height) and frames of each stream by its number; 1 is sound.
 VIDEOS = {0: ("libx264", (160, 128), 60), 2: ("libx264", (96, 64), 45), 3: ("mpeg2video", (64, 48), 30)}

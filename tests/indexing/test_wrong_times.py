@@ -17,7 +17,7 @@ from mp4_writing import TABLES, TRACK, box, find_box, replace_box, table
 from sample_videos import RECIPES, Recipe, write_video
 from truth import full_decode, hash_of
 
-from videoloader.decoding import CpuDecoder
+from videoloader.decoding.cpu import CpuDecoder
 from videoloader.indexing import MemorySource, VideoIndex, build_index, wrong_times
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.packets.read_packets import read_packets

@@ -14,7 +14,7 @@ from store_contents import make_store
 
 import videoloader as vl
 from videoloader.order.clip_table import ClipTable, build_clip_table
-from videoloader.sampling import FrameMode
+from videoloader.sampling.mode import FrameMode
 
 FRAMES = [60, 1, 7, 30, 300, 60]
 # Rows of the data set: a video each, or a part of one; some the same video again.

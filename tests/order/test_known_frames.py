@@ -17,7 +17,7 @@ import videoloader as vl
 from videoloader.dataset import entry_range
 from videoloader.indexing import VideoIndex
 from videoloader.order.clip_table import ClipTable, build_clip_table
-from videoloader.sampling import FrameMode
+from videoloader.sampling.mode import FrameMode
 from videoloader.sampling.sampled_video import VideoPart
 
 MILLISECONDS = Fraction(1, 1000)

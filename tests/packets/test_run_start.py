@@ -10,7 +10,7 @@ import torch
 from truth import full_decode, hash_of
 
 from videoloader import Video
-from videoloader.decoding import CpuDecoder
+from videoloader.decoding.cpu import CpuDecoder
 from videoloader.indexing import build_index, open_source
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.packets.read_packets import read_packets

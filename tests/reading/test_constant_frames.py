@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import videoloader as vl
-from videoloader.convert import ColorSpec, OutputSpec, fill_pixel
+from videoloader.convert.spec import ColorSpec, OutputSpec, fill_pixel
 from videoloader.errors import ConfigurationError
 from videoloader.indexing import StreamInfo
 

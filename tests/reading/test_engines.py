@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from videoloader.convert import OutputSpec, full_geometry
-from videoloader.decoding import Decode
+from videoloader.convert.spec import OutputSpec, full_geometry
+from videoloader.decoding.engine import Decode
 from videoloader.errors import DecodeError
 from videoloader.indexing import build_index, open_source
 from videoloader.packets.decode_plan import Run

@@ -23,11 +23,11 @@ from waiting import becomes
 import videoloader as vl
 import videoloader.reading.workers
 from videoloader import shared_memory
-from videoloader.convert import Geometry, OutputSpec
+from videoloader.convert.spec import Geometry, OutputSpec
 from videoloader.device import HostMemory
 from videoloader.errors import DecodeError, SourceError, StaleIndexError, VideoLoaderError
 from videoloader.indexing import VideoIndex, build_index, open_source
-from videoloader.indexing.sources import state_of
+from videoloader.indexing.sources.state import state_of
 from videoloader.reading import reader_processes
 from videoloader.reading.cancellation import CancelToken, ReadCancelled
 from videoloader.reading.clip_reader import ClipReader

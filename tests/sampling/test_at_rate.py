@@ -14,8 +14,10 @@ from truth import full_decode
 from videoloader.errors import ConfigurationError
 from videoloader.indexing import build_index
 from videoloader.padding import CONSTANT_FRAME
-from videoloader.sampling import AllFrames, AtRate, clip_frames, clip_rng
+from videoloader.sampling.at_rate import AtRate
 from videoloader.sampling.exact_time import screen_time
+from videoloader.sampling.mode import clip_frames, clip_rng
+from videoloader.sampling.sampled_video import AllFrames
 
 # What each rate of the list means.
 RATES = {rate: Fraction(rate) for rate in (1, 2, 5, 12.5, 24, 25, 30, 50, 60, 120)} | {29.97: Fraction(30000, 1001)}

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from sampled_videos import counts_agree, only_clip, video
 
 from videoloader.errors import ConfigurationError, FrameRangeError
-from videoloader.sampling import FrameList, clip_frames, clip_rng
+from videoloader.sampling.frame_list import FrameList
+from videoloader.sampling.mode import clip_frames, clip_rng
 
 firsts = st.integers(0, 50)
 

@@ -10,7 +10,7 @@ from sampled_videos import all_clips, counts_agree, video
 
 from videoloader import padding
 from videoloader.errors import ConfigurationError
-from videoloader.sampling import FrameTuples, Triplets
+from videoloader.sampling.frame_tuples import FrameTuples, Triplets
 
 sizes = st.integers(0, 40)
 firsts = st.integers(0, 30)

@@ -12,26 +12,16 @@ from sampled_videos import all_clips, only_clip, video
 import videoloader as vl
 from videoloader import padding
 from videoloader.errors import ConfigurationError, FrameRangeError
-from videoloader.sampling import (
-    AtRate,
-    CountsByLength,
-    EvenWindows,
-    EveryWindow,
-    FrameList,
-    FrameTuples,
-    Keyframes,
-    NearKeyframes,
-    PadColumn,
-    RandomWindow,
-    Segments,
-    Timestamps,
-    Triplets,
-    UniformFrames,
-    WholeVideo,
-    clip_frames,
-    clip_rng,
-)
-from videoloader.sampling.mode import mode_of
+from videoloader.sampling.at_rate import AtRate
+from videoloader.sampling.columns import PadColumn
+from videoloader.sampling.frame_list import FrameList
+from videoloader.sampling.frame_tuples import FrameTuples, Triplets
+from videoloader.sampling.mode import CountsByLength, clip_frames, clip_rng, mode_of
+from videoloader.sampling.near_keyframes import NearKeyframes
+from videoloader.sampling.spread import Segments, UniformFrames
+from videoloader.sampling.timestamps import Timestamps
+from videoloader.sampling.whole import Keyframes, WholeVideo
+from videoloader.sampling.windows import EvenWindows, EveryWindow, RandomWindow
 
 # Each mode with a padding of its own choice.
 MODES = {

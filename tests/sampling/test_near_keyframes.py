@@ -8,17 +8,13 @@ from sampled_videos import all_clips, counts_agree, only_clip, video
 from synthetic_index import indexes
 
 from videoloader.errors import ConfigurationError
-from videoloader.sampling import (
-    AllFrames,
-    AtRate,
-    EveryWindow,
-    NearKeyframes,
-    PadColumn,
-    RandomWindow,
-    Segments,
-    clip_frames,
-    clip_rng,
-)
+from videoloader.sampling.at_rate import AtRate
+from videoloader.sampling.columns import PadColumn
+from videoloader.sampling.mode import clip_frames, clip_rng
+from videoloader.sampling.near_keyframes import NearKeyframes
+from videoloader.sampling.sampled_video import AllFrames
+from videoloader.sampling.spread import Segments
+from videoloader.sampling.windows import EveryWindow, RandomWindow
 
 LONG_GOPS = set(range(0, 1000, 100))
 

@@ -12,7 +12,10 @@ from sampled_videos import all_clips, counts_agree, mask_of, video
 
 import videoloader as vl
 from videoloader.errors import ConfigurationError
-from videoloader.sampling import FrameTuples, NearKeyframes, Roles, Triplets, clip_frames, clip_rng
+from videoloader.sampling.frame_tuples import FrameTuples, Triplets
+from videoloader.sampling.mode import clip_frames, clip_rng
+from videoloader.sampling.near_keyframes import NearKeyframes
+from videoloader.sampling.roles import Roles
 
 
 def draws(mode, of, count):

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from sampled_videos import counts_agree, mask_of, only_clip, video
 
 from videoloader.errors import ConfigurationError
-from videoloader.sampling import Segments, UniformFrames, clip_frames, clip_rng
+from videoloader.sampling.mode import clip_frames, clip_rng
+from videoloader.sampling.spread import Segments, UniformFrames
 
 firsts = st.integers(0, 50)
 sizes = st.integers(1, 60)

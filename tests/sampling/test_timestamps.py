@@ -11,8 +11,8 @@ from sampled_videos import counts_agree, mask_of, only_clip, video
 
 from videoloader.errors import ConfigurationError, FrameRangeError
 from videoloader.padding import CONSTANT_FRAME
-from videoloader.sampling import Timestamps
 from videoloader.sampling.exact_time import screen_time
+from videoloader.sampling.timestamps import Timestamps
 
 bases = st.builds(Fraction, st.integers(1, 1001), st.sampled_from([24, 25, 30, 1000, 12800, 30000, 90000]))
 ordered_pts = st.lists(st.integers(-50, 300), min_size=1, max_size=30).map(sorted)

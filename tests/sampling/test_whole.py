@@ -7,7 +7,7 @@ from sampled_videos import all_clips, counts_agree, only_clip, video
 
 from videoloader import padding
 from videoloader.errors import ConfigurationError
-from videoloader.sampling import Keyframes, WholeVideo
+from videoloader.sampling.whole import Keyframes, WholeVideo
 
 sizes = st.integers(1, 40)
 firsts = st.integers(0, 20)

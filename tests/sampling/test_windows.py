@@ -10,7 +10,8 @@ from sampled_videos import all_clips, counts_agree, mask_of, only_clip, video
 
 from videoloader import padding
 from videoloader.errors import ConfigurationError
-from videoloader.sampling import EvenWindows, EveryWindow, RandomWindow, clip_frames, clip_rng
+from videoloader.sampling.mode import clip_frames, clip_rng
+from videoloader.sampling.windows import EvenWindows, EveryWindow, RandomWindow
 
 PADS = [mode for mode in padding.MODES if mode != "none"]
 

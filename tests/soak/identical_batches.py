@@ -32,7 +32,7 @@ from soak.identical_frames import IDCT_CODECS, files_of
 from soak.random_frames import RandomFrames
 
 import videoloader as vl
-from videoloader.decoding import why_not_nvdec
+from videoloader.decoding.capabilities import why_not_nvdec
 from videoloader.errors import DecodeError
 
 _TRANSFORMS = (vl.RandomResizedCrop(112, scale=(0.3, 1)), vl.RandomHorizontalFlip())

@@ -51,14 +51,18 @@ from surfaces import surface_planes
 from truth import full_decode, hash_planes, planes
 
 import videoloader as vl
-from videoloader.convert import CudaSurface
-from videoloader.decoding import CpuDecoder, NvdecDecoder, decode_run, why_not_nvdec
+from videoloader.convert.surface import CudaSurface
+from videoloader.decoding.capabilities import why_not_nvdec
+from videoloader.decoding.cpu import CpuDecoder
+from videoloader.decoding.damage import decode_run
+from videoloader.decoding.nvdec import NvdecDecoder
 from videoloader.errors import DecodeError, VideoLoaderError
 from videoloader.indexing import FileSource, VideoIndex
 from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.packets.decode_plan import Run, plan_frames
 from videoloader.packets.read_packets import read_packets
-from videoloader.sampling import AllFrames, clip_frames, clip_rng
+from videoloader.sampling.mode import clip_frames, clip_rng
+from videoloader.sampling.sampled_video import AllFrames
 
 _KEYFRAME_TOLERANCE, _TOLERANCE, _MEAN_TOLERANCE = 2, 12, 1.0
 _CLIPS_A_TASK = 10

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 import videoloader as vl
-from videoloader.convert import Geometry, OutputSpec
+from videoloader.convert.spec import Geometry, OutputSpec
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import FileSource
 from videoloader.indexing.decoder import put_beside

@@ -43,7 +43,8 @@ from soak.lying import add_arguments, look_at_groups
 from soak.random_frames import RandomFrames
 
 import videoloader as vl
-from videoloader.sampling import AllFrames, clip_frames, clip_rng
+from videoloader.sampling.mode import clip_frames, clip_rng
+from videoloader.sampling.sampled_video import AllFrames
 
 WARM_UP = 1000
 MODE = RandomFrames(6, clips=4)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.sampling import SampledVideo
+from videoloader.sampling.sampled_video import SampledVideo
 
 
 @dataclass(frozen=True)

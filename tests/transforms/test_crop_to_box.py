@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import videoloader as vl
-from videoloader.convert import Geometry
+from videoloader.convert.spec import Geometry
 from videoloader.transforms.operations import ClipInfo
 from videoloader.transforms.planning.conversion_plan import plan_geometries
 

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from planned_geometry import plan_geometry
 
-from videoloader.convert import Geometry, extend_picture, fill_border
+from videoloader.convert.border import extend_picture, fill_border
+from videoloader.convert.spec import Geometry
 from videoloader.errors import ConfigurationError
 from videoloader.transforms import HorizontalFlip, RandomCrop, Resize, VerticalFlip
 

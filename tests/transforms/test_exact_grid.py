@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+from helpers.converting import convert_frame
 
 import videoloader as vl
 from videoloader.batching.boxes import source_matrix
-from videoloader.convert import ColorSpec, Geometry, OutputSpec, convert_frame
+from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec
 from videoloader.transforms import Linear, Uniform
 from videoloader.transforms.backends.apply import apply_operations
 from videoloader.transforms.geometry.coordinates import apply_matrix

@@ -25,7 +25,7 @@ from transforms.random_programs import (
 )
 
 from videoloader.batching.rows import Layout
-from videoloader.convert import OutputSpec
+from videoloader.convert.spec import OutputSpec
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.backends import apply
 from videoloader.transforms.backends.apply import apply_operations

@@ -8,13 +8,14 @@ import av
 import numpy as np
 import pytest
 import torch
+from helpers.converting import convert_frame
 from hypothesis import given
 from hypothesis import strategies as st
 from planned_geometry import plan_geometry
 
 from videoloader import transforms as tf
 from videoloader.batching.boxes import source_matrix
-from videoloader.convert import ColorSpec, Geometry, OutputSpec, convert_frame
+from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.curves import Linear
 from videoloader.transforms.geometry.coordinates import map_points

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from videoloader.convert import Interpolation
+from videoloader.convert.spec import Interpolation
 from videoloader.transforms.backends.apply import apply_operations
 from videoloader.transforms.geometry.warping import warp_tensor
 from videoloader.transforms.operations import Warp

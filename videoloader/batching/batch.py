@@ -16,7 +16,7 @@ from videoloader.attribute_names import tells_of_attributes
 from videoloader.batching.boxes import source_matrices
 from videoloader.batching.rows import BatchRow
 from videoloader.checks import check, check_integer, shortened
-from videoloader.convert import Layout
+from videoloader.convert.spec import Layout
 from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.reading.clip import Clip, tensor_summary
 from videoloader.reading.decode_job import frame_times

@@ -33,14 +33,14 @@ from videoloader.batching.row_decoding import (
 )
 from videoloader.batching.rows import BatchRow, about, arrange_rows, decoding_memory, show_instead, transform_rows
 from videoloader.batching.stats import LoaderStats, clip_stats
-from videoloader.convert import Layout
-from videoloader.decoding import Decode
+from videoloader.convert.spec import Layout
+from videoloader.decoding.engine import Decode
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import hand_over, on_stream, own_stream, profiler_range
 from videoloader.errors import CorruptFramesError, DecodeError, enough_memory, reason_of
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.forks import after_fork
-from videoloader.indexing.images import image_of_a_pixel
+from videoloader.indexing.images.index import image_of_a_pixel
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipsReport
 from videoloader.reading.corrupt_frames import OnCorrupt
@@ -191,7 +191,7 @@ class BatchMaker:
                 more = self.for_engines, token, self._on_corrupt, self._is_raised
                 batch.jobs, parts = submit_images(self._workers, images, *more)
                 jobs += [job.report for job in batch.jobs]
-                batch.parts = parts if batch.listed else []
+                batch.by_job = parts if batch.listed else []
         for job in submit_rows(self._workers, rows, output, self._cache, token, self._on_corrupt):
             jobs.append(job.report)
             # Each batch refers only to its own rows, since a row keeps its batch's memory alive.
@@ -232,7 +232,7 @@ class BatchMaker:
             begin = time.perf_counter()
             decoding.token.raise_if_cancelled()
             with profiler_range("transform", self._device):
-                batch = self._put_together(decoding, rows, reports) if rows or decoding.parts else None
+                batch = self._put_together(decoding, rows, reports) if rows or decoding.by_job else None
             ready = None if self._stream is None else self._stream.record_event()
         times = LoaderStats(planning=decoding.seconds, transforming=time.perf_counter() - begin)
         lost = LoaderStats(skipped=len(decoding.rows) - len(rows), replaced=decoding.replaced)
@@ -249,9 +249,9 @@ class BatchMaker:
         """
         used: dict[BatchRow, list[VideoIndex]] = {}
         reports, failed = self._wait(used, *decoding.jobs, *decoding.shared)
-        if any(part.rows for part in decoding.parts):
-            decoding.rows = [row for part in decoding.parts for row in part.objects()]
-            decoding.parts = []
+        if any(part.rows for part in decoding.by_job):
+            decoding.rows = [row for part in decoding.by_job for row in part.objects()]
+            decoding.by_job = []
         if not all(row.fits for row in decoding.rows):
             more, lost = self._wait(used, *self._arrange_again(decoding))
             reports, failed = reports + more, failed + [row for row in lost if row not in failed]
@@ -390,9 +390,9 @@ class BatchMaker:
         if stacked is not None and len(rows) < len(decoding.rows):
             kept = [number for number, row in enumerate(decoding.rows) if not row.left_out]
             stacked = stacked[torch.tensor(kept, device=self._device)]
-        if decoding.parts:
+        if decoding.by_job:
             assert stacked is not None
-            return collate_listed(stacked, decoding.parts, self._layout)
+            return collate_listed(stacked, decoding.by_job, self._layout)
         frames = transform_rows(self._transforms, stacked, rows, self._layout)
         batch = collate_rows(frames, rows, self._layout)
         if self._transforms.mixing is None:

@@ -7,7 +7,7 @@ from functools import reduce
 
 import numpy as np
 
-from videoloader.convert import Geometry
+from videoloader.convert.spec import Geometry
 from videoloader.transforms.geometry.coordinates import geometry_matrices, geometry_matrix
 from videoloader.transforms.geometry.warp_matrices import Matrices
 from videoloader.transforms.operations import Operation, Warp

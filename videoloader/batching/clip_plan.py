@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -11,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.convert import Geometry
+from videoloader.convert.spec import Geometry
+from videoloader.dataset import VideoEntry
 from videoloader.error_notes import note
 from videoloader.errors import (
     DecodeError,
@@ -23,11 +25,13 @@ from videoloader.errors import (
     warn_user,
 )
 from videoloader.foreign_randomness import WATCHED_CALLS, generator_states, tell_of_foreign_randomness
+from videoloader.indexing import VideoIndex
+from videoloader.indexing.forks import after_fork
 from videoloader.indexing.one_image import read_image
+from videoloader.indexing.sources.base import ByteSource
 from videoloader.order.clip_table import UNOPENED, ClipTable, EntryFrames, SameIndex
 from videoloader.reading.own_code import contents, is_own
-from videoloader.sampling import FrameMode, clip_rng
-from videoloader.sampling.mode import chosen_frames, padded, tell_of_no_own_frame
+from videoloader.sampling.mode import FrameMode, chosen_frames, clip_rng, padded, tell_of_no_own_frame
 from videoloader.sampling.roles import Roles, roles_of
 from videoloader.transforms.planning.pipeline import DrawnView, TransformPlan
 from videoloader.transforms.time import check_roles_kept
@@ -36,6 +40,16 @@ from videoloader.transforms.time import check_roles_kept
 UNREADABLE = (DecodeError, IndexingError, SourceError, UnsupportedError)
 # The most image files that are opened to find a readable one before any batch is made.
 _MOST_TRIED = 16
+# Users' transforms and frame modes may not be thread-safe, so only one of the threads that read images calls them.
+_one_at_a_time = threading.Lock()
+
+
+def _free() -> None:
+    global _one_at_a_time
+    _one_at_a_time = threading.Lock()
+
+
+after_fork(_free)  # another thread may have held it
 
 
 class ClipName(NamedTuple):
@@ -65,14 +79,15 @@ class DrawRule:
         transforms: the plan of the transforms.
         seed: the seed of all randomness.
         repeats: number of times that each clip is transformed, each time with a new draw.
-        told: the video that a warning named because padding made up all frames of its clip; empty before.
+        warned: the video that a warning named because padding made up all frames of its clip; empty before. None to
+            warn each time.
     """
 
     mode: FrameMode
     transforms: TransformPlan
     seed: int
     repeats: int = 1
-    told: list[str] = field(default_factory=list)
+    warned: list[str] | None = field(default_factory=list)
 
     @cached_property
     def is_own(self) -> bool:
@@ -85,9 +100,61 @@ class DrawRule:
         return self.repeats * self.transforms.views
 
     def views(self, clip: int, epoch: int, video: EntryFrames, clip_in_video: int) -> list[PlannedClip]:
-        """The views of a clip in an epoch; see ``plan_views``."""
+        """The views of a clip in an epoch; see ``views_by``."""
         rngs = [clip_rng(self.seed, epoch, clip, use) for use in range(self.repeats)]
-        return plan_views(clip, video, clip_in_video, self.mode, self.transforms, rngs, self.told)
+        return self.views_by(rngs, clip, video, clip_in_video)
+
+    def views_by(
+        self, rngs: Sequence[np.random.Generator], clip: int, video: EntryFrames, clip_in_video: int
+    ) -> list[PlannedClip]:
+        """Plan the views of a clip from the index alone.
+
+        Args:
+            rngs: generators from ``clip_rng``, one for each repeat. The first also chooses the frames.
+            clip: the clip's number in the data set.
+            video: the entry that the clip is taken from.
+            clip_in_video: number of the clip among those that the mode makes of the entry.
+
+        Raises:
+            FrameRangeError: the video has no such clip.
+            ConfigurationError: the mode or a transform cannot be applied to the video.
+        """
+        mode, transforms = self.mode, self.transforms
+        entry, roles = video.entry, roles_of(mode)
+        with note("for {}", ClipName(clip, entry.path), source=entry.path, row=video.row), enough_memory():
+            chosen = chosen_frames(mode, video, clip_in_video, rngs[0])
+            if roles is not None and transforms.time:
+                check_roles_kept(mode, transforms.time)
+                chosen = _shown_in_span(transforms, rngs[0], chosen)
+            frame_numbers, mask = padded(mode, video, chosen)
+            if not mask[0] and not mask.any():  # a look at one frame is the quickest
+                tell_of_no_own_frame(mode, video, chosen, self.warned)
+            length, display_size = len(frame_numbers), video.index.stream.display_size
+        name = ClipName(clip, entry.path, frame_numbers)
+        with note("for {}", name, source=entry.path, row=video.row), enough_memory():
+            if transforms.time and length and roles is None:
+                shown = transforms.positions(rngs[0], length)
+                frame_numbers, mask = frame_numbers[shown], mask[shown]
+            views = [
+                view
+                for rng in rngs
+                for view in transforms.draw(display_size, length, rng, label=entry.label, columns=entry.columns)
+            ]
+        return [PlannedClip(clip, video, frame_numbers, mask, view, at, roles=roles) for at, view in enumerate(views)]
+
+    def views_of_image(
+        self, clip: int, epoch: int, entry: VideoEntry, row: int, clip_in_video: int
+    ) -> tuple[ByteSource, VideoIndex, list[PlannedClip]]:
+        """Read an image file: the file, its index, and the views of its clip in an epoch.
+
+        Raises:
+            SourceError, IndexingError, UnsupportedError: as in ``read_image``.
+            FrameRangeError, ConfigurationError: as in ``views_by``.
+        """
+        image, index = read_image(entry.path)
+        with nullcontext() if self.is_own else _one_at_a_time:
+            video = EntryFrames(entry, 0, 1, SameIndex(index), row)
+            return image, index, self.views(clip, epoch, video, clip_in_video)
 
 
 class Undrawn(NamedTuple):
@@ -145,15 +212,14 @@ def drawn_now(clip: PlannedClip) -> PlannedClip:
     """The clip with everything drawn; an image file that was not opened yet is read first.
 
     Raises:
-        SourceError, IndexingError, UnsupportedError: as in ``read_image``.
-        FrameRangeError, ConfigurationError: as in ``plan_views``.
+        SourceError, IndexingError, UnsupportedError, FrameRangeError, ConfigurationError: as in
+            ``DrawRule.views_of_image``.
     """
     if clip.undrawn is None:
         return clip
     rule, epoch, clip_in_video = clip.undrawn
-    entry, row = clip.video.entry, clip.video.row
-    video = EntryFrames(entry, 0, 1, SameIndex(read_image(entry.path)[1]), row)
-    return replace(rule.views(clip.number, epoch, video, clip_in_video)[clip.view], repeated=clip.repeated)
+    _, _, views = rule.views_of_image(clip.number, epoch, clip.video.entry, clip.video.row, clip_in_video)
+    return replace(views[clip.view], repeated=clip.repeated)
 
 
 def drawn_if_unlike(clips: Sequence[PlannedClip]) -> Sequence[PlannedClip]:
@@ -165,52 +231,6 @@ def drawn_if_unlike(clips: Sequence[PlannedClip]) -> Sequence[PlannedClip]:
         with suppress(*UNREADABLE):  # the error is handled when the clip is decoded
             drawn[place] = drawn_now(clip)
     return drawn
-
-
-def plan_views(
-    clip: int,
-    video: EntryFrames,
-    clip_in_video: int,
-    mode: FrameMode,
-    transforms: TransformPlan,
-    rngs: Sequence[np.random.Generator],
-    told: list[str] | None = None,
-) -> list[PlannedClip]:
-    """Plan the views of a clip from the index alone.
-
-    Args:
-        clip: the clip's number in the data set.
-        video: the entry that the clip is taken from.
-        clip_in_video: number of the clip among those that ``mode`` makes of the entry.
-        mode: the frame mode.
-        transforms: the plan of the transforms.
-        rngs: generators from ``clip_rng``, one for each repeat. The first also chooses the frames.
-        told: see ``tell_of_no_own_frame``.
-
-    Raises:
-        FrameRangeError: the video has no such clip.
-        ConfigurationError: the mode or a transform cannot be applied to the video.
-    """
-    entry, roles = video.entry, roles_of(mode)
-    with note("for {}", ClipName(clip, entry.path), source=entry.path, row=video.row), enough_memory():
-        chosen = chosen_frames(mode, video, clip_in_video, rngs[0])
-        if roles is not None and transforms.time:
-            check_roles_kept(mode, transforms.time)
-            chosen = _shown_in_span(transforms, rngs[0], chosen)
-        frame_numbers, mask = padded(mode, video, chosen)
-        if not mask[0] and not mask.any():  # a look at one frame is the quickest
-            tell_of_no_own_frame(mode, video, chosen, told)
-        length, display_size = len(frame_numbers), video.index.stream.display_size
-    with note("for {}", ClipName(clip, entry.path, frame_numbers), source=entry.path, row=video.row), enough_memory():
-        if transforms.time and length and roles is None:
-            shown = transforms.positions(rngs[0], length)
-            frame_numbers, mask = frame_numbers[shown], mask[shown]
-        views = [
-            view
-            for rng in rngs
-            for view in transforms.draw(display_size, length, rng, label=entry.label, columns=entry.columns)
-        ]
-    return [PlannedClip(clip, video, frame_numbers, mask, view, at, roles=roles) for at, view in enumerate(views)]
 
 
 def _shown_in_span(
@@ -240,7 +260,7 @@ class ClipPlanner:
     rule: DrawRule
 
     def plan(self, clip: int, epoch: int, *, repeated: bool = False) -> list[PlannedClip]:
-        """The views of a clip of the table; see ``plan_views`` and ``PlannedClip.repeated``.
+        """The views of a clip of the table; see ``DrawRule.views`` and ``PlannedClip.repeated``.
 
         The views of an image file that was not opened are drawn when it is read.
         """
@@ -285,7 +305,7 @@ class ClipPlanner:
         """
         (video, number), rule = self.table[clip], self.rule
         used, unused = ([clip_rng(rule.seed, 0, clip, use) for use in range(repeat + 1)] for _ in range(2))
-        plan_views(clip, video, number, rule.mode, rule.transforms, used, rule.told)
+        rule.views_by(used, clip, video, number)
         return used[repeat].random() != unused[repeat].random()
 
     def tell_of_equal_repeats(self) -> None:

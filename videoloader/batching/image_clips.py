@@ -6,10 +6,8 @@ This module also runs in other processes; see ``ReaderProcesses``.
 from __future__ import annotations
 
 import pickle
-import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
@@ -21,16 +19,14 @@ import torch
 from videoloader.batching.boxes import source_matrices
 from videoloader.batching.clip_plan import UNREADABLE, DrawRule, PlannedClip
 from videoloader.batching.rows import BatchRow
-from videoloader.convert import Layout, OutputSpec, as_planes
+from videoloader.convert.spec import Layout, OutputSpec, as_planes
 from videoloader.dataset import VideoEntry
-from videoloader.decoding import Decode
+from videoloader.decoding.engine import Decode
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import VideoIndex
-from videoloader.indexing.forks import after_fork
-from videoloader.indexing.images import image_of_a_pixel
+from videoloader.indexing.images.index import image_of_a_pixel
 from videoloader.indexing.index import Times
-from videoloader.indexing.one_image import read_image
-from videoloader.indexing.sources import ByteSource
+from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.patience import cancellable
 from videoloader.indexing.sources.remote_reads import NO_READS, RemoteReads, reads_so_far
 from videoloader.order.clip_table import EntryFrames, SameIndex
@@ -44,19 +40,9 @@ from videoloader.reading.engine_files import EngineFile, EngineList, engine_file
 from videoloader.transforms.geometry.coordinates import picture_box
 from videoloader.transforms.planning.pipeline import DrawnView
 
-# Users' transforms and frame modes may not be thread-safe, so only one thread at a time calls them.
-_one_at_a_time = threading.Lock()
 # An index that stands in for those of decoded image files, which are no longer needed. It claims a size of 1×1.
 SEEN = image_of_a_pixel()
 _ALL_SEEN = SameIndex(SEEN)
-
-
-def _free() -> None:
-    global _one_at_a_time
-    _one_at_a_time = threading.Lock()
-
-
-after_fork(_free)  # another thread may have held it
 
 
 class WantedImage(NamedTuple):
@@ -200,7 +186,7 @@ def make_images(
 
     Raises:
         ReadCancelled: it was cancelled.
-        ConfigurationError: as in ``plan_views``.
+        ConfigurationError: as in ``DrawRule.views_by``.
     """
     read_before = reads_so_far()
     rest = iter(frames[0] if by_columns else frames)
@@ -318,17 +304,13 @@ def _draw_image(
     epoch, clip, clip_in_video, row, path, label, columns, times = wanted
     token.raise_if_cancelled()
     try:
-        with cancellable(token.raise_if_cancelled):
-            image, index = read_image(path)
         entry = VideoEntry(path, label, columns=columns, times=times)
-        video = EntryFrames(entry, 0, 1, SameIndex(index), row)
-        with nullcontext() if rule.is_own else _one_at_a_time:
-            views = rule.views(clip, epoch, video, clip_in_video)
+        with cancellable(token.raise_if_cancelled):
+            drawn = _DrawnImage(*rule.views_of_image(clip, epoch, entry, row, clip_in_video))
     except UNREADABLE as error:
         return error
-    drawn = _DrawnImage(image, index, views)
-    if any(there.shape != (view.shape[0], 3, *view.shape[1:]) for there, view in zip(slots, views, strict=True)):
-        return drawn.made(None, index)
+    if any(there.shape != (view.shape[0], 3, *view.shape[1:]) for there, view in zip(slots, drawn.views, strict=True)):
+        return drawn.made(None, drawn.known)
     return drawn
 
 

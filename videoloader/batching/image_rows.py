@@ -27,13 +27,12 @@ from videoloader.batching.image_clips import (
 from videoloader.batching.listed import ImageRows
 from videoloader.batching.row_decoding import SubmittedJob
 from videoloader.batching.rows import BatchRow
-from videoloader.decoding import Decode
-from videoloader.decoding.jpeg_engine import why_not_jpeg_engine
+from videoloader.decoding.engine import Decode, uses_jpeg_engines
 from videoloader.errors import DecodeError, VideoLoaderError
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.corrupt_frames import OnCorrupt, tell_of_corrupt
-from videoloader.reading.engine_files import Slots, engine_files_of
+from videoloader.reading.engine_files import ViewMemory, engine_files_of
 from videoloader.reading.own_code import is_own
 from videoloader.reading.reader_processes import ProcessDied, ProcessReader
 from videoloader.reading.workers import DecodeWorkers, Reader
@@ -41,10 +40,7 @@ from videoloader.reading.workers import DecodeWorkers, Reader
 # The most files of one job: handing a job over costs a tenth of an image.
 _MOST_FILES = 32
 # Files that a GPU's engines get at once: fewer reduce their throughput, and more do not raise it.
-_FILES_OF_JOB = 64
-# Files in the making for each process: with half as many, processes and engines run out of lists while the consumer
-# waits for the slowest list of a batch.
-FILES_AHEAD = 4 * _FILES_OF_JOB
+FILES_OF_JOB = 64
 
 
 def submit_images(
@@ -74,7 +70,7 @@ def submit_images(
     # All workers have a part of so many files.
     together = max(min(-(-images.num_clips // max(workers.num_workers, 1)), _MOST_FILES), 1)
     jobs, parts = [], []
-    for part in images.parts(_FILES_OF_JOB if for_engines and images.listed is not None else together):
+    for part in images.parts(FILES_OF_JOB if for_engines and images.listed is not None else together):
         make = partial(_make_rows, part, token, on_corrupt, raises)
         jobs.append(SubmittedJob(workers.submit(make, SEEN, part.num_clips, in_process=True), part.rows))
         parts.append(part)
@@ -119,10 +115,6 @@ def _damage(rows: Sequence[BatchRow], made: MadeImage, on_corrupt: OnCorrupt) ->
     return None
 
 
-def _by_engines(reader: ClipReader, decode: Decode) -> bool:
-    return reader.device.type == "cuda" and decode == "auto" and not why_not_jpeg_engine(reader.device.index)
-
-
 def _make(part: ImageRows, token: CancelToken, reader: Reader, decode: Decode) -> MadeImages:
     wanted, rule, layout = part.wanted, part.rule, part.layout
     # Columns pay off only with other processes: the work per image in this one costs more than row objects.
@@ -131,7 +123,7 @@ def _make(part: ImageRows, token: CancelToken, reader: Reader, decode: Decode) -
     if not rule.is_own or not (by_columns or all(not each.columns or is_own(dict(each.columns)) for each in wanted)):
         process = None
     try:
-        if _by_engines(local, decode):
+        if uses_jpeg_engines(local.device, decode):
             return _make_by_engines(part, process, local, token, decode)
         if process is not None and local.device.type == "cpu":
             work = partial(make_images, wanted, layout, by_columns)
@@ -163,7 +155,7 @@ def _make_by_engines(
         made, files = work(local, rule, [memory], token) if prepared is None else prepared
         begin = time.perf_counter()
         places = (np.array(made.places, np.int64)[:, None] * views + np.arange(views)).ravel()
-        done = engines.make(files, _slots(frames, places), memory)
+        done = engines.make(files, _memory_of(frames, places), memory)
         seconds = time.perf_counter() - begin
     refused = [place for place, error in zip(made.places, done.errors, strict=True) if error is not None]
     count = len(made.places) - len(refused)
@@ -178,10 +170,10 @@ def _make_by_engines(
     return made._replace(others=others, report=joined_reports(reports))
 
 
-def _slots(frames: Sequence[torch.Tensor] | torch.Tensor, places: npt.NDArray[np.int64]) -> Slots:
+def _memory_of(frames: Sequence[torch.Tensor] | torch.Tensor, places: npt.NDArray[np.int64]) -> ViewMemory:
     """The memory of some rows."""
     if isinstance(frames, torch.Tensor):
         step = frames.stride(0) * frames.element_size()
-        return Slots(frames.data_ptr() + places * step, frames.dtype, [frames])
+        return ViewMemory(frames.data_ptr() + places * step, frames.dtype, [frames])
     some = [frames[at] for at in places.tolist()]
-    return Slots(np.array([each.data_ptr() for each in some], np.int64), frames[0].dtype, some)
+    return ViewMemory(np.array([each.data_ptr() for each in some], np.int64), frames[0].dtype, some)

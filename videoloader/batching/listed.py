@@ -22,7 +22,7 @@ from videoloader.batching.batch import Batch, batch_of
 from videoloader.batching.clip_plan import ClipPlanner, DrawRule, PlannedClip
 from videoloader.batching.image_clips import SEEN, MadeImage, MadeImages, WantedImage, WantedImages
 from videoloader.batching.rows import BatchRow
-from videoloader.convert import Layout
+from videoloader.convert.spec import Layout
 from videoloader.dataset.table import NONE
 from videoloader.reading.decode_job import frame_times
 from videoloader.transforms.planning.pipeline import DrawnView

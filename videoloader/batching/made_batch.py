@@ -96,7 +96,7 @@ class DecodingBatch:
         unreadable: see ``BatchInMaking``.
         token: the token that cancels it.
         listed: the rows as columns; None where they are objects.
-        parts: the same in parts, until one of them must be an object; then all are.
+        by_job: the same, those of each job apart, until one of them must be an object; then all are.
         jobs: jobs that decode for it.
         shared: jobs that also decode for an earlier batch, which counts them in its statistics.
         seconds: seconds that planning took.
@@ -109,7 +109,7 @@ class DecodingBatch:
     unreadable: list[tuple[PlannedClip, str]]
     token: CancelToken
     listed: ImageRows | None = None
-    parts: list[ImageRows] = field(default_factory=list)
+    by_job: list[ImageRows] = field(default_factory=list)
     jobs: list[SubmittedJob] = field(default_factory=list)
     shared: list[SubmittedJob] = field(default_factory=list)
     seconds: float = 0.0

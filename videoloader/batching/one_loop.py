@@ -12,8 +12,9 @@ from videoloader.batching.options import tell_of_unused
 from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
 from videoloader.checks import check_choice, check_integer
-from videoloader.convert import Layout
-from videoloader.decoding import Decode, FrameCache, check_decode
+from videoloader.convert.spec import Layout
+from videoloader.decoding.engine import Decode, check_decode
+from videoloader.decoding.frame_cache import FrameCache
 from videoloader.errors import ConfigurationError, no_copy
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import OnCorrupt

@@ -9,11 +9,11 @@ from typing import Literal
 
 import torch
 
-from videoloader.convert import Color, fill_color
+from videoloader.convert.spec import Color, fill_color
 from videoloader.dataset import VideoDataset
-from videoloader.decoding import Decode
+from videoloader.decoding.engine import Decode
 from videoloader.errors import ArgumentError, ConfigurationError, warn_user
-from videoloader.sampling import FrameMode
+from videoloader.sampling.mode import FrameMode
 from videoloader.sampling.roles import roles_of
 from videoloader.transforms.compose import Compose
 from videoloader.transforms.normalize import DType

@@ -1,13 +1,19 @@
-"""Keeps a queue of batches in the making ahead of the consumer, and yields them in order."""
+"""Keeps a queue of batches in the making ahead of the consumer, and yields them in order.
+
+The queue is long enough for ``CLIPS_AHEAD`` clips for each decoding thread, but has at least two batches. Where all
+batches have the same size, that is a number of batches (``how_far_ahead``); else the clips are counted
+(``has_room_for_clips``). Files for a GPU's JPEG engines are prepared by processes, with ``FILES_AHEAD`` for each.
+"""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from videoloader.batching.account import LoaderAccount
+from videoloader.batching.image_rows import FILES_OF_JOB
 from videoloader.batching.stats import LoaderStats
 from videoloader.checks import check_positive_or_none
 from videoloader.order.shuffle import InOrder, Order, ShuffleVideos
@@ -15,6 +21,11 @@ from videoloader.reading.cancellation import CancelToken
 
 # The default look-ahead, in clips for each decoding thread.
 CLIPS_AHEAD = 2
+# Files in the making for each process that prepares them for a GPU's engines: with half as many, processes and engines
+# run out of lists while the consumer waits for the slowest list of a batch.
+FILES_AHEAD = 4 * FILES_OF_JOB
+# The least number of batches in the default look-ahead.
+_LEAST_AHEAD = 2
 
 T = TypeVar("T")
 Given = TypeVar("Given")
@@ -38,11 +49,22 @@ def how_far_ahead(
     check_positive_or_none(prefetch=prefetch)
     if not threads:
         return 0, 1
-    enough = max(2, -(-clips_ahead * threads // batch_size))
+    enough = max(_LEAST_AHEAD, -(-clips_ahead * threads // batch_size))
     if not isinstance(order, InOrder | ShuffleVideos):
         return prefetch or enough, 1
     ahead = prefetch or 2 * enough - 1
     return ahead, (ahead + 1) // 2  # while one half is planned, the other is in the making
+
+
+def has_room_for_clips(clips: Sequence[int], threads: int) -> bool:
+    """Whether to begin another batch by default, if batches differ in size.
+
+    Args:
+        clips: the number of clips in each batch in the making, including the one that is waited for.
+        threads: the number of decoding threads.
+    """
+    enough = CLIPS_AHEAD * threads
+    return len(clips) <= _LEAST_AHEAD or (sum(clips) < enough and len(clips) < enough)
 
 
 def give_out(

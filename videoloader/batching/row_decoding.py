@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from videoloader.batching.rows import BatchRow
-from videoloader.convert import OutputSpec
-from videoloader.decoding import Decode
+from videoloader.convert.spec import OutputSpec
+from videoloader.decoding.engine import Decode
 from videoloader.decoding.frame_cache import FrameCache
 from videoloader.device import profiler_range
 from videoloader.indexing import VideoIndex

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.batching.clip_plan import PlannedClip
-from videoloader.convert import Layout, as_planes, shape_in
+from videoloader.convert.spec import Layout, as_planes, shape_in
 from videoloader.device import HostMemory, allocate
 from videoloader.error_notes import note_rows
 from videoloader.errors import ConfigurationError, enough_memory

@@ -7,53 +7,42 @@ from typing import get_args
 
 import torch
 
-from videoloader.batching.clip_plan import plan_views
+from videoloader.batching.clip_plan import DrawRule
 from videoloader.batching.rows import decoding_memory, list_rows, transform_rows
 from videoloader.checks import check_choice
-from videoloader.convert import Layout
+from videoloader.convert.spec import Layout
 from videoloader.dataset import VideoEntry
 from videoloader.error_notes import note
 from videoloader.order.clip_table import BuiltIndexes, EntryFrames
 from videoloader.reading.clip import Clip
 from videoloader.reading.decode_job import frame_times
 from videoloader.reading.video_reader import VideoReader
-from videoloader.sampling import FrameMode, clip_rng
 from videoloader.sampling.mode import count_clips
 from videoloader.sampling.roles import target_times
-from videoloader.transforms.planning.pipeline import TransformPlan
 
 
 def make_clips(
-    reader: VideoReader,
-    mode: FrameMode,
-    clips: Sequence[int] | None,
-    seed: int,
-    transforms: TransformPlan,
-    layout: Layout,
-    device: torch.device,
+    reader: VideoReader, rule: DrawRule, clips: Sequence[int] | None, layout: Layout, device: torch.device
 ) -> list[Clip]:
     """Make the clips that a loader over this video alone yields in its first epoch.
 
     Args:
         reader: reader of the video.
-        mode: the frame mode.
+        rule: rule by which they are drawn, with a single view of each.
         clips: numbers of the clips; None for all.
-        seed: seed of all randomness.
-        transforms, layout: plan of the transforms, and order of the frames' dimensions.
+        layout: order of the frames' dimensions.
         device: device of the reader.
 
     Raises:
-        ConfigurationError: the mode or a transform cannot be applied to the video, or makes more than one view.
+        ConfigurationError: the mode or a transform cannot be applied to the video.
         FrameRangeError, DecodeError, SourceError, StaleIndexError, UnsupportedError: as in ``VideoReader.read``.
     """
     check_choice("layout", layout, get_args(Layout))
-    transforms, index = transforms.one_view(), reader.index
+    transforms, index = rule.transforms, reader.index
     video = EntryFrames(VideoEntry(index.source, times=index.times), 0, len(index), BuiltIndexes(index))
     with note("for {}", index.source, source=index.source):
-        numbers = range(count_clips(mode, video)) if clips is None else clips
-    planned = [
-        view for clip in numbers for view in plan_views(clip, video, clip, mode, transforms, [clip_rng(seed, 0, clip)])
-    ]
+        numbers = range(count_clips(rule.mode, video)) if clips is None else clips
+    planned = [view for clip in numbers for view in rule.views(clip, 0, video, clip)]
     rows = list_rows(planned, decoding_memory(transforms, layout, device))
     reader.read([row.slots for row in rows], transforms.decoded)
     return [

@@ -113,7 +113,7 @@ def _costs(summaries: Sequence[DatasetSummary]) -> list[str]:
 def _examples(data: VideoDataset, summary: DatasetSummary, store: IndexStore) -> str:
     """Small pictures of some example clips."""
     from videoloader.pictures import contact_sheet
-    from videoloader.sampling import RandomWindow
+    from videoloader.sampling.windows import RandomWindow
     from videoloader.transforms import Resize
 
     mode = RandomWindow(16, stride=4) if summary.cost is None else summary.cost.mode

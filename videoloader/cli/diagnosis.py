@@ -34,7 +34,6 @@ _GPU_PACKAGES: tuple[_Package, ...] = (
     ("PyNvVideoCodec", ("pynvvideocodec",), "NVDEC", "cuda"),
     ("cupy", ("cupy-cuda12x", "cupy-cuda13x", "cupy"), "conversion on the GPU", "cuda"),
 )
-_NEEDED_ON_GPU = ("PyNvVideoCodec", "cupy")
 _FORMATS = (("420", 8), ("420", 10), ("444", 8))
 _FRAMES, _SIZE = 30, (320, 240)
 # The most that the mean of a gray picture may differ from the encoded value, and two engines' pixels from each other.
@@ -116,7 +115,7 @@ def _packages(wanted: tuple[_Package, ...], group: str, cuda: str = "") -> Itera
         if version := _version(name, distributions):
             yield Finding(group, name, "ok", f"{version} ({purpose})")
         else:
-            state: State = "wrong" if name in _NEEDED_ON_GPU else "note"
+            state: State = "wrong" if group == "GPU" else "note"
             advice = f"pip install 'videoloader[{extra}{cuda}]'"
             yield Finding(group, name, state, f"not installed ({purpose})", advice)
 

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from videoloader.dataset import VideoDataset
     from videoloader.dataset.stores import Store
     from videoloader.pictures import Strip
-    from videoloader.sampling import FrameMode
-    from videoloader.sampling.mode import FrameNumbers
+    from videoloader.sampling.mode import FrameMode, FrameNumbers
 
 # Rows to try for each clip, since some may be unreadable or too short.
 _ROWS_PER_CLIP = 4

@@ -13,8 +13,8 @@ from videoloader.cli.store_table import print_store, store_facts
 from videoloader.cli.terminal import errors_told, out, plain, print_json, print_line
 from videoloader.cli.video_facts import video_facts
 from videoloader.indexing import IndexStore, VideoIndex, build_index, open_source
-from videoloader.sampling import AllFrames
 from videoloader.sampling.exact_time import told_span
+from videoloader.sampling.sampled_video import AllFrames
 
 # Letters of the strip in JSON, which has no terminal width.
 _LETTERS = 200

@@ -70,7 +70,8 @@ def _decode(
     Returns:
         What ended decoding early, or an empty text.
     """
-    from videoloader.decoding import CpuDecoder, decode_run
+    from videoloader.decoding.cpu import CpuDecoder
+    from videoloader.decoding.damage import decode_run
     from videoloader.packets.decode_plan import plan_frames
     from videoloader.packets.read_packets import read_packets
     from videoloader.packets.run_start import WrongIndexError

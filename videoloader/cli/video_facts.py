@@ -10,12 +10,14 @@ import numpy as np
 from videoloader.cli.expressions import mode_from
 from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.demuxer import open_demuxer
-from videoloader.indexing.sources import FolderSource, StreamSource
+from videoloader.indexing.sources.folder import FolderSource
+from videoloader.indexing.sources.stream import StreamSource
 from videoloader.indexing.stream_info import StreamInfo
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.permutation import permute
-from videoloader.sampling import AllFrames, clip_frames, clip_rng
+from videoloader.sampling.mode import clip_frames, clip_rng
+from videoloader.sampling.sampled_video import AllFrames
 
 # Code points of ITU-T H.273, tables 2, 3 and 4.
 _PRIMARIES = {
@@ -147,7 +149,7 @@ def _nvdec(index: VideoIndex) -> dict[str, Any]:
     """Whether the GPU's NVDEC decodes the video; None without a GPU."""
     import torch
 
-    from videoloader.decoding import why_not_nvdec
+    from videoloader.decoding.capabilities import why_not_nvdec
     from videoloader.device import resolve_device
     from videoloader.errors import ConfigurationError
 

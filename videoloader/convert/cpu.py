@@ -11,66 +11,38 @@ import av.error
 import numpy as np
 import torch
 
+from videoloader.convert.filters import FILTERS
 from videoloader.convert.native import convert_host_surfaces, host_surface
 from videoloader.convert.resize import needed_part, resize, take_nearest
-from videoloader.convert.spec import ColorSpec, Geometry, Interpolation, OutputSpec, Samples, source_view
+from videoloader.convert.spec import Conversion, Interpolation, OutputSpec, Samples, source_view
 from videoloader.convert.swscale import format_facts, part_of_frame
 from videoloader.errors import ConfigurationError, UnsupportedError
 
 
-def convert_frame(
-    frame: av.VideoFrame,
-    color: ColorSpec,
-    rotation: int,
-    mirrored: bool,
-    geometry: Geometry,
-    output: OutputSpec,
-    slot: torch.Tensor,
-) -> None:
-    """Write a decoded frame into a batch slot.
-
-    The order of operations: chroma to full resolution (bilinear, by its site), matrix, clamp to [0, 1]; rotation,
-    mirroring; crop; resize, clamp; flips; number type. The resize is PyTorch's ``interpolate`` with
-    ``align_corners=False``. Native code has float precision throughout. Without native code, and for packed formats, a
-    bilinear resize works on 8 bits unless it enlarges a picture of more than 8 bits, so results are within 2/255 of the
-    exact ones. Alpha is dropped. Interlaced chroma is treated as progressive.
-
-    Args:
-        frame: frame of any pixel format of libav that lies in memory.
-        color: see ``color_spec``; ``matrix`` and ``chroma_site`` matter only for Y'CbCr formats, ``full_range`` for
-            these and for gray.
-        rotation: degrees clockwise that a player turns the picture: 0, 90, 180 or 270.
-        mirrored: whether the picture is flipped left to right after the rotation.
-        geometry: crop, size and flips, in pixels after rotation and mirroring.
-        output: number type, colours and normalisation. Gray frames have neutral chroma in ``"ycbcr"``.
-        slot: [3, H, W] on the CPU with ``output.dtype``, any strides; H, W must be ``geometry.picture_size``.
-
-    Raises:
-        ConfigurationError: the slot does not fit, the crop reaches outside the frame, or the matrix is identity and the
-            frame is Y'CbCr.
-        UnsupportedError: the frame is on a GPU, libswscale does not know its format, or Y'CbCr is wanted from an RGB
-            frame.
-    """
-    convert_frames([frame], color, rotation, mirrored, geometry, output, slot[None], [0])
-
-
 def convert_frames(
     frames: Sequence[av.VideoFrame],
-    color: ColorSpec,
-    rotation: int,
-    mirrored: bool,
-    geometry: Geometry,
-    output: OutputSpec,
+    conversion: Conversion,
     slots: torch.Tensor,
     positions: Sequence[int],
 ) -> None:
-    """Run ``convert_frame`` for several frames of one video, in one call of native code if there is any.
+    """Write decoded frames into slots of a batch, in one call of native code if there is any.
+
+    Native code has float precision throughout. Without it, and for packed formats, a bilinear resize works on 8 bits
+    unless it enlarges a picture of more than 8 bits, so results are within 2/255 of the exact ones.
 
     Args:
-        slots: [N, 3, H, W] with any strides.
+        frames: frames of one video, of any pixel format of libav that lies in memory.
+        conversion: the way in which they become pixels.
+        slots: [N, 3, H, W] on the CPU with ``output.dtype``, any strides; H, W must be ``geometry.picture_size``.
         positions: index of each frame's slot.
+
+    Raises:
+        ConfigurationError: the slots do not fit, the crop reaches outside the frames, or the matrix is identity and the
+            frames are Y'CbCr.
+        UnsupportedError: a frame is on a GPU, libswscale does not know its format, or Y'CbCr is wanted from an RGB
+            frame.
     """
-    shape = slots.shape[1:]
+    shape, geometry, output = slots.shape[1:], conversion.geometry, conversion.output
     if shape != (3, *geometry.picture_size) or slots.dtype != output.dtype or slots.device.type != "cpu":
         raise ConfigurationError(
             f"slot is {slots.dtype} {list(shape)} on {slots.device}, "
@@ -80,21 +52,14 @@ def convert_frames(
     for layout, some in groupby(surfaces, lambda each: each[0] and each[0].layout):
         if layout is None:
             for _, frame, at in some:
-                _convert_by_libswscale(frame, color, rotation, mirrored, geometry, output, slots[at])
+                _convert_by_libswscale(frame, conversion, slots[at])
         else:
             alike, _, places = zip(*some, strict=True)
-            convert_host_surfaces(alike, color, rotation, mirrored, geometry, output, slots, places)
+            convert_host_surfaces(alike, conversion, slots, places)
 
 
-def _convert_by_libswscale(
-    frame: av.VideoFrame,
-    color: ColorSpec,
-    rotation: int,
-    mirrored: bool,
-    geometry: Geometry,
-    output: OutputSpec,
-    slot: torch.Tensor,
-) -> None:
+def _convert_by_libswscale(frame: av.VideoFrame, conversion: Conversion, slot: torch.Tensor) -> None:
+    color, rotation, mirrored, geometry, output = conversion
     view = source_view(geometry, rotation, mirrored, frame.height, frame.width)
     crop, size, window = needed_part(view.crop, view.size, view.window, geometry.interpolation)
     deep = max(format_facts(frame.format.name).bits, default=8) > 8
@@ -123,7 +88,9 @@ def _needs_floats(
     if source == target or interpolation == "nearest":
         return dtype.is_floating_point and target[0] * target[1] >= source[0] * source[1]
     # Where many pixels make one, rounding errors cancel out; and with 8-bit samples, one more rounding is not visible.
-    return interpolation == "bicubic" or (deep and any(to > from_ for to, from_ in zip(target, source, strict=True)))
+    return FILTERS[interpolation].overshoots or (
+        deep and any(to > from_ for to, from_ in zip(target, source, strict=True))
+    )
 
 
 def _turned(image: Samples, turns: int, flip: bool) -> Samples:

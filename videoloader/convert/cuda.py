@@ -13,20 +13,20 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert.driver import cuda_driver, load_kernel
-from videoloader.convert.plan import FILTERS, PLAN, conversion_plan
-from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec
+from videoloader.convert.driver import KERNEL_TYPES, cuda_driver, load_kernel
+from videoloader.convert.filters import FILTERS
+from videoloader.convert.plan import PLAN, conversion_plan
+from videoloader.convert.spec import Conversion, Geometry
 from videoloader.convert.surface import CudaSurface, SurfaceLayout
 from videoloader.errors import ConfigurationError, DecodeError
 
 _SAMPLES = {1: "unsigned char", 2: "unsigned short"}
-_OUTPUTS = {torch.uint8: "unsigned char", torch.float16: "Half", torch.bfloat16: "BFloat16", torch.float32: "float"}
 # These match convert.cu.
 _THREADS, _CHUNK, _ROWS, _MAX_TILE, _MAX_PICTURES = 128, 256, 2, 256, 16
 # A kernel's ``Plan`` as plain bytes, which numpy copies in one piece.
 _PLAN_BYTES = np.dtype((np.void, PLAN.itemsize))
 _PICTURE = np.dtype([("surface", np.uint64), ("slot", np.uint64), ("plan", _PLAN_BYTES)])
-_FILTERS = tuple(sorted({name for name, _ in FILTERS.values()}))
+_FILTERS = tuple(sorted({name for each in FILTERS.values() for name in each.kernels}))
 # Everything about the conversion of one picture except where it is and where it goes: the fields of a ``KernelKind``
 # (with the filter as a number), the columns and rows of its grid of blocks, and the kernel's ``Plan``.
 PICTURE_PLAN = np.dtype([("kind", np.uint8, 4), ("grid", np.int32, 2), ("plan", _PLAN_BYTES)])
@@ -56,29 +56,23 @@ class KernelKind(NamedTuple):
     @classmethod
     def of(cls, layout: SurfaceLayout, geometry: Geometry) -> KernelKind:
         """Return the kind for pictures of a layout and a geometry."""
-        return cls(layout.sample_bytes, layout.subsampling, FILTERS[geometry.interpolation, geometry.antialias][0])
+        kernel = FILTERS[geometry.interpolation].kernels[geometry.antialias]
+        return cls(layout.sample_bytes, layout.subsampling, kernel)
 
 
-def picture_plan(
-    layout: SurfaceLayout,
-    color: ColorSpec,
-    rotation: int,
-    mirrored: bool,
-    geometry: Geometry,
-    output: OutputSpec,
-    strides: tuple[int, int, int],
-) -> npt.NDArray[np.void]:
+def picture_plan(layout: SurfaceLayout, conversion: Conversion, strides: tuple[int, int, int]) -> npt.NDArray[np.void]:
     """Plan the conversion of one picture for ``convert_each``, as a ``PICTURE_PLAN`` without dimensions.
 
     Args:
-        layout, color, rotation, mirrored, geometry, output: arguments of ``convert_surface``.
+        layout: layout of the picture.
+        conversion: the way in which it becomes pixels.
         strides: strides of the slot [3, H, W], in elements.
 
     Raises:
-        ConfigurationError, UnsupportedError: as in ``convert_surface``.
+        ConfigurationError, UnsupportedError: as in ``convert_surfaces``.
     """
-    plan = _tiled_plan(layout, color, rotation, mirrored, geometry, output, strides)
-    kind = KernelKind.of(layout, geometry)
+    plan = _tiled_plan(layout, conversion, strides)
+    kind = KernelKind.of(layout, conversion.geometry)
     picture = np.zeros((), PICTURE_PLAN)
     picture["kind"] = kind.sample_bytes, *kind.subsampling, _FILTERS.index(kind.filter)
     picture["grid"], picture["plan"] = _grid(plan), plan.tobytes()
@@ -94,7 +88,7 @@ def convert_each(
 ) -> None:
     """Convert pictures that each have a plan, with one kernel launch for each kind of picture.
 
-    This only launches the kernels, as ``convert_surface`` does.
+    This only launches the kernels, as ``convert_surfaces`` does.
 
     Args:
         plans: ``PICTURE_PLAN`` of each picture.
@@ -137,81 +131,48 @@ class _Recent(threading.local):
         self.pictures = (ctypes.c_uint64 * (2 * _MAX_PICTURES))()
 
 
-def convert_surface(
-    surface: CudaSurface,
-    color: ColorSpec,
-    rotation: int,
-    mirrored: bool,
-    geometry: Geometry,
-    output: OutputSpec,
-    slot: torch.Tensor,
-    stream: int,
-) -> None:
-    """Write a surface into a batch slot as ``convert_frame`` does, but on the GPU, in float32 and one kernel.
-
-    The resize is that of PyTorch's ``interpolate`` on floats, clamped to [0, 1]. (Bicubic weights overshoot;
-    torchvision clamps uint8 pictures in the same way.) The result depends on the codes alone: surfaces of the same
-    picture give the same bits, whatever the layout of their planes and the position of the codes in a sample.
-
-    This only launches the kernel. Once ``stream`` has passed that point, the slot is ready and the surface may be
-    overwritten. The first call for a kind of surface, filter and output type compiles a kernel (about a second, cached
-    on disk by CuPy).
-
-    Args:
-        surface: surface in the memory of the slot's device.
-        color: see ``color_spec``. Identity is only for surfaces without chroma subsampling. Gray uses only the range,
-            RGB nothing of it.
-        rotation: degrees clockwise that a player turns the picture: 0, 90, 180 or 270.
-        mirrored: whether the picture is flipped left to right after the rotation.
-        geometry: crop, size and flips, in pixels after rotation and mirroring.
-        output: number type, normalisation, RGB or Y'CbCr. Gray has neutral chroma.
-        slot: [3, H, W] on the current CUDA device with ``output.dtype``, any strides; H, W must be
-            ``geometry.picture_size``.
-        stream: handle (``cudaStream_t``) of a stream of that device.
-
-    Raises:
-        ConfigurationError: the slot does not fit, the crop reaches outside the surface, or the surface's layout
-            contradicts itself or the colours.
-        UnsupportedError: Y'CbCr is wanted from an RGB picture.
-    """
-    convert_surfaces([surface], color, rotation, mirrored, geometry, output, slot[None], [0], stream)
-
-
 def convert_surfaces(
     surfaces: Sequence[CudaSurface],
-    color: ColorSpec,
-    rotation: int,
-    mirrored: bool,
-    geometry: Geometry,
-    output: OutputSpec,
+    conversion: Conversion,
     slots: torch.Tensor,
     positions: Sequence[int],
     stream: int,
 ) -> None:
-    """Run ``convert_surface`` for several pictures of one video, with one kernel launch for every sixteen.
+    """Write surfaces into slots of a batch as ``convert_frames`` does, but on the GPU, in float32.
 
-    Launching a kernel takes longer than everything else that Python does for a picture.
+    One kernel is launched for every sixteen: launching takes longer than everything else that Python does for a
+    picture. The resize is that of PyTorch's ``interpolate`` on floats, clamped to [0, 1]. (Bicubic weights overshoot;
+    torchvision clamps uint8 pictures in the same way.) The result depends on the codes alone: surfaces of the same
+    picture give the same bits, whatever the layout of their planes and the position of the codes in a sample.
+
+    This only launches kernels. Once ``stream`` has passed that point, the slots are ready and the surfaces may be
+    overwritten. The first call for a kind of surface, filter and output type compiles a kernel (about a second, cached
+    on disk by CuPy).
 
     Args:
-        surfaces: surfaces of one layout.
-        slots: [N, 3, H, W] with any strides.
+        surfaces: surfaces of one layout, in the memory of the slots' device.
+        conversion: the way in which they become pixels.
+        slots: [N, 3, H, W] on the current CUDA device with ``output.dtype``, any strides; H, W must be
+            ``geometry.picture_size``.
         positions: index of each surface's slot.
+        stream: handle (``cudaStream_t``) of a stream of that device.
 
     Raises:
-        ConfigurationError: as in ``convert_surface``, or the layouts of the surfaces differ.
+        ConfigurationError: the slots do not fit, the crop reaches outside the surfaces, or their layouts differ or
+            contradict themselves or the colours.
+        UnsupportedError: Y'CbCr is wanted from an RGB picture.
     """
     layout, shape = surfaces[0].layout, slots.shape[1:]
     step, *strides = slots.stride()
-    key = (layout, color, rotation, mirrored, geometry, output, shape, strides, slots.dtype, slots.device)
+    key = (layout, conversion, shape, strides, slots.dtype, slots.device)
     if key != _recent.key:  # they are the same objects for frame after frame, so comparing is cheaper than hashing
+        geometry, output = conversion.geometry, conversion.output
         if shape != (3, *geometry.picture_size) or slots.dtype != output.dtype or slots.device.type != "cuda":
             raise ConfigurationError(
                 f"slot is {slots.dtype} {list(shape)} on {slots.device}, "
                 f"not {output.dtype} {[3, *geometry.picture_size]} on a CUDA device"
             )
-        _recent.launch = _launch(
-            layout, color, rotation, mirrored, geometry, output, tuple(strides), slots.device.index
-        )
+        _recent.launch = _launch(layout, conversion, tuple(strides), slots.device.index)
         _recent.key = key
     launch, pictures = _recent.launch, _recent.pictures
     arguments = _Arguments(ctypes.addressof(pictures), launch.plan_address)
@@ -234,32 +195,15 @@ def _run(function: int, grid: tuple[int, int, int], stream: int, arguments: obje
 
 
 @lru_cache(4096)
-def _launch(
-    layout: SurfaceLayout,
-    color: ColorSpec,
-    rotation: int,
-    mirrored: bool,
-    geometry: Geometry,
-    output: OutputSpec,
-    strides: tuple[int, int, int],
-    device: int,
-) -> _Launch:
+def _launch(layout: SurfaceLayout, conversion: Conversion, strides: tuple[int, int, int], device: int) -> _Launch:
     """Prepare a launch except for the two addresses. It is the same for all frames of a clip."""
-    plan = _tiled_plan(layout, color, rotation, mirrored, geometry, output, strides)
-    kernel = _kernel("convert", KernelKind.of(layout, geometry), output.dtype, device)
+    plan = _tiled_plan(layout, conversion, strides)
+    kernel = _kernel("convert", KernelKind.of(layout, conversion.geometry), conversion.output.dtype, device)
     return _Launch(kernel, _grid(plan), plan, plan.ctypes.data)
 
 
-def _tiled_plan(
-    layout: SurfaceLayout,
-    color: ColorSpec,
-    rotation: int,
-    mirrored: bool,
-    geometry: Geometry,
-    output: OutputSpec,
-    strides: tuple[int, int, int],
-) -> npt.NDArray[np.void]:
-    plan = conversion_plan(layout, color, rotation, mirrored, geometry, output, strides)
+def _tiled_plan(layout: SurfaceLayout, conversion: Conversion, strides: tuple[int, int, int]) -> npt.NDArray[np.void]:
+    plan = conversion_plan(layout, conversion, strides)
     plan["tile"] = _tile(plan["x"])
     return plan
 
@@ -273,7 +217,7 @@ def _kernel(function: str, kind: KernelKind, dtype: torch.dtype, device: int) ->
     return load_kernel(
         tuple(Path(__file__).with_name(name) for name in ("pixels.h", "convert.cu")),
         f"{function}<{_SAMPLES[kind.sample_bytes]}, {kind.subsampling[0]}, {kind.subsampling[1]}, {kind.filter}, "
-        f"{_OUTPUTS[dtype]}>",
+        f"{KERNEL_TYPES[dtype]}>",
         ("--std=c++17",),
         device,
     )

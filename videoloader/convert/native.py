@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert.plan import FILTERS, PLAN, conversion_plan
-from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec
+from videoloader.convert.filters import FILTERS
+from videoloader.convert.plan import PLAN, conversion_plan
+from videoloader.convert.spec import Conversion
 from videoloader.convert.surface import SurfaceLayout, pixel_format, planes_layout
 
 # These match pixels.h and convert.cpp.
@@ -101,11 +102,7 @@ def host_surface(frame: av.VideoFrame) -> HostSurface | None:
 
 def convert_host_surfaces(
     surfaces: Sequence[HostSurface],
-    color: ColorSpec,
-    rotation: int,
-    mirrored: bool,
-    geometry: Geometry,
-    output: OutputSpec,
+    conversion: Conversion,
     slots: torch.Tensor,
     positions: Sequence[int],
 ) -> None:
@@ -114,6 +111,7 @@ def convert_host_surfaces(
 
     Args:
         surfaces: surfaces of one layout.
+        conversion: the way in which they become pixels.
         slots: [N, 3, H, W] on the CPU, with ``output.dtype`` and pictures of ``geometry.picture_size``, any strides.
         positions: index of each surface's slot.
 
@@ -123,10 +121,9 @@ def convert_host_surfaces(
         MemoryError: there is no memory for the rows of floats in between.
     """
     step, *strides = slots.stride()
-    key = (surfaces[0].layout, color, rotation, mirrored, geometry, output, strides)
+    key = (surfaces[0].layout, conversion, strides)
     if key != _recent.key:
-        _recent.call = _call(surfaces[0].layout, color, rotation, mirrored, geometry, output, tuple(strides))
-        _recent.key = key
+        _recent.call, _recent.key = _call(surfaces[0].layout, conversion, tuple(strides)), key
     call, library = _recent.call, native_code()
     assert library is not None
     start, step = slots.data_ptr(), step * slots.element_size()
@@ -139,18 +136,10 @@ def convert_host_surfaces(
 
 
 @lru_cache(4096)
-def _call(
-    layout: SurfaceLayout,
-    color: ColorSpec,
-    rotation: int,
-    mirrored: bool,
-    geometry: Geometry,
-    output: OutputSpec,
-    strides: tuple[int, int, int],
-) -> _Call:
-    plan = conversion_plan(layout, color, rotation, mirrored, geometry, output, strides)
-    number = _FILTER_NUMBERS[FILTERS[geometry.interpolation, geometry.antialias][0]]
-    kind = _Kind(layout.sample_bytes, *layout.subsampling, number, _OUTPUTS[output.dtype])
+def _call(layout: SurfaceLayout, conversion: Conversion, strides: tuple[int, int, int]) -> _Call:
+    plan, geometry = conversion_plan(layout, conversion, strides), conversion.geometry
+    number = _FILTER_NUMBERS[FILTERS[geometry.interpolation].kernels[geometry.antialias]]
+    kind = _Kind(layout.sample_bytes, *layout.subsampling, number, _OUTPUTS[conversion.output.dtype])
     return _Call(plan, plan.ctypes.data, kind)
 
 

@@ -8,16 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec, SourceView, source_view
+from videoloader.convert.filters import FILTERS
+from videoloader.convert.spec import ColorSpec, Conversion, Geometry, OutputSpec, SourceView, source_view
 from videoloader.convert.surface import SurfaceLayout
 from videoloader.errors import ConfigurationError, UnsupportedError
 
 SAMPLE_BYTES = (1, 2)
-# By interpolation and antialias: the kernel's filter, and its reach in pixels if the picture does not get smaller.
-FILTERS = {
-    ("bilinear", True): ("LINEAR", 1), ("bilinear", False): ("LINEAR", 1), ("bicubic", True): ("CUBIC", 2),
-    ("bicubic", False): ("CUBIC_EDGES", 2), ("nearest", True): ("NEAREST", 1), ("nearest", False): ("NEAREST", 1),
-}  # fmt: skip
 
 # These match pixels.h.
 AXIS = np.dtype(
@@ -39,19 +35,14 @@ PLAN = np.dtype(
 
 
 def conversion_plan(
-    layout: SurfaceLayout,
-    color: ColorSpec,
-    rotation: int,
-    mirrored: bool,
-    geometry: Geometry,
-    output: OutputSpec,
-    strides: tuple[int, int, int],
+    layout: SurfaceLayout, conversion: Conversion, strides: tuple[int, int, int]
 ) -> npt.NDArray[np.void]:
     """Return the argument ``Plan``, a structured array without dimensions. ``tile`` is not set.
 
     Raises:
-        ConfigurationError, UnsupportedError: see ``convert_surface``.
+        ConfigurationError, UnsupportedError: see ``convert_surfaces``.
     """
+    color, rotation, mirrored, geometry, output = conversion
     # Copying a structured array takes 25 µs, since numpy copies it field by field.
     plan = np.frombuffer(bytearray(_plan_of_colors(layout, color, output)), PLAN).reshape(())
     view = source_view(geometry, rotation, mirrored, layout.height, layout.width)
@@ -130,7 +121,7 @@ def _axis(view: SourceView, axis: int, geometry: Geometry) -> tuple[float, ...]:
     scale = view.crop[axis + 2] / view.size[axis]
     widening = max(scale, 1.0) if geometry.antialias else 1.0
     mirror = view.size[axis] - 1 if view.backward[axis] else -1
-    support = widening * FILTERS[geometry.interpolation, geometry.antialias][1]
+    support = widening * FILTERS[geometry.interpolation].reach
     return (
         view.crop[axis], view.crop[axis + 2], view.window[axis], view.window[axis + 2], mirror,
         scale, support, 1 / widening,

@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from videoloader.convert.filters import FILTERS
 from videoloader.convert.spec import Box, Interpolation, Samples
 
-# Reach of each filter, in pixels of the coarser of the two pictures.
-_REACH = {"bilinear": 1, "bicubic": 2}
 # PyTorch (2.13) fails on narrower uint8 pictures, and is wrong for a single column of floats.
 _NARROWEST = 8
 
@@ -40,7 +39,8 @@ def resize(image: Samples, size: tuple[int, int], interpolation: Interpolation, 
         resized = torch.nn.functional.interpolate(
             pixels, size, mode=interpolation, align_corners=False, antialias=antialias
         )[0].numpy()
-    result: Samples = resized.clip(0, 255 if image.dtype == np.uint8 else 1) if interpolation == "bicubic" else resized
+    clamped = FILTERS[interpolation].overshoots
+    result: Samples = resized.clip(0, 255 if image.dtype == np.uint8 else 1) if clamped else resized
     return result if result.dtype == image.dtype else (result + np.float32(0.5)).astype(np.uint8)
 
 
@@ -59,16 +59,13 @@ def filter_weights(source: int, target: int, interpolation: Interpolation, antia
     Returns:
         float32[target, source].
     """
-    scale, reach = source / target, _REACH[interpolation]
+    scale, (reach, _, weights_at, _) = source / target, FILTERS[interpolation]
+    assert weights_at is not None, "nearest copies pixels"
     widening = max(scale, 1) if antialias else 1
     centers = scale * (np.arange(target) + 0.5)
     margin = 0 if antialias else reach
     x = np.abs(np.arange(-margin, source + margin) + 0.5 - centers[:, None]) / widening
-    if interpolation == "bilinear":
-        weights = np.maximum(1 - x, 0)
-    else:
-        a = -0.5 if antialias else -0.75
-        weights = np.where(x < 1, ((a + 2) * x - (a + 3)) * x * x + 1, (((x - 5) * x + 8) * x - 4) * a * (x < 2))
+    weights = weights_at(x, antialias)
     if margin:
         weights[:, margin] += weights[:, :margin].sum(1)
         weights[:, -margin - 1] += weights[:, -margin:].sum(1)
@@ -131,7 +128,7 @@ def _needed_length(
         return 0, source, 0, target
     divisor = math.gcd(source, target)
     block_of_source, block = source // divisor, target // divisor
-    reach = math.ceil(_REACH[interpolation] * max(1, target / source)) + 1
+    reach = math.ceil(FILTERS[interpolation].reach * max(1, target / source)) + 1
     first = max(start - reach, 0) // block
     last = min(-(-(stop + reach) // block), divisor)
     return first * block_of_source, last * block_of_source, first * block, last * block

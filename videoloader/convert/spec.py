@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from numbers import Integral
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import av
 import numpy as np
@@ -276,6 +276,29 @@ def fill_pixel(stream: StreamInfo, color: ColorSpec, output: OutputSpec) -> tupl
     scale, shift = output.scale_shift()
     first, second, third = (value * scale + shift).tolist()
     return first, second, third
+
+
+class Conversion(NamedTuple):
+    """The way in which the decoded pictures of a video become pixels of a clip.
+
+    The order of operations: chroma to full resolution (bilinear, by its site), matrix, clamp to [0, 1]; rotation,
+    mirroring; crop; resize, clamp; flips; number type. The resize is PyTorch's ``interpolate`` with
+    ``align_corners=False``. Alpha is dropped. Interlaced chroma is treated as progressive.
+
+    Attributes:
+        color: see ``color_spec``. Matrix and chroma site matter only for Y'CbCr pictures, the range for these and for
+            gray. Identity is only for pictures without chroma subsampling.
+        rotation: degrees clockwise that a player turns the picture: 0, 90, 180 or 270.
+        mirrored: whether the picture is flipped left to right after the rotation.
+        geometry: crop, size and flips, in pixels after rotation and mirroring.
+        output: number type, normalisation, RGB or Y'CbCr. Gray has neutral chroma.
+    """
+
+    color: ColorSpec
+    rotation: int
+    mirrored: bool
+    geometry: Geometry
+    output: OutputSpec
 
 
 @dataclass(frozen=True)

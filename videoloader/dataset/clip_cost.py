@@ -15,8 +15,7 @@ from videoloader.live_line import counted_live
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.permutation import permute
-from videoloader.sampling import FrameMode, clip_frames, clip_rng
-from videoloader.sampling.mode import count_clips
+from videoloader.sampling.mode import FrameMode, clip_frames, clip_rng, count_clips
 from videoloader.sampling.sampled_video import VideoPart
 
 # The GOP length advised for re-encoding: few frames are decoded in vain, and files stay small.

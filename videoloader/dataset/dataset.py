@@ -33,8 +33,7 @@ from videoloader.indexing import BuildReport, build_store
 from videoloader.indexing.index import Times
 from videoloader.indexing.store.fingerprints import FingerprintKind
 from videoloader.notebook import ShownInNotebooks
-from videoloader.sampling import FrameMode
-from videoloader.sampling.mode import FrameNumbers
+from videoloader.sampling.mode import FrameMode, FrameNumbers
 
 if TYPE_CHECKING:
     import torch

@@ -16,12 +16,11 @@ from videoloader.errors import FrameRangeError, VideoLoaderError, warn_user
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.indexing.store.frame_facts import TimeRules
-from videoloader.sampling import AllFrames
-from videoloader.sampling.exact_time import first_at_or_after, screen_time, told_span
+from videoloader.sampling.exact_time import ROUNDING, first_at_or_after, screen_time, told_span
+from videoloader.sampling.sampled_video import AllFrames
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-_ROUNDING = Fraction(1, 2000)
 # An upper bound for the relative error of a few float64 operations, and a time in units beyond any video.
 _NEAR, _FARTHEST = 1e-12, 2.0**60
 # Annotations may end after their video by this many seconds, or by this share of it, without a warning.
@@ -151,7 +150,7 @@ def _first_frame_from(seconds: float, index: VideoIndex) -> int:
 def _first_frames_from(seconds: Floats, rules: TimeRules, in_pts: npt.NDArray[np.bool_]) -> Integers:
     """int64[R]: ``_first_frame_from`` for many videos."""
     base, seconds = rules.time_base, np.clip(seconds, -_FARTHEST, _FARTHEST)
-    exact = (seconds - np.minimum(base[0] / base[1] / 2, float(_ROUNDING))) * base[1] / base[0]
+    exact = (seconds - np.minimum(base[0] / base[1] / 2, float(ROUNDING))) * base[1] / base[0]
     # Floats decide on which side of a whole number a time lies, unless it is very close to one.
     near = np.abs(exact - np.round(exact)) <= _NEAR * np.maximum(np.abs(exact), 1)
     units = np.ceil(np.clip(exact, -_FARTHEST, _FARTHEST)).astype(np.int64)
@@ -162,4 +161,4 @@ def _first_frames_from(seconds: Floats, rules: TimeRules, in_pts: npt.NDArray[np
 
 def _units(seconds: float, base: Fraction) -> int:
     # The slack lets times that were rounded (to a float, or to the container's milliseconds) find their frame.
-    return ceil((Fraction(float(seconds)) - min(base / 2, _ROUNDING)) / base)
+    return ceil((Fraction(float(seconds)) - min(base / 2, ROUNDING)) / base)

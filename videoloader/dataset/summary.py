@@ -14,8 +14,7 @@ from videoloader.dataset.clip_cost import ADVISED_GOP, ClipCost, estimate_cost
 from videoloader.dataset.stores import DISPLAYED_HEIGHT, DISPLAYED_WIDTH, Store, facts_of_rows, opened_store
 from videoloader.dataset.table import NONE, EntryTable
 from videoloader.notebook import ShownInNotebooks
-from videoloader.sampling import FrameMode
-from videoloader.sampling.mode import FrameNumbers, mode_of
+from videoloader.sampling.mode import FrameMode, FrameNumbers, mode_of
 
 Fact = TypeVar("Fact")
 

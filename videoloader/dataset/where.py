@@ -17,7 +17,7 @@ from videoloader.errors import ConfigurationError, FrameRangeError
 from videoloader.indexing import IndexStore
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.indexing.store.keys import from_sql
-from videoloader.indexing.store.schema import COLUMNS
+from videoloader.indexing.store.schema import COLUMNS, explained
 
 # Relative: half of the distance between 29.97 and 30.
 _SAME_RATE = 0.0005
@@ -133,6 +133,6 @@ def _check_sql(store: IndexStore, sql: str, parameters: Sequence[object]) -> Non
         store.query(f"SELECT ({sql}\n) FROM videos LIMIT 0", parameters)
     except ConfigurationError as error:
         text = sql.partition("\n)")[0].removeprefix("(")
-        wrong = f"condition {text!r} is not SQL over the facts of videos ({error.__context__})"
+        wrong = f"condition {text!r} is not SQL over the facts of videos ({explained(error.__context__)})"
         facts = ", ".join(("id", *COLUMNS))
         raise ConfigurationError(f"{wrong}; these are {facts}; filter takes a function of rows' own columns") from None

@@ -20,7 +20,8 @@ from videoloader.indexing.bitstream.random_access import has_idr
 from videoloader.indexing.bitstream.x264_version import demands_version
 from videoloader.indexing.configurations import brings_others
 from videoloader.indexing.decoder import decode_packet, make_packet, open_decoder, size_told
-from videoloader.indexing.images import decodes_alone
+from videoloader.indexing.images.alone import decodes_alone
+from videoloader.indexing.images.index import is_jpeg
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import PacketBytes
 
@@ -254,7 +255,7 @@ def _context_key(index: VideoIndex, start: int, first_packet: bytes | memoryview
     encoder and decodes accordingly.
     """
     stream = index.stream
-    if index.container == "images" and stream.codec == "mjpeg":
+    if is_jpeg(index):
         return ("mjpeg",) if alone else None
     if stream.codec not in _WITH_CLEAN_START:
         return None

@@ -11,6 +11,7 @@ from videoloader.checks import check_choice
 from videoloader.decoding.capabilities import why_not_nvdec
 from videoloader.decoding.jpeg_engine import why_not_jpeg_engine
 from videoloader.errors import ConfigurationError, UnsupportedError, VideoWarning
+from videoloader.indexing.images.index import is_jpeg
 from videoloader.indexing.index import VideoIndex
 
 Decode = Literal["auto", "nvdec", "cpu"]
@@ -25,6 +26,11 @@ def check_decode(decode: Decode, device: torch.device) -> None:
     check_choice("decode", decode, get_args(Decode))
     if decode == "nvdec" and device.type != "cuda":
         raise ConfigurationError(f"decode is 'nvdec', but the device is {str(device)!r}")
+
+
+def uses_jpeg_engines(device: torch.device, decode: Decode) -> bool:
+    """Whether a device's JPEG engines decode JPEG files."""
+    return device.type == "cuda" and decode == "auto" and not why_not_jpeg_engine(device.index or 0)
 
 
 def choose_engine(index: VideoIndex, device: torch.device, decode: Decode) -> Engine:
@@ -43,17 +49,14 @@ def choose_engine(index: VideoIndex, device: torch.device, decode: Decode) -> En
     """
     if device.type != "cuda" or decode == "cpu" or (index.source in _left_to_cpu and decode == "auto"):
         return "cpu"
-    no_jpeg_engine = ""
-    if decode == "auto" and index.container == "images" and index.stream.codec == "mjpeg":
-        no_jpeg_engine = why_not_jpeg_engine(device.index or 0)
-        if not no_jpeg_engine:
-            return "jpeg"
+    if is_jpeg(index) and uses_jpeg_engines(device, decode):
+        return "jpeg"
     reason = why_not_nvdec(index, device.index or 0)
     if not reason:
         return "nvdec"
     if decode == "nvdec":
         raise UnsupportedError(f"cannot be decoded by NVDEC: {reason}", index.source)
-    leave_to_cpu(index, no_jpeg_engine or reason)
+    leave_to_cpu(index, why_not_jpeg_engine(device.index or 0) if is_jpeg(index) else reason)
     return "cpu"
 
 

@@ -20,7 +20,7 @@ from videoloader.indexing.bitstream.nal import nal_length_size
 from videoloader.indexing.bitstream.vp9 import split_superframe
 from videoloader.indexing.decoder import make_packet, open_decoder
 from videoloader.indexing.forks import after_fork
-from videoloader.indexing.images import decodes_alone
+from videoloader.indexing.images.alone import decodes_alone
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import PacketBytes, Run
 

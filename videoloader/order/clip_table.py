@@ -21,14 +21,13 @@ from videoloader.dataset.table import NONE
 from videoloader.error_notes import note
 from videoloader.errors import ConfigurationError, NotIndexedError, VideoLoaderError, counted, reason_of, warn_user
 from videoloader.indexing import ByteSource, IndexStore, VideoIndex, build_index, open_source
-from videoloader.indexing.images import tell_of_frame_times
+from videoloader.indexing.images.frame_times import tell_of_frame_times
 from videoloader.indexing.one_image import read_image
-from videoloader.indexing.sources import SourceState, state_of
 from videoloader.indexing.sources.folder import IMAGE_ENDINGS
+from videoloader.indexing.sources.state import SourceState, state_of
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.live_line import counted_live
-from videoloader.sampling import CountsByLength, FrameMode
-from videoloader.sampling.mode import IN_MODE, CountsByFrames, KnownFrames, count_clips
+from videoloader.sampling.mode import IN_MODE, CountsByFrames, CountsByLength, FrameMode, KnownFrames, count_clips
 from videoloader.threads import executor_of
 
 _PATHS_AT_ONCE = 1 << 14

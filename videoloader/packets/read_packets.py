@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain, compress, islice, pairwise, repeat
-from struct import Struct
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from videoloader.indexing.bitstream.disposable import is_disposable
 from videoloader.indexing.bitstream.frame_num_gaps import FrameNumGaps
 from videoloader.indexing.bitstream.nal import MOST_HELD, nal_length_size
 from videoloader.indexing.bitstream.parameter_sets import (
+    LENGTH_AND_HEADER,
     SLICES,
     WITH_HEADERS,
     WITH_PARAMETER_SETS,
@@ -28,14 +28,15 @@ from videoloader.indexing.bitstream.random_access import has_idr
 from videoloader.indexing.bitstream.references import ReferenceClosure, names_references
 from videoloader.indexing.bitstream.x264_version import demands_version, x264_version
 from videoloader.indexing.configurations import brings_others
-from videoloader.indexing.images import is_cut_off
+from videoloader.indexing.images.index import is_jpeg
+from videoloader.indexing.images.jpeg import is_cut_off
 from videoloader.indexing.index import DISPOSABLE_NO, VideoIndex
 from videoloader.indexing.keyframe_heads import with_sets_found
 from videoloader.indexing.libav import open_video
-from videoloader.indexing.mpegts import read_transport_packets
+from videoloader.indexing.mpegts.extract import read_transport_packets
 from videoloader.indexing.number_leaps import is_behind_leap
-from videoloader.indexing.sources import ByteSource, FolderSource
-from videoloader.indexing.sources.base import NEAR
+from videoloader.indexing.sources.base import NEAR, ByteSource
+from videoloader.indexing.sources.folder import FolderSource
 from videoloader.packets.decode_plan import PacketBytes, Run, packet_bytes
 from videoloader.packets.picture_places import with_places
 from videoloader.packets.run_start import WrongIndexError, from_keyframe, without_keyframe
@@ -43,9 +44,6 @@ from videoloader.packets.run_start import WrongIndexError, from_keyframe, withou
 _LARGEST_READ = 16 << 20
 # Maximum bytes of packets that are held in memory to find out which of them are needed.
 _LONGEST_LOOK_AHEAD = 64 << 20
-
-
-_LENGTH_AND_HEADER = Struct(">IB").unpack_from
 
 
 def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: bool = False) -> Iterator[PacketBytes]:
@@ -76,7 +74,7 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: boo
     packets: Iterator[PacketBytes] = map(
         packet_bytes, zip(run.packets.tolist(), payloads, wanted, repeat(False), repeat(None), repeat(False))
     )
-    if index.container == "images" and codec == "mjpeg":
+    if is_jpeg(index):
         return _whole_jpegs(source, packets)
     if index.stream.encrypted:
         return packets
@@ -156,7 +154,7 @@ def _with_sets_told(
         # nal_ref_idc.
         size = len(data)
         if length_size == 4 and size > 4:
-            length, header = _LENGTH_AND_HEADER(data)
+            length, header = LENGTH_AND_HEADER(data)
         elif 0 < length_size < size:
             length, header = int.from_bytes(data[:length_size], "big"), data[length_size]
         else:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.attribute_names import tells_of_attributes
-from videoloader.convert import Layout
+from videoloader.convert.spec import Layout
 from videoloader.errors import ArgumentError
 from videoloader.reading.frames_by_role import FramesByRole
 from videoloader.sampling.roles import Roles

@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from videoloader.convert import OutputSpec, hdr_transfer
-from videoloader.decoding import Decode, Engine, UnsureError, choose_engine, leave_to_cpu, lost_frame
+from videoloader.convert.spec import OutputSpec, hdr_transfer
+from videoloader.decoding.damage import lost_frame
+from videoloader.decoding.engine import Decode, Engine, choose_engine, leave_to_cpu
 from videoloader.decoding.frame_cache import FrameCache
+from videoloader.decoding.frame_threads import UnsureError
 from videoloader.device import own_stream
 from videoloader.errors import (
     DecodeError,
@@ -29,9 +31,10 @@ from videoloader.errors import (
     enough_memory,
 )
 from videoloader.indexing import ByteSource, FolderSource, VideoIndex
-from videoloader.indexing.sources import SourceState, check_unchanged, reopen_source
 from videoloader.indexing.sources.patience import cancellable
 from videoloader.indexing.sources.remote_reads import NO_READS, RemoteReads, reads_so_far
+from videoloader.indexing.sources.reopening import reopen_source
+from videoloader.indexing.sources.state import SourceState, check_unchanged
 from videoloader.packets.decode_plan import DecodePlan
 from videoloader.packets.read_packets import read_packets
 from videoloader.packets.run_start import Correction, WrongIndexError

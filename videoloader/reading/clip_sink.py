@@ -12,19 +12,12 @@ import numpy as np
 import torch
 from av.video.reformatter import VideoReformatter
 
-from videoloader.convert import (
-    Border,
-    ColorSpec,
-    CudaSurface,
-    OutputSpec,
-    color_spec,
-    convert_frames,
-    convert_surfaces,
-    extend_picture,
-    fill_border,
-    fill_pixel,
-    upload_frame,
-)
+from videoloader.convert.border import Border, extend_picture, fill_border
+from videoloader.convert.cpu import convert_frames
+from videoloader.convert.cuda import convert_surfaces
+from videoloader.convert.spec import ColorSpec, Conversion, OutputSpec, color_spec, fill_pixel
+from videoloader.convert.surface import CudaSurface
+from videoloader.convert.upload import upload_frame
 from videoloader.device import on_stream
 from videoloader.indexing import VideoIndex
 from videoloader.padding import CONSTANT_FRAME
@@ -54,7 +47,7 @@ class ClipSink:
     def __init__(
         self, index: VideoIndex, clips: Sequence[ClipSlots], output: OutputSpec, stream: torch.cuda.Stream | None
     ) -> None:
-        self._stream, self._colors = index.stream, color_spec(index.stream)
+        self._stream_info, self._colors = index.stream, color_spec(index.stream)
         self._clips, self._output, self._cuda_stream = clips, output, stream
         self.done: set[int] = set()
         self.marked: set[int] = set()
@@ -150,15 +143,15 @@ class ClipSink:
 
     def put_frames(self, frames: Sequence[tuple[int, av.VideoFrame]]) -> None:
         """Convert pictures from the CPU engine immediately."""
-        stream = self._stream
+        info = self._stream_info
         alike: defaultdict[ColorSpec, list[tuple[int, av.VideoFrame]]] = defaultdict(list)
         for packet, frame in frames:
-            if (frame.width, frame.height) != (stream.width, stream.height):
+            if (frame.width, frame.height) != (info.width, info.height):
                 # A picture whose size differs from the video's is shown at the size of the video. ``frame.reformat``
                 # keeps a scaler for each thread, with threads of its own. A forked process that frees it waits for them
                 # forever.
-                frame = VideoReformatter().reformat(frame, stream.width, stream.height, threads=1)
-            colors = color_spec(stream, frame)
+                frame = VideoReformatter().reformat(frame, info.width, info.height, threads=1)
+            colors = color_spec(info, frame)
             if self._cuda_stream is not None and (surface := upload_frame(frame, self._cuda_stream)):
                 self.put_surface(packet, surface, self._cuda_stream)
                 self._convert(colors, self._cuda_stream)
@@ -169,7 +162,6 @@ class ClipSink:
 
     def _convert_in_memory(self, pictures: list[tuple[int, av.VideoFrame]], colors: ColorSpec) -> None:
         """Convert pictures on the CPU, all that one clip wants together."""
-        rotation, mirrored = self._stream.rotation, self._stream.mirrored
         wanted: defaultdict[int, list[tuple[av.VideoFrame, list[int]]]] = defaultdict(list)
         for packet, frame in pictures:
             for clip, frames in self._frames_of(packet):
@@ -182,7 +174,7 @@ class ClipSink:
                 made = torch.empty((len(targets), *slots.shape[1:]), dtype=slots.dtype, pin_memory=True)
                 places = list(range(len(targets)))
             frames_there = [frame for frame, _ in arrived]
-            convert_frames(frames_there, colors, rotation, mirrored, geometry, self._output, made, places)
+            convert_frames(frames_there, self._conversion(clip, colors), made, places)
             with on_stream(self._cuda_stream):
                 for place, target, (_, frames) in zip(places, targets, arrived, strict=True):
                     if made is not slots:
@@ -206,15 +198,16 @@ class ClipSink:
         if self._last_stream is not None:
             self._convert(self._colors, self._last_stream)
 
+    def _conversion(self, clip: int, colors: ColorSpec) -> Conversion:
+        info = self._stream_info
+        return Conversion(colors, info.rotation, info.mirrored, self._clips[clip].geometry, self._output)
+
     def _convert(self, colors: ColorSpec, stream: torch.cuda.Stream) -> None:
-        rotation, mirrored = self._stream.rotation, self._stream.mirrored
         for clip, arrived in self._arrived.items():
             geometry, slots = self._clips[clip].geometry, self._pictures[clip]
             surfaces = [surface for surface, _ in arrived]
             targets = [self._positions[clip][frames[0]] for _, frames in arrived]
-            convert_surfaces(
-                surfaces, colors, rotation, mirrored, geometry, self._output, slots, targets, stream.cuda_stream
-            )
+            convert_surfaces(surfaces, self._conversion(clip, colors), slots, targets, stream.cuda_stream)
             incomplete = [frames for _, frames in arrived if len(frames) > 1 or geometry.border is not None]
             if incomplete:
                 with torch.cuda.stream(stream):
@@ -249,4 +242,4 @@ class ClipSink:
     def _pixel(self, slot: torch.Tensor, color: tuple[float, float, float]) -> torch.Tensor:
         """Return a colour, [3], as pixel values of a slot."""
         output = replace(self._output, fill_value=color)
-        return slot.new_tensor(fill_pixel(self._stream, self._colors, output))
+        return slot.new_tensor(fill_pixel(self._stream_info, self._colors, output))

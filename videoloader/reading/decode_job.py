@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert import Geometry
+from videoloader.convert.spec import Geometry
 from videoloader.indexing import VideoIndex
 from videoloader.packets.decode_plan import DecodePlan, plan_frames, split_at_keyframes
 from videoloader.padding import CONSTANT_FRAME

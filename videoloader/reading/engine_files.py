@@ -19,12 +19,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert import PICTURE_PLAN, Geometry, OutputSpec, color_spec, convert_each, picture_plan
-from videoloader.decoding import CODED, JpegDecoder, coded_file, engine_layout
+from videoloader.convert.cuda import PICTURE_PLAN, convert_each, picture_plan
+from videoloader.convert.spec import Conversion, Geometry, OutputSpec, color_spec
+from videoloader.decoding.jpeg_engine import CODED, JpegDecoder, coded_file, engine_layout
 from videoloader.device import event_to_sleep_for, own_stream
 from videoloader.errors import DecodeError
 from videoloader.indexing import ByteSource, VideoIndex
-from videoloader.indexing.images import is_cut_off
+from videoloader.indexing.images.index import is_jpeg
+from videoloader.indexing.images.jpeg import is_cut_off
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.shared_memory import MemoryBlock, can_share, new_block, own_block
 
@@ -113,10 +115,9 @@ def engine_file(
         view has a border, several frames, or constant padding.
     """
     stream = index.stream
-    if index.container != "images" or stream.codec != "mjpeg":
-        return None
     if (
-        len(frame_numbers) != 1
+        not is_jpeg(index)
+        or len(frame_numbers) != 1
         or frame_numbers[0] == CONSTANT_FRAME
         or any(view.border is not None for view in geometries)
     ):
@@ -125,9 +126,9 @@ def engine_file(
     layout = None if is_cut_off(content) else engine_layout(content, stream)
     if layout is None:
         return None
-    color = color_spec(stream)
+    shown = color_spec(stream), stream.rotation, stream.mirrored
     plans = [
-        picture_plan(layout, color, stream.rotation, stream.mirrored, geometry, output, (of_channel, of_row, of_column))
+        picture_plan(layout, Conversion(*shown, geometry, output), (of_channel, of_row, of_column))
         for geometry, (_, of_channel, of_row, of_column) in zip(geometries, strides, strict=True)
     ]
     return EngineFile(content, coded_file(len(content), layout), plans)
@@ -149,7 +150,7 @@ def list_files(files: Sequence[EngineFile], memory: torch.Tensor) -> EngineList:
     return _as_list(places.tobytes(), contents, coded, plans)
 
 
-class Slots(NamedTuple):
+class ViewMemory(NamedTuple):
     """Memory that views of files are written to.
 
     Attributes:
@@ -195,7 +196,7 @@ class EngineFiles:
         with torch.cuda.device(self._device):
             self._memory.append((block, event_to_sleep_for(self._stream)))
 
-    def make(self, files: EngineList, slots: Slots, memory: torch.Tensor) -> Made:
+    def make(self, files: EngineList, slots: ViewMemory, memory: torch.Tensor) -> Made:
         """Decode files and convert their pictures.
 
         Args:

@@ -10,16 +10,13 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from videoloader.convert import CudaSurface, copy_surface
-from videoloader.decoding import (
-    CpuDecoder,
-    JpegDecoder,
-    NvdecDecoder,
-    decode_in_threads,
-    decode_run,
-    engine_layout,
-    suits_threads,
-)
+from videoloader.convert.surface import CudaSurface
+from videoloader.convert.upload import copy_surface
+from videoloader.decoding.cpu import CpuDecoder
+from videoloader.decoding.damage import decode_run
+from videoloader.decoding.frame_threads import decode_in_threads, suits_threads
+from videoloader.decoding.jpeg_engine import JpegDecoder, engine_layout
+from videoloader.decoding.nvdec import NvdecDecoder
 from videoloader.indexing import VideoIndex
 from videoloader.packets.decode_plan import PacketBytes, Run, with_all_frames
 from videoloader.packets.read_packets import read_packets

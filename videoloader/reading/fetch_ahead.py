@@ -13,12 +13,12 @@ from concurrent.futures import Future
 
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import ByteSource, VideoIndex
-from videoloader.indexing.sources import SourceState, reopen_source
 from videoloader.indexing.sources.base import SourceBase
 from videoloader.indexing.sources.opening import is_remote
 from videoloader.indexing.sources.patience import cancellable, wait_for
 from videoloader.indexing.sources.remote_reads import RemoteReads, count_read, reads_so_far
-from videoloader.indexing.sources.state import check_unchanged, state_of
+from videoloader.indexing.sources.reopening import reopen_source
+from videoloader.indexing.sources.state import SourceState, check_unchanged, state_of
 from videoloader.packets.decode_plan import DecodePlan
 from videoloader.packets.read_packets import ranges_to_read
 from videoloader.reading.cancellation import CancelToken

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from videoloader.convert import Layout
+from videoloader.convert.spec import Layout
 from videoloader.errors import ConfigurationError
 from videoloader.notebook import ShownInNotebooks
 from videoloader.sampling.roles import Roles

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert import Geometry, OutputSpec
+from videoloader.convert.spec import Geometry, OutputSpec
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import VideoIndex
-from videoloader.indexing.sources import SourceState
+from videoloader.indexing.sources.state import SourceState
 from videoloader.packets.decode_plan import DecodePlan
 from videoloader.reading.cancellation import CancelToken, ReadCancelled
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
@@ -36,7 +36,7 @@ class Order(NamedTuple):
         forget, forget_blocks: numbers of the objects, and of the memory blocks, that it can drop.
         folder: working directory, against which relative paths are resolved.
         number: number of the object that the work needs.
-        told: the object itself; None if it was sent before.
+        known: the object itself; None if it was sent before.
         new_blocks: numbers of the memory blocks whose descriptors follow.
         places: number of the memory block of each tensor, and its place there.
         work: the work.
@@ -46,14 +46,14 @@ class Order(NamedTuple):
     forget_blocks: list[int]
     folder: str
     number: int
-    told: object | None
+    known: object | None
     new_blocks: list[int]
     places: list[tuple[int, Place]]
     work: Work
 
 
 # A warning that was given in the process: its message and category, and the file and line that it is about.
-Told: TypeAlias = tuple[Warning | str, type[Warning], str, int]
+GivenWarning: TypeAlias = tuple[Warning | str, type[Warning], str, int]
 
 
 class Answer(NamedTuple):
@@ -67,7 +67,7 @@ class Answer(NamedTuple):
 
     result: Any
     error: BaseException | None
-    warnings: list[Told]
+    warnings: list[GivenWarning]
 
 
 def make_clips(
@@ -116,9 +116,9 @@ def serve(descriptor: int) -> None:
     """Carry out orders received through a pipe until it is closed."""
     torch.set_num_threads(1)  # there is a process for each core
     connection: Connection[Any, Any] = Connection(descriptor)
-    told: list[Told] = []
+    given: list[GivenWarning] = []
     warnings.simplefilter("always")  # the parent process decides which of them to show
-    warnings.showwarning = lambda message, category, filename, lineno, *_: told.append(
+    warnings.showwarning = lambda message, category, filename, lineno, *_: given.append(
         (message, category, filename, lineno)
     )
     try:
@@ -126,8 +126,8 @@ def serve(descriptor: int) -> None:
         connection.send(None)  # tells the parent that this process is ready
         while True:
             answer = maker.answer(connection.recv())
-            answer.warnings.extend(told)
-            told.clear()
+            answer.warnings.extend(given)
+            given.clear()
             connection.send(answer)
     except (EOFError, ConnectionError):
         return
@@ -161,13 +161,13 @@ class _Maker:
         if order.folder != self._folder:
             chdir(order.folder)
             self._folder = order.folder
-        if order.told is not None:
-            self._known[order.number] = order.told
+        if order.known is not None:
+            self._known[order.number] = order.known
         tensors = [place.tensor(self._blocks[block]) for block, place in order.places]
         try:
             return Answer(order.work(self._reader, self._known[order.number], tensors, self._token), None, [])
         except (VideoLoaderError, ReadCancelled) as error:
             return Answer(None, error, [])
         except Exception as error:
-            told = RuntimeError("".join(traceback.format_exception(error)))
-            return Answer(None, told, [])
+            failure = RuntimeError("".join(traceback.format_exception(error)))
+            return Answer(None, failure, [])

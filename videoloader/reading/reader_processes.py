@@ -26,17 +26,17 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert import OutputSpec
+from videoloader.convert.spec import OutputSpec
 from videoloader.errors import DecodeError, VideoLoaderError
 from videoloader.indexing import ByteSource, VideoIndex
-from videoloader.indexing.sources import SourceState
 from videoloader.indexing.sources.opening import is_remote
+from videoloader.indexing.sources.state import SourceState
 from videoloader.indexing.store.processes import start_process
 from videoloader.packets.decode_plan import DecodePlan
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.decode_job import ClipSlots
-from videoloader.reading.reader_process import Answer, Order, Told, Work, make_clips, serve
+from videoloader.reading.reader_process import Answer, GivenWarning, Order, Work, make_clips, serve
 from videoloader.shared_memory import Place, SharedBlock, block_of, new_shared_block, numbers_in_use
 
 # Milliseconds between checks whether an order has been cancelled.
@@ -98,13 +98,13 @@ class _Process:
         self._blocks.difference_update(gone)
         self._blocks.update(new)
         number = _number_of(known)
-        told = None if number in self._known else known
+        sent = None if number in self._known else known
         self._known[number] = None
         self._known.move_to_end(number)
         forgotten = [self._known.popitem(last=False)[0]] if len(self._known) > _MOST_KNOWN else []
         places = [(block.number, place) for block, place in tensors]
         self._cancelled.memory[0] = 0
-        order = Order(forgotten, gone, os.getcwd(), number, told, list(new), places, work)
+        order = Order(forgotten, gone, os.getcwd(), number, sent, list(new), places, work)
         self._connection.send_bytes(pickle.dumps(order, pickle.HIGHEST_PROTOCOL))
         for block in new.values():
             self._send_block(block)
@@ -314,7 +314,7 @@ class ProcessReader:
 _registry: dict[Any, Any] = {}
 
 
-def _tell(told: Sequence[Told]) -> None:
+def _tell(given: Sequence[GivenWarning]) -> None:
     """Give the warnings of another process again in this one."""
-    for message, category, filename, line in told:
+    for message, category, filename, line in given:
         warnings.warn_explicit(message, category, filename, line, registry=_registry)

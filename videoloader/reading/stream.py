@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert import OutputSpec, full_geometry
-from videoloader.decoding import UnsureError, decode_in_threads
+from videoloader.convert.spec import OutputSpec, full_geometry
+from videoloader.decoding.frame_threads import UnsureError, decode_in_threads
 from videoloader.indexing import ByteSource, VideoIndex
-from videoloader.indexing.sources import check_unchanged
 from videoloader.indexing.sources.patience import cancellable
+from videoloader.indexing.sources.state import check_unchanged
 from videoloader.packets.decode_plan import PacketBytes, Run
 from videoloader.packets.read_packets import read_packets
 from videoloader.reading.cancellation import CancelToken

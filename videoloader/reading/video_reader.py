@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert import OutputSpec, full_geometry
-from videoloader.decoding import Decode, UnsureError, suits_threads
+from videoloader.convert.spec import OutputSpec, full_geometry
+from videoloader.decoding.engine import Decode
+from videoloader.decoding.frame_threads import UnsureError, suits_threads
 from videoloader.device import allocate, hand_over
 from videoloader.errors import ConfigurationError, DecodeError, UnsupportedError, enough_memory
 from videoloader.indexing import ByteSource, VideoIndex

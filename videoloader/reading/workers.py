@@ -17,8 +17,10 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import torch
 
 from videoloader.checks import check_integer
-from videoloader.convert import FilterGraphs, by_graphs
-from videoloader.decoding import INEXACT_CODECS, Decode, choose_engine, default_workers
+from videoloader.convert.swscale import FilterGraphs, by_graphs
+from videoloader.decoding.capabilities import default_workers
+from videoloader.decoding.engine import Decode, choose_engine
+from videoloader.decoding.nvdec_codecs import INEXACT_CODECS
 from videoloader.device import available_cores
 from videoloader.errors import ConfigurationError, VideoLoaderError
 from videoloader.indexing import VideoIndex

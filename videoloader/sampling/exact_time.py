@@ -19,7 +19,7 @@ Time: TypeAlias = int | float | Fraction
 
 _INT64 = np.iinfo(np.int64)
 # Seconds: half of the millisecond to which people and most containers round times.
-_ROUNDING = Fraction(1, 2000)
+ROUNDING = Fraction(1, 2000)
 
 
 def as_times(name: str, values: Any) -> tuple[Time, ...]:
@@ -83,7 +83,7 @@ def whole_unit(numerator: int, denominator: int, time_base: Fraction) -> int | N
     """
     nearest = (2 * numerator + denominator) // (2 * denominator)
     away = abs(numerator - nearest * denominator) * time_base.numerator
-    return nearest if away * _ROUNDING.denominator <= denominator * time_base.denominator else None
+    return nearest if away * ROUNDING.denominator <= denominator * time_base.denominator else None
 
 
 def last_at_or_before(index: VideoIndex, units: Iterable[int]) -> npt.NDArray[np.int64]:

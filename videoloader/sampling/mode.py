@@ -204,19 +204,19 @@ def padded(
 
 
 def tell_of_no_own_frame(
-    mode: FrameMode, video: SampledVideo, chosen: npt.NDArray[np.int64], told: list[str] | None
+    mode: FrameMode, video: SampledVideo, chosen: npt.NDArray[np.int64], warned: list[str] | None
 ) -> None:
     """Warn about a clip whose frames are all made up by padding.
 
     Args:
         mode, video: the mode, and the range that it chose frames outside of.
         chosen: int64[T], those frames.
-        told: videos of earlier warnings, of which only the first is given; None to warn each time.
+        warned: videos of earlier warnings, of which only the first is given; None to warn each time.
     """
-    if told:
+    if warned:
         return
-    if told is not None:
-        told.append(video.index.source)
+    if warned is not None:
+        warned.append(video.index.source)
     asked = f"{mode} asks for frames {chosen.min()} to {chosen.max()} of {video.index.source}"
     there = f"there are frames {video.first} to {video.stop - 1}, which last {told_span(video)}"
     warn_user(f"{asked}, but {there}: all frames of the clip are made up by padding (mask False)")

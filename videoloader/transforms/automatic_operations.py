@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from videoloader.convert import Interpolation
+from videoloader.convert.spec import Interpolation
 from videoloader.transforms import color_operations as to
 from videoloader.transforms.geometry.warp_matrices import Matrices, rotation, shear, translation
 from videoloader.transforms.operations import Operation, Warp

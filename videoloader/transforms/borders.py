@@ -14,7 +14,8 @@ import numpy as np
 
 from videoloader import padding
 from videoloader.checks import both_ends, check, check_choice, check_size
-from videoloader.convert import Border, Geometry, Interpolation, fill_color
+from videoloader.convert.border import Border
+from videoloader.convert.spec import Geometry, Interpolation, fill_color
 from videoloader.errors import ConfigurationError
 from videoloader.padding import Filling
 from videoloader.transforms.operations import checked

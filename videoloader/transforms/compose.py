@@ -11,10 +11,10 @@ import torch
 from videoloader.argument_names import tells_of_arguments
 from videoloader.attribute_names import RowColumns
 from videoloader.checks import check, check_choice, check_shape
-from videoloader.convert import Layout, OutputSpec
+from videoloader.convert.spec import Layout, OutputSpec
 from videoloader.errors import ArgumentError, ConfigurationError
-from videoloader.sampling import clip_rng
 from videoloader.sampling.integers import one_integer
+from videoloader.sampling.mode import clip_rng
 from videoloader.transforms.backends.apply import apply_operations
 from videoloader.transforms.geometry.tensor_geometry import apply_geometry, round_to
 from videoloader.transforms.normalize import DType

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from videoloader.checks import check, check_numbers
-from videoloader.convert import Geometry
+from videoloader.convert.spec import Geometry
 from videoloader.errors import ConfigurationError
 from videoloader.sampling.columns import cells_of
 from videoloader.transforms.geometry.fusing import cut

@@ -10,7 +10,8 @@ import numpy as np
 
 from videoloader import padding as padding_modes
 from videoloader.checks import check_integer, check_numbers
-from videoloader.convert import Border, Geometry, Interpolation, fill_color
+from videoloader.convert.border import Border
+from videoloader.convert.spec import Geometry, Interpolation, fill_color
 from videoloader.errors import ConfigurationError
 from videoloader.padding import Filling
 from videoloader.transforms.borders import check_border_mode

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from videoloader.checks import check_integer, check_numbers, check_probability
-from videoloader.convert import fill_color
+from videoloader.convert.spec import fill_color
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.backends.parts import for_all_frames
 from videoloader.transforms.crops import POSITIVE, draw_sides

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from videoloader.checks import check_probability
-from videoloader.convert import Geometry
+from videoloader.convert.spec import Geometry
 from videoloader.transforms.operations import checked
 from videoloader.transforms.planning.steps import GeometryStep
 

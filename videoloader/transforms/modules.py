@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.checks import check_choice
-from videoloader.convert import Layout, as_planes
+from videoloader.convert.spec import Layout, as_planes
 from videoloader.error_notes import note_rows
 from videoloader.errors import ArgumentError, ConfigurationError, warn_user
 from videoloader.foreign_randomness import WATCHED_CALLS, told_if_foreign

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.checks import check_choice, check_flag
-from videoloader.convert import Interpolation, fill_color
+from videoloader.convert.spec import Interpolation, fill_color
 from videoloader.error_notes import note
 from videoloader.errors import ArgumentError, MissingAttributeError, no_method, wrong_result
 from videoloader.names_elsewhere import nearest

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from videoloader.checks import check_choice, check_shape
-from videoloader.convert import Geometry, Interpolation
+from videoloader.convert.spec import Geometry, Interpolation
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.backends.apply import apply_operations
 from videoloader.transforms.geometry.coordinates import (

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from videoloader.convert import Geometry
+from videoloader.convert.spec import Geometry
 from videoloader.transforms.flips import HorizontalFlip, VerticalFlip
 from videoloader.transforms.geometry.fusing import cut
 from videoloader.transforms.planning.steps import Sized, ViewStep

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert import OutputSpec, full_geometry
-from videoloader.decoding import INEXACT_CODECS
+from videoloader.convert.spec import OutputSpec, full_geometry
+from videoloader.decoding.nvdec_codecs import INEXACT_CODECS
 from videoloader.device import available_cores, hand_over
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import ByteSource, FileSource, FolderSource, Openable, VideoIndex, build_index, open_source

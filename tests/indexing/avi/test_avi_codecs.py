@@ -11,9 +11,9 @@ import pytest
 from sample_videos import X264, Recipe, write_video
 from truth import full_decode, hash_of
 
-from videoloader.decoding import CpuDecoder
+from videoloader.decoding.cpu import CpuDecoder
 from videoloader.indexing import FileSource, VideoIndex, build_index
-from videoloader.indexing.avi import index_avi
+from videoloader.indexing.avi.index import index_avi
 from videoloader.indexing.libav import index_by_decoding, index_by_demuxing
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.packets.read_packets import read_packets

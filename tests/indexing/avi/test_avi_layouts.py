@@ -18,7 +18,7 @@ from truth import full_decode
 
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import FileSource, MemorySource, VideoIndex, build_index
-from videoloader.indexing.avi import index_avi
+from videoloader.indexing.avi.index import index_avi
 from videoloader.indexing.libav import index_by_demuxing, open_video
 
 LAYOUTS: dict[str, Callable[[Video], bytes]] = {

@@ -14,7 +14,7 @@ from sample_videos import X264, Recipe, write_video
 
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import FileSource, VideoIndex
-from videoloader.indexing.avi import index_avi
+from videoloader.indexing.avi.index import index_avi
 from videoloader.indexing.libav import index_by_decoding
 
 STREAMS = {

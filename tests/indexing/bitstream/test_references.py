@@ -14,7 +14,7 @@ from reference_streams import STREAMS, write_stream
 from sample_videos import RECIPES, write_video
 from truth import full_decode, hash_of
 
-from videoloader.decoding import CpuDecoder
+from videoloader.decoding.cpu import CpuDecoder
 from videoloader.indexing import FileSource, VideoIndex, build_index
 from videoloader.indexing.bitstream.references import ReferenceClosure, names_references
 from videoloader.packets.decode_plan import plan_frames

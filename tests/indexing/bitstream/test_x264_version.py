@@ -9,7 +9,7 @@ import pytest
 from sample_videos import RECIPES, Recipe, write_video
 from truth import full_decode, hash_of
 
-from videoloader.decoding import CpuDecoder
+from videoloader.decoding.cpu import CpuDecoder
 from videoloader.errors import DecodeError
 from videoloader.indexing import build_index, open_source
 from videoloader.indexing.bitstream.x264_version import demands_version, x264_version

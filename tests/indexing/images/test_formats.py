@@ -12,11 +12,11 @@ from PIL import Image, ImageOps
 from truth import hash_of
 
 from videoloader import UnsupportedError, Video
-from videoloader.convert import color_spec
-from videoloader.decoding import CpuDecoder
+from videoloader.convert.spec import color_spec
+from videoloader.decoding.cpu import CpuDecoder
 from videoloader.indexing import build_index, open_source
 from videoloader.indexing.bitstream.jpeg import HUFFMAN, QUANTIZATION
-from videoloader.indexing.images import decodes_alone
+from videoloader.indexing.images.alone import decodes_alone
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.packets.read_packets import read_packets
 

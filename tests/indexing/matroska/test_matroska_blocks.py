@@ -42,7 +42,7 @@ from matroska_writing import (
 
 from videoloader.errors import IndexingError, VideoLoaderError
 from videoloader.indexing import MemorySource
-from videoloader.indexing.matroska import index_matroska
+from videoloader.indexing.matroska.index import index_matroska
 
 KEY = 0x80
 FRAME_MS = 40

@@ -14,7 +14,7 @@ from truth import full_decode
 
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import MemorySource, build_index
-from videoloader.indexing.matroska import index_matroska
+from videoloader.indexing.matroska.index import index_matroska
 
 
 class CountingSource:

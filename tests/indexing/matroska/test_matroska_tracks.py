@@ -31,7 +31,7 @@ from matroska_writing import (
 
 from videoloader.indexing import MemorySource, build_index, open_source
 from videoloader.indexing.libav import index_by_demuxing
-from videoloader.indexing.matroska import index_matroska
+from videoloader.indexing.matroska.index import index_matroska
 
 CROP_BOTTOM, CROP_TOP, CROP_LEFT, CROP_RIGHT = 0x54AA, 0x54BB, 0x54CC, 0x54DD
 DISPLAY_WIDTH, DISPLAY_HEIGHT, DISPLAY_UNIT, STEREO = 0x54B0, 0x54BA, 0x54B2, 0x53B8

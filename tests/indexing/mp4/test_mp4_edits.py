@@ -16,7 +16,7 @@ from lies import LIES
 from mp4_writing import TABLES, TRACK, box, find_box, replace_box, table
 from truth import full_decode, hash_of
 
-from videoloader.decoding import CpuDecoder
+from videoloader.decoding.cpu import CpuDecoder
 from videoloader.errors import DecodeError, UnsupportedError
 from videoloader.indexing import MemorySource, VideoIndex, build_index
 from videoloader.packets.decode_plan import plan_frames

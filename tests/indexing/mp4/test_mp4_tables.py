@@ -17,8 +17,8 @@ from mp4_writing import box, table
 
 from videoloader.errors import IndexingError
 from videoloader.indexing import MemorySource, build_index
-from videoloader.indexing.mp4 import index_mp4
 from videoloader.indexing.mp4.boxes import iterate_boxes, iterate_file_boxes
+from videoloader.indexing.mp4.index import index_mp4
 from videoloader.indexing.mp4.samples import Samples, read_samples
 
 FILE_SIZE = 1 << 40

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from transport_samples import SHAPES, WRAP, split, to_204, with_program
 from truth import full_decode, hash_of
 
-from videoloader.decoding import CpuDecoder
+from videoloader.decoding.cpu import CpuDecoder
 from videoloader.indexing import FileSource, MemorySource, VideoIndex, build_index
 from videoloader.indexing.bitstream.disposable import is_disposable
 from videoloader.indexing.bitstream.hevc_parameter_sets import has_one_layer
@@ -20,7 +20,9 @@ from videoloader.indexing.bitstream.nal import iterate_nals
 from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.indexing.index import DISPOSABLE_YES
 from videoloader.indexing.libav import index_by_demuxing, open_video
-from videoloader.indexing.mpegts import index_mpegts, read_transport_packets, scan
+from videoloader.indexing.mpegts import scan
+from videoloader.indexing.mpegts.extract import read_transport_packets
+from videoloader.indexing.mpegts.index import index_mpegts
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.packets.read_packets import read_packets
 

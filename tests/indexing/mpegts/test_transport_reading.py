@@ -14,7 +14,7 @@ from transport_samples import split
 from videoloader import Video
 from videoloader.errors import SourceError
 from videoloader.indexing import MemorySource, build_index
-from videoloader.indexing.mpegts import read_transport_packets
+from videoloader.indexing.mpegts.extract import read_transport_packets
 
 SAMPLES = ["h264_sound", "h264_m2ts", "h264_long_pes", "hevc_sound", "mpeg2_no_b", "h264_constant_rate"]
 

@@ -13,10 +13,13 @@ from range_server import serve
 
 from videoloader.errors import SourceError, StaleIndexError
 from videoloader.indexing import FileSource
-from videoloader.indexing.sources import check_unchanged, open_source, reopen_source, reopening
+from videoloader.indexing.sources import reopening
 from videoloader.indexing.sources.directory_cache import DirectoryCache
+from videoloader.indexing.sources.opening import open_source
 from videoloader.indexing.sources.part import PartSource
 from videoloader.indexing.sources.remote import RemoteSource
+from videoloader.indexing.sources.reopening import reopen_source
+from videoloader.indexing.sources.state import check_unchanged
 
 
 def test_a_folder_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

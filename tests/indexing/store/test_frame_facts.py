@@ -16,8 +16,8 @@ from videoloader.indexing.store.frame_facts import (
     is_even,
     time_rule,
 )
-from videoloader.sampling import Triplets
 from videoloader.sampling.exact_time import first_at_or_after
+from videoloader.sampling.frame_tuples import Triplets
 from videoloader.sampling.sampled_video import AllFrames
 
 NTSC = Fraction(30000, 1001)

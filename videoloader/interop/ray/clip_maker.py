@@ -21,7 +21,7 @@ from videoloader.batching.batch_maker import BatchMaker
 from videoloader.batching.clip_plan import ClipPlanner, PlannedClip
 from videoloader.batching.made_batch import BatchPlan
 from videoloader.batching.options import RaiseOrSkip
-from videoloader.convert import Layout
+from videoloader.convert.spec import Layout
 from videoloader.device import resolve_device
 from videoloader.errors import DecodeError, VideoWarning
 from videoloader.interop.ray.skipped import SkippedClips

@@ -16,7 +16,7 @@ from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.clip_plan import ClipPlanner, DrawRule
 from videoloader.batching.options import RaiseOrSkip, check_dataset, plan_transforms
 from videoloader.checks import check, check_choice, check_positive
-from videoloader.convert import Color, Layout
+from videoloader.convert.spec import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.device import available_cores
 from videoloader.errors import ConfigurationError
@@ -25,8 +25,7 @@ from videoloader.interop.ray.clip_maker import Attempts, ClipMaker, ClipRecipe
 from videoloader.interop.ray.skipped import SkippedClips
 from videoloader.order.clip_table import build_clip_table
 from videoloader.reading.corrupt_frames import KeepRaiseOrSkip, check_on_corrupt
-from videoloader.sampling import FrameMode
-from videoloader.sampling.mode import FrameNumbers, mode_of
+from videoloader.sampling.mode import FrameMode, FrameNumbers, mode_of
 from videoloader.sampling.roles import roles_of
 from videoloader.transforms.compose import Compose
 from videoloader.transforms.normalize import DType

@@ -21,7 +21,7 @@ from videoloader.batching.options import check_dataset, plan_transforms
 from videoloader.batching.row_decoding import apply_corrections, decode_rows, group_into_jobs
 from videoloader.batching.rows import BatchRow, arrange_rows, check_same_shapes, decoding_memory, transform_rows
 from videoloader.checks import check_choice, shortened
-from videoloader.convert import Color, Layout
+from videoloader.convert.spec import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.device import available_cores
 from videoloader.errors import ArgumentError, FrameRangeError, warn_user
@@ -29,9 +29,8 @@ from videoloader.indexing import IndexStore
 from videoloader.order.clip_table import build_clip_table
 from videoloader.reading.clip_reader import reader_of_thread
 from videoloader.reading.corrupt_frames import KeepOrRaise, check_on_corrupt
-from videoloader.sampling import FrameMode, clip_rng
 from videoloader.sampling.integers import one_integer
-from videoloader.sampling.mode import FrameNumbers, mode_of
+from videoloader.sampling.mode import FrameMode, FrameNumbers, clip_rng, mode_of
 from videoloader.transforms.compose import Compose
 from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import Transforms

@@ -14,8 +14,7 @@ from videoloader.checks import check_type, check_uint64
 from videoloader.dataset import VideoEntry
 from videoloader.errors import ConfigurationError
 from videoloader.indexing import ByteSource, MemorySource
-from videoloader.sampling import FrameMode
-from videoloader.sampling.mode import FrameNumbers, mode_of
+from videoloader.sampling.mode import FrameMode, FrameNumbers, mode_of
 from videoloader.transforms import Normalize, Transform
 from videoloader.transforms.planning.pipeline import Transforms, list_transforms
 

@@ -20,13 +20,13 @@ from videoloader.batching.batch import Batch, clip_of
 from videoloader.batching.made_batch import BatchInMaking, BatchPlan
 from videoloader.batching.one_loop import OneLoop
 from videoloader.batching.options import RaiseOrSkip, plan_transforms
-from videoloader.batching.prefetch import CLIPS_AHEAD, give_out
+from videoloader.batching.prefetch import give_out, has_room_for_clips
 from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
 from videoloader.checks import check_choice, check_positive_or_none, check_type, check_uint64
-from videoloader.convert import Color, Layout
+from videoloader.convert.spec import Color, Layout
 from videoloader.dataset import VideoDataset
-from videoloader.decoding import Decode
+from videoloader.decoding.engine import Decode
 from videoloader.device import available_cores, resolve_device
 from videoloader.error_notes import note
 from videoloader.errors import ConfigurationError, CorruptFramesError, NotIndexedError, VideoLoaderError, reason_of
@@ -38,14 +38,12 @@ from videoloader.order.epoch import not_a_state
 from videoloader.order.ranks import shard_of_environment
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import KeepRaiseOrSkip, OnCorrupt, check_on_corrupt
-from videoloader.sampling import clip_rng
+from videoloader.sampling.mode import clip_rng
 from videoloader.transforms.compose import Compose
 from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import Transforms
 
 _NO_REQUESTS = "no batch of the epoch held a ClipRequest: let the data set give ClipRequest(path, mode) for each clip"
-# The least number of batches in the default look-ahead.
-_LEAST_AHEAD = 2
 
 
 class _Progress(NamedTuple):
@@ -323,9 +321,8 @@ class DecodingLoader(OneLoop):
     def _has_room(self, pending: Sequence[_Pending]) -> bool:
         if self._prefetch is not None:
             return len(pending) <= self._prefetch
-        enough = CLIPS_AHEAD * (self._workers.num_workers + self._workers.cpu_workers)
-        clips = sum(each.clips for each in pending)
-        return len(pending) <= _LEAST_AHEAD or (clips < enough and len(pending) < enough)
+        threads = self._workers.num_workers + self._workers.cpu_workers
+        return has_room_for_clips([each.clips for each in pending], threads)
 
     def _finish(self, end: Sequence[_Progress | Exception], pending: deque[_Pending]) -> list[Any]:
         """Wait for the oldest batch, and return it in a list, which is empty if the batch is skipped."""

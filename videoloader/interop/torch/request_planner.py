@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from videoloader.batching.clip_plan import PlannedClip, plan_views
+from videoloader.batching.clip_plan import DrawRule, PlannedClip
 from videoloader.dataset import VideoEntry, entry_range
 from videoloader.errors import ConfigurationError
 from videoloader.indexing import ByteSource, IndexStore, VideoIndex, build_index, open_source
 from videoloader.indexing.forks import after_fork
-from videoloader.indexing.images import tell_of_frame_times
-from videoloader.indexing.sources import SourceState, state_of
+from videoloader.indexing.images.frame_times import tell_of_frame_times
+from videoloader.indexing.sources.state import SourceState, state_of
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.interop.torch.clip_request import ClipRequest
 from videoloader.order.clip_table import BuiltIndexes, EntryFrames, Indexes
-from videoloader.sampling import clip_rng
+from videoloader.sampling.mode import clip_rng
 from videoloader.threads import executor_of
 from videoloader.transforms.planning.pipeline import TransformPlan, arrange_transforms
 
@@ -36,14 +36,14 @@ class RequestPlanner:
         transforms: transforms of all clips; a request may replace those that crop and resize.
         seed: the seed of requests without one.
         shard: number of this process's shard, and the number of shards.
-        told: see ``DrawRule``.
+        warned: see ``DrawRule``.
     """
 
     indexes: VideoIndexes
     transforms: TransformPlan
     seed: int
     shard: tuple[int, int]
-    told: list[str] = field(default_factory=list)
+    warned: list[str] = field(default_factory=list)
 
     def plan(self, requests: Sequence[ClipRequest], epoch: int, number: int) -> list[PlannedClip]:
         """Plan the clips of some requests; ``number`` counts the earlier requests in the epoch."""
@@ -67,7 +67,8 @@ class RequestPlanner:
                     "transforms of a request can only cut, resize, flip and pad", request.video.path
                 )
             transforms = replace(transforms, conversion=own.one_view().conversion)
-        (planned,) = plan_views(number, video, request.clip, request.mode, transforms, [rng], self.told)
+        rule = DrawRule(request.mode, transforms, self.seed, warned=self.warned)
+        (planned,) = rule.views_by([rng], number, video, request.clip)
         return planned
 
 

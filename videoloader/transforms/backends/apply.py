@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from videoloader.checks import check, check_choice, check_shape
-from videoloader.convert import Interpolation, Layout, OutputSpec
+from videoloader.convert.spec import Interpolation, Layout, OutputSpec
 from videoloader.error_notes import note, note_rows
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.backends import cpu as cpu_operations

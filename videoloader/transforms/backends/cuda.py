@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from videoloader.convert import OutputSpec
-from videoloader.convert.driver import cuda_driver, load_kernel
+from videoloader.convert.driver import KERNEL_TYPES, cuda_driver, load_kernel
+from videoloader.convert.spec import OutputSpec
 from videoloader.errors import DecodeError
 from videoloader.transforms.backends.work import ClipWork, Finish
 from videoloader.transforms.geometry.resampling import Size
@@ -28,7 +28,6 @@ _STATISTICS = {"contrast": 0, "auto_contrast": 1, "equalize": 2}
 _INTERPOLATIONS = {"nearest": 0, "bilinear": 1, "bicubic": 2}
 _CLIP = struct.Struct("=2Q3q14i3f4x")
 _STEP = struct.Struct("=4Q3q6fi4x")
-_OUTPUTS = {torch.uint8: "unsigned char", torch.float16: "Half", torch.bfloat16: "BFloat16", torch.float32: "float"}
 _NOTHING, _ONE_SAMPLE, _NO_FILL = (None,), (1, 1), (0.0, 0.0, 0.0)
 # The number of counters of each statistic.
 _COUNTS = (1, 6, _TABLE)
@@ -166,7 +165,7 @@ def _launch(plan: _Plan, finish: Finish, works: Sequence[ClipWork], length: int)
     device = works[0].source.device
     output = next((finish.frames(work.target) for work in works if work.last), None)
     _, frame, channel, _, pixel = (0, 0, 0, 0, 0) if output is None else output.stride()
-    operate = f"operate<{_OUTPUTS[finish.output.dtype]}>"
+    operate = f"operate<{KERNEL_TYPES[finish.output.dtype]}>"
     with torch.cuda.device(device):
         stream = torch.cuda.current_stream(device).cuda_stream
         records = [record for step in plan.steps for record in (*step.counted, *step.others)]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch
 
-from videoloader.convert import Layout, OutputSpec, as_planes, shape_in
+from videoloader.convert.spec import Layout, OutputSpec, as_planes, shape_in
 from videoloader.transforms.operations import Operation
 
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.checks import check_shape
-from videoloader.convert import Geometry
+from videoloader.convert.spec import Geometry
 from videoloader.errors import ConfigurationError, warn_user
 from videoloader.transforms.geometry.warp_matrices import Matrices
 

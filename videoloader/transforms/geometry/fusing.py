@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from videoloader.convert import Geometry, Interpolation
+from videoloader.convert.spec import Geometry, Interpolation
 from videoloader.errors import ConfigurationError
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.convert import Geometry, Interpolation
+from videoloader.convert.spec import Geometry, Interpolation
 from videoloader.transforms.geometry.coordinates import apply_matrix, geometry_matrix, inverse
 from videoloader.transforms.operations import Warp
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
-from videoloader.convert import Geometry, Interpolation, extend_picture, fill_border
+from videoloader.convert.border import extend_picture, fill_border
 from videoloader.convert.resize import central_pixels, filter_weights, nearest_pixels
+from videoloader.convert.spec import Geometry, Interpolation
 from videoloader.errors import ConfigurationError
 
 

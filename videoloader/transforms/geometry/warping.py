@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert import Interpolation
+from videoloader.convert.spec import Interpolation
 from videoloader.transforms.geometry.tensor_geometry import round_to
 from videoloader.transforms.operations import Warp
 
@@ -30,15 +30,42 @@ class _Points(NamedTuple):
     outside: torch.Tensor
 
 
-class _Reach(NamedTuple):
-    """The distances outside the input, in pixels, beyond which points and their taps see only the fill."""
+def _linear_weights(t: torch.Tensor) -> list[torch.Tensor]:
+    """The weights of the two pixels around a point at distance ``t`` after the first."""
+    return [1 - t, t]
+
+
+def _cubic_weights(t: torch.Tensor) -> list[torch.Tensor]:
+    """The weights of the four pixels around a point at distance ``t`` after the second.
+
+    Keys, "Cubic convolution interpolation for digital image processing" (1981), with a = −0.75.
+    """
+    a = -0.75
+    near = [((a + 2) * distance - (a + 3)) * distance * distance + 1 for distance in (t, 1 - t)]
+    far = [((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a for distance in (t + 1, 1 - t + 1)]
+    return [far[0], near[0], near[1], far[1]]
+
+
+class _Filter(NamedTuple):
+    """The taps that an interpolation takes from the input.
+
+    Attributes:
+        before, after, border: distances outside the input, in pixels, beyond which points and their taps see only the
+            fill. As many taps as ``after`` come before the pixel of a point.
+        weights: function that returns the weights of the taps along one axis; None for a single tap.
+    """
 
     before: int
     after: int
     border: int
+    weights: Callable[[torch.Tensor], list[torch.Tensor]] | None
 
 
-_REACH = {"nearest": _Reach(0, 0, 0), "bilinear": _Reach(1, 0, 1), "bicubic": _Reach(2, 1, 3)}
+_FILTERS: dict[Interpolation, _Filter] = {
+    "nearest": _Filter(0, 0, 0, None),
+    "bilinear": _Filter(1, 0, 1, _linear_weights),
+    "bicubic": _Filter(2, 1, 3, _cubic_weights),
+}
 
 
 def warp_tensor(frames: torch.Tensor, warp: Warp, fill: Sequence[float] | None = None) -> torch.Tensor:
@@ -53,7 +80,7 @@ def warp_tensor(frames: torch.Tensor, warp: Warp, fill: Sequence[float] | None =
         [T, C, *warp.size] of the same dtype: integers are rounded to the nearest, halves up, and clamped to the range
         of the dtype. With nearest interpolation and one sample, no new values arise.
     """
-    border = _REACH[warp.interpolation].border
+    border = _FILTERS[warp.interpolation].border
     moved = warp.interpolation == "nearest" and warp.samples == (1, 1)
     dtype = frames.dtype if moved else torch.promote_types(frames.dtype, torch.float32)
     fills = torch.as_tensor(warp.fill if fill is None else fill, dtype=torch.float64, device=frames.device)
@@ -74,7 +101,7 @@ def warp_tensor(frames: torch.Tensor, warp: Warp, fill: Sequence[float] | None =
 
 def _points(matrix: npt.NDArray[np.float64], offset: tuple[float, float], warp: Warp, frame: torch.Tensor) -> _Points:
     """The input points of output pixels, taken at an offset (x, y) from each pixel's top left corner."""
-    before, after, border = _REACH[warp.interpolation]
+    before, after, border, _ = _FILTERS[warp.interpolation]
     height, width = frame.shape[1:]
     rows, columns = (torch.arange(side, dtype=torch.float64, device=frame.device) for side in warp.size)
     x, y = columns + offset[0], (rows + offset[1])[:, None]
@@ -88,7 +115,7 @@ def _points(matrix: npt.NDArray[np.float64], offset: tuple[float, float], warp: 
     inside = (u >= -before) & (v >= -before) & (u < width + after) & (v < height + after)
     u, v = torch.where(inside, u, 0.0), torch.where(inside, v, 0.0)
     column, row = u.floor(), v.floor()
-    first = border - (warp.interpolation == "bicubic")
+    first = border - after
     index = (row.long() + first) * (width + 2 * border) + column.long() + first
     return _Points(index, (u - column).to(frame.dtype), (v - row).to(frame.dtype), ~inside)
 
@@ -111,9 +138,9 @@ def _surrounded(frame: torch.Tensor, border: int, outside: torch.Tensor | None) 
 
 def _interpolated(picture: torch.Tensor, points: _Points, interpolation: Interpolation) -> torch.Tensor:
     """[C, H', W']: the values at points."""
-    if interpolation == "nearest":
+    weights = _FILTERS[interpolation].weights
+    if weights is None:
         return _taps(picture, points, 0, 0)
-    weights = _linear_weights if interpolation == "bilinear" else _cubic_weights
     columns = weights(points.right)
     lines = (
         _sum(_taps(picture, points, right, below) * column for right, column in enumerate(columns)).mul_(row)
@@ -132,19 +159,3 @@ def _taps(picture: torch.Tensor, points: _Points, right: int, below: int) -> tor
 def _sum(parts: Iterable[torch.Tensor]) -> torch.Tensor:
     """Sum tensors one by one, in the memory of the first."""
     return reduce(torch.Tensor.add_, parts)
-
-
-def _linear_weights(t: torch.Tensor) -> list[torch.Tensor]:
-    """The weights of the two pixels around a point at distance ``t`` after the first."""
-    return [1 - t, t]
-
-
-def _cubic_weights(t: torch.Tensor) -> list[torch.Tensor]:
-    """The weights of the four pixels around a point at distance ``t`` after the second.
-
-    Keys, "Cubic convolution interpolation for digital image processing" (1981), with a = −0.75.
-    """
-    a = -0.75
-    near = [((a + 2) * distance - (a + 3)) * distance * distance + 1 for distance in (t, 1 - t)]
-    far = [((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a for distance in (t + 1, 1 - t + 1)]
-    return [far[0], near[0], near[1], far[1]]

@@ -8,7 +8,7 @@ from itertools import groupby
 
 import numpy as np
 
-from videoloader.convert import Geometry
+from videoloader.convert.spec import Geometry
 from videoloader.error_notes import note
 from videoloader.errors import ConfigurationError
 from videoloader.padding import check_mode

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from videoloader.convert import Geometry
+from videoloader.convert.spec import Geometry
 from videoloader.error_notes import note
 from videoloader.errors import ConfigurationError, wrong_result
 from videoloader.transforms.borders import Letterbox, Pad, PadToMultiple

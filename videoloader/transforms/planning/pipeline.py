@@ -13,7 +13,7 @@ import torch
 
 from videoloader.attribute_names import RowColumns
 from videoloader.checks import ClassNumber, check_integer
-from videoloader.convert import Color, Geometry, Layout, OutputSpec
+from videoloader.convert.spec import Color, Geometry, Layout, OutputSpec
 from videoloader.error_notes import note
 from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.transforms.augmentation import Augmentation
