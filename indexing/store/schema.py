@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
 from secrets import token_hex
 from typing import Any, NamedTuple
@@ -225,6 +226,15 @@ def connect_writer(path: str, root: str | None) -> sqlite3.Connection:
     return connection
 
 
+@contextmanager
+def told_as_unwritable(path: str) -> Iterator[None]:
+    """Turn SQLite's errors in the block, which writes to a store or reads it in order to write, into SourceError."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise SourceError(f"the index store cannot be written ({error})", path) from None
+
+
 def check_no_folder(path: str) -> None:
     """Raise SourceError if the path of a store is a folder, or anything else that is no file."""
     if os.path.isdir(path):
@@ -262,8 +272,8 @@ def close_writer(connection: sqlite3.Connection) -> None:
     try:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         _set_journal_mode(connection, "delete", 0.2)
-    except sqlite3.OperationalError:
-        pass  # in use: the log is as good as the file
+    except sqlite3.DatabaseError:
+        pass  # in use, or damaged: the log is as good as the file
     finally:
         connection.close()
 
@@ -276,8 +286,8 @@ def _set_journal_mode(connection: sqlite3.Connection, mode: str, patience: float
         try:
             connection.execute(f"PRAGMA journal_mode = {mode}")
             break
-        except sqlite3.OperationalError:
-            if time.monotonic() > deadline:
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
     connection.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT * 1000)}")
