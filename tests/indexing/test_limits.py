@@ -194,9 +194,14 @@ class TestDecoding:
 
     def test_so_long(self) -> None:
         set_limits(decode_seconds=1e-9)
-        told = r"takes longer than 1e-09 s to decode while it is indexed, to packet 1, beyond the limit decode_seconds="
+        told = r"takes longer than 1e-09 s to search and decode while it is indexed, .* limit decode_seconds="
         with pytest.raises(UnsupportedError, match=told):
             build_index(elementary(30))
+
+    def test_so_long_a_search_for_packets(self) -> None:
+        set_limits(decode_seconds=0.05)
+        with pytest.raises(UnsupportedError, match=r"to packet 0, beyond the limit decode_seconds=0\.05"):
+            build_index(b"RIFF\xff\xff\xff\xffAVI LIST" + bytes(32 << 20))
 
     def test_files_that_tell_by_themselves_take_no_decoding(self, sample: Callable[[str], Path]) -> None:
         set_limits(decode_seconds=1e-9, decode_packets=1)
