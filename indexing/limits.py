@@ -22,8 +22,8 @@ class Limits:
     """The memory and time that one file may take. If a file exceeds a limit, an ``UnsupportedError`` names it.
 
     Args:
-        member_bytes: int, default 268435456. The maximum size of a deflated member of a zip archive, which is unpacked
-            into memory.
+        member_bytes: int, default 268435456. The maximum size of a deflated member of a zip archive, or of compressed
+            tables of an mp4 file, which are unpacked into memory.
         picture_pixels: int, default 134217728, which is 16384×8192. The maximum number of pixels of a picture, by its
             header.
         decode_packets: int, default 4194304. The maximum number of packets decoded to index one video, if that takes
