@@ -14,7 +14,7 @@ import av.error
 import av.format
 
 from videoloader.errors import IndexingError, UnsupportedError
-from videoloader.indexing.limits import current_limits
+from videoloader.indexing.limits import count_time, current_limits
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.state import SourceState, check_unchanged, state_of
 from videoloader.indexing.sources.stream import StreamSource
@@ -66,6 +66,7 @@ class _Input:
         self._source, self._position = source, 0
 
     def read(self, size: int) -> bytes:
+        count_time()  # libavformat may search all of a file for the next packet
         data = self._source.read(self._position, size)
         self._position += len(data)
         return data

@@ -22,13 +22,14 @@ class Limits:
     """The memory and time that one file may take. If a file exceeds a limit, an ``UnsupportedError`` names it.
 
     Args:
-        member_bytes: int, default 268435456. The maximum size of a deflated member of a zip archive, which is unpacked
-            into memory.
+        member_bytes: int, default 268435456. The maximum size of a deflated member of a zip archive, or of compressed
+            tables of an mp4 file, which are unpacked into memory.
         picture_pixels: int, default 134217728, which is 16384×8192. The maximum number of pixels of a picture, by its
             header.
         decode_packets: int, default 4194304. The maximum number of packets decoded to index one video, if that takes
             decoding.
-        decode_seconds: float, default 600. The maximum number of seconds of one core that this decoding may take.
+        decode_seconds: float, default 600. The maximum number of seconds of one core that this decoding may take, or
+            libavformat's search for packets.
         cell_characters: int, default 1048576. The maximum length of one value in a text table; a longer one is a
             ConfigurationError.
 
@@ -129,20 +130,19 @@ def check_picture(width: int, height: int, source: str) -> None:
 
 
 class DecodingBudget:
-    """Counts everything that is decoded in a ``with`` block to index a video, and stops it at the limits.
+    """Counts what is read by libavformat and decoded in a ``with`` block to index a video, and stops it at the limits.
 
-    The limits and the clock are read when the first packet is counted, since most videos are indexed without decoding.
+    The limits and the clock are read when this begins, since most videos are indexed from their tables alone.
 
     Args:
         source: name of the video.
     """
 
     _limits: Limits
-    _start: float
     _before: Token[DecodingBudget | None]
 
     def __init__(self, source: str) -> None:
-        self._source, self._packets = source, 0
+        self._source, self._packets, self._start = source, 0, 0.0
 
     def __enter__(self) -> None:
         self._before = _budget.set(self)
@@ -150,19 +150,19 @@ class DecodingBudget:
     def __exit__(self, *raised: object) -> None:
         _budget.reset(self._before)
 
-    def spend(self) -> None:
-        """Count a packet before it is decoded.
+    def spend(self, packets: int) -> None:
+        """Count packets before they are decoded.
 
         Raises:
             UnsupportedError: a limit is exceeded.
         """
-        if not self._packets:
+        if not self._start:
             self._limits, self._start = current_limits(), time.thread_time()
-        self._packets += 1
+        self._packets += packets
         if self._packets > self._limits.decode_packets:
             raise beyond("decode_packets", f"takes decoding of more than {self._packets - 1} packets", self._source)
         if time.thread_time() - self._start > self._limits.decode_seconds:
-            what = f"takes longer than {self._limits.decode_seconds:g} s to decode while it is indexed"
+            what = f"takes longer than {self._limits.decode_seconds:g} s to search and decode while it is indexed"
             raise beyond("decode_seconds", f"{what}, to packet {self._packets}", self._source)
 
 
@@ -175,5 +175,14 @@ def count_decoded_packet() -> None:
     Raises:
         UnsupportedError: a limit is exceeded.
     """
+    count_time(packets=1)
+
+
+def count_time(*, packets: int = 0) -> None:
+    """Count the time until now, if there is a ``DecodingBudget``.
+
+    Raises:
+        UnsupportedError: a limit is exceeded.
+    """
     if (budget := _budget.get()) is not None:
-        budget.spend()
+        budget.spend(packets)

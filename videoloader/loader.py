@@ -273,9 +273,6 @@ class VideoLoader(OneLoop):
 
     if not TYPE_CHECKING:  # type checkers report these themselves
 
-        def __next__(self) -> NoReturn:
-            raise ArgumentError("a loader is not its own iterator: write next(iter(loader))")
-
         def __getitem__(self, batch: object) -> NoReturn:
             raise ArgumentError(
                 "batches have no numbers, and no DataLoader can be made of a loader: "

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import struct
+import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
+from videoloader.errors import IndexingError
+from videoloader.indexing.limits import beyond, current_limits
 from videoloader.indexing.sources.base import ByteSource
 
 _HEADER = struct.Struct(">I4s")
 _LARGE_SIZE = struct.Struct(">Q")
+# A box of tables that are compressed by zlib: the size that they claim to have, and their bytes.
+_COMPRESSED = re.compile(rb"cmvd(.{4})", re.DOTALL)
 
 
 class Box(NamedTuple):
@@ -103,3 +109,22 @@ def iterate_file_boxes(source: ByteSource, head: bytes = b"") -> Iterator[FileBo
             return
         yield FileBox(kind, position, start, stop)
         position = stop
+
+
+def check_compressed(moov: bytes, source: str) -> None:
+    """Check tables that libavformat unpacks into memory, as much of it as they claim.
+
+    Raises:
+        UnsupportedError: they claim more than allowed.
+        IndexingError: there are compressed tables in them again.
+    """
+    most = current_limits().member_bytes
+    for found in _COMPRESSED.finditer(moov):
+        if (size := int.from_bytes(found[1], "big")) > most:
+            raise beyond("member_bytes", f"has compressed tables of {size} bytes", source)
+        try:
+            tables = zlib.decompressobj().decompress(moov[found.end() :], size + 1)
+        except zlib.error:
+            continue
+        if b"cmvd" in tables:
+            raise IndexingError("has compressed tables in compressed tables", source)

@@ -14,7 +14,7 @@ from videoloader.errors import IndexingError, UnsupportedError
 from videoloader.indexing.bitstream.picture import cut_by_container
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import coded_picture
-from videoloader.indexing.mp4.boxes import Box, FileBox, children, iterate_boxes, iterate_file_boxes
+from videoloader.indexing.mp4.boxes import Box, FileBox, check_compressed, children, iterate_boxes, iterate_file_boxes
 from videoloader.indexing.mp4.description import Description, is_aac, read_descriptions, records_in_force
 from videoloader.indexing.mp4.edits import Edit, leading_offset, read_edits, shown_frames
 from videoloader.indexing.mp4.fragments import reaches_the_end, read_defaults, read_fragments
@@ -72,6 +72,8 @@ def index_mp4(source: ByteSource, head: bytes = b"") -> VideoIndex | None:
     """
     moov, moofs, opened = _find_tables(source, head)
     data = source.read(moov.start, moov.stop - moov.start)
+    if b"cmvd" in data:
+        check_compressed(data, source.name)
     boxes = list(iterate_boxes(data, 0, len(data)))
     movie_scale, mvex = 0, None
     for box in boxes:
@@ -135,6 +137,8 @@ def _find_tables(source: ByteSource, head: bytes) -> tuple[FileBox, list[FileBox
             indexed = indexed or reaches_the_end(source, box)
         elif box.type == b"mdat":
             has_media = True
+        elif box.type == b"cmov":
+            raise IndexingError("is damaged: compressed tables lie outside of the moov box", source.name)
         elif box.type in _IN_FRAGMENTS and moofs:
             # libavformat takes it for a part of the fragment before, and gives frames of that once more.
             raise IndexingError(f"is damaged: a {box.type.decode()} box lies outside of a fragment", source.name)

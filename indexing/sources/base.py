@@ -102,3 +102,8 @@ def read_starts(source: ByteSource, offsets: Sequence[int], sizes: Sequence[int]
     sizes = [min(size, most) for size in sizes]
     # From a server, one ``read`` may bring the bytes of several ranges; elsewhere they cost less all at once.
     return source.read_ranges(offsets, sizes) if source.read_through <= NEAR else map(source.read, offsets, sizes)
+
+
+def is_number(member: str) -> bool:
+    """Whether a member's name is a number that a record can have."""
+    return member.isascii() and member.isdigit() and len(member) < 20

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from videoloader.errors import IndexingError, SourceError
-from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.sources.base import ByteSource, is_number
 from videoloader.indexing.sources.directory_cache import DirectoryCache
 from videoloader.indexing.sources.forward import forward
 from videoloader.indexing.sources.index_files import file_beside
@@ -135,7 +135,7 @@ def _record_of(file: ByteSource, parts: list[_Part], name: str) -> ByteSource:
 
 
 def _find(file: ByteSource, key: str) -> int:
-    if not (key.isascii() and key.isdigit()):
+    if not is_number(key):
         raise SourceError(f"{key!r} is not the number of a record", file.name)
     table = _keys_beside(file)
     if table is not None:

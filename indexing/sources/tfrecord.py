@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from videoloader.errors import IndexingError, SourceError
-from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.sources.base import ByteSource, is_number
 from videoloader.indexing.sources.directory_cache import DirectoryCache
 from videoloader.indexing.sources.forward import forward
 from videoloader.indexing.sources.index_files import does_not_fit, records_of_tfrecord
@@ -92,7 +92,7 @@ def open_tfrecord(file: ByteSource, member: str) -> ByteSource:
     number, _, feature = member.partition("/")
     records = _directories.get((file.name, file.fingerprint), lambda: _walk(forward(file)))
     known = len(records.starts) - 1
-    if not (number.isascii() and number.isdigit()) or (int(number) >= known and not records.lost):
+    if not is_number(number) or (int(number) >= known and not records.lost):
         raise SourceError(f"has no record {number!r} (it has {known})", file.name)
     if int(number) >= known:
         raise IndexingError(f"{records.lost}, so record number {number} cannot be found", file.name)

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.checks import check_choice, check_positive
-from videoloader.errors import ArgumentError, SourceError
+from videoloader.errors import ArgumentError
 from videoloader.indexing.build import INDEXER_VERSION
 from videoloader.indexing.store.fingerprints import FingerprintKind
 from videoloader.indexing.store.frame_table import PackedIndex
@@ -26,6 +26,7 @@ from videoloader.indexing.store.schema import (
     mark_change,
     record_key,
     recorded_roots,
+    told_as_unwritable,
 )
 from videoloader.indexing.store.tasks import Answer, Task
 from videoloader.live_line import live_line
@@ -141,11 +142,12 @@ class StoreBuild:
         self._store = os.path.abspath(os.fspath(store))
         given = None if root is None else os.path.abspath(os.fspath(root))
         self._connection = connect_writer(self._store, given)
-        settings = dict(self._connection.execute("SELECT name, value FROM settings"))
-        recorded = settings.get("fingerprint", "mtime")
-        self._kind = fingerprint or (recorded if recorded in get_args(FingerprintKind) else "mtime")
-        if self._kind != recorded:
-            self._connection.execute("INSERT OR REPLACE INTO settings VALUES ('fingerprint', ?)", (self._kind,))
+        with told_as_unwritable(self._store):
+            settings = dict(self._connection.execute("SELECT name, value FROM settings"))
+            recorded = settings.get("fingerprint", "mtime")
+            self._kind = fingerprint or (recorded if recorded in get_args(FingerprintKind) else "mtime")
+            if self._kind != recorded:
+                self._connection.execute("INSERT OR REPLACE INTO settings VALUES ('fingerprint', ?)", (self._kind,))
         self._keys = SourceKeys(recorded_roots(settings, self._store) if given is None else (given,))
         if isinstance(paths, str | bytes | os.PathLike):
             raise ArgumentError(f"paths must be a list of paths, got {paths!r}")
@@ -175,12 +177,13 @@ class StoreBuild:
         items = iter(self._paths.items())
         while some := list(islice(items, _CHUNK)):
             keys = [to_sql(key) for key, _ in some]
-            rows = self._connection.execute(
-                "SELECT source, fingerprint, error_type FROM videos "
-                f"WHERE indexer = ? AND source IN ({','.join('?' * len(keys))})",
-                (INDEXER_VERSION, *keys),
-            )
-            known = {from_sql(key): print_ for key, print_, error in rows if not (error and self._retry)}
+            with told_as_unwritable(self._store):
+                rows = self._connection.execute(
+                    "SELECT source, fingerprint, error_type FROM videos "
+                    f"WHERE indexer = ? AND source IN ({','.join('?' * len(keys))})",
+                    (INDEXER_VERSION, *keys),
+                )
+                known = {from_sql(key): print_ for key, print_, error in rows if not (error and self._retry)}
             yield [Task(key, path, known.get(key), self._kind) for key, path in some]
 
     def add(self, answers: Iterable[Answer]) -> None:
@@ -209,17 +212,18 @@ class StoreBuild:
     def finish(self, *, prune: bool) -> BuildReport:
         """Return the report, once all answers have come in; ``build_store`` explains ``prune``."""
         self._commit()
-        unreadable = [
-            (self._paths[key], message)
-            for source, message in self._connection.execute(
-                "SELECT source, error FROM videos WHERE error_type IS NOT NULL ORDER BY id"
-            )
-            if (key := from_sql(source)) in self._paths
-        ]
-        known = (from_sql(source) for (source,) in self._connection.execute("SELECT source FROM videos"))
-        vanished = [key for key in known if key not in self._paths and self._keys.is_gone(key)]
-        if prune and vanished:
-            _delete_rows(self._connection, vanished)
+        with told_as_unwritable(self._store):
+            unreadable = [
+                (self._paths[key], message)
+                for source, message in self._connection.execute(
+                    "SELECT source, error FROM videos WHERE error_type IS NOT NULL ORDER BY id"
+                )
+                if (key := from_sql(source)) in self._paths
+            ]
+            known = (from_sql(source) for (source,) in self._connection.execute("SELECT source FROM videos"))
+            vanished = [key for key in known if key not in self._paths and self._keys.is_gone(key)]
+            if prune and vanished:
+                _delete_rows(self._connection, vanished)
         return BuildReport(
             indexed=self._indexed,
             unchanged=self._unchanged,
@@ -233,10 +237,8 @@ class StoreBuild:
         self._committed = time.monotonic()
         if not self._rows and not self._renewed:
             return
-        try:
+        with told_as_unwritable(self._store):
             _write_rows(self._connection, self._rows, self._renewed)
-        except sqlite3.Error as error:
-            raise SourceError(f"the index store cannot be written ({error})", self._store) from None
         self._rows, self._renewed = [], []
 
 

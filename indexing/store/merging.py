@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -13,11 +12,18 @@ from typing import Any, Literal, NamedTuple
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.checks import check
-from videoloader.errors import ArgumentError, ConfigurationError, SourceError
+from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.indexing.store.building import Progress, write_row
 from videoloader.indexing.store.frame_table import PackedIndex
 from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
-from videoloader.indexing.store.schema import COLUMNS, close_writer, connect_writer, mark_change, recorded_roots
+from videoloader.indexing.store.schema import (
+    COLUMNS,
+    close_writer,
+    connect_writer,
+    mark_change,
+    recorded_roots,
+    told_as_unwritable,
+)
 from videoloader.indexing.store.store import IndexStore
 from videoloader.live_line import live_line
 
@@ -140,11 +146,12 @@ class _Merge:
         recorded = common if common != os.path.dirname(path) else None
         self._path = path
         self._connection = connect_writer(path, root or recorded)
-        settings = dict(self._connection.execute("SELECT name, value FROM settings"))
-        self._keys = SourceKeys(recorded_roots(settings, path) if root is None else (root,))
-        kinds = {kind for part in parts for (kind,) in part.query(_KIND)}
-        if is_new and len(kinds) == 1 and all(part.query(_KIND) for part in parts):
-            self._connection.execute("INSERT OR REPLACE INTO settings VALUES ('fingerprint', ?)", (kinds.pop(),))
+        with told_as_unwritable(path):
+            settings = dict(self._connection.execute("SELECT name, value FROM settings"))
+            self._keys = SourceKeys(recorded_roots(settings, path) if root is None else (root,))
+            kinds = {kind for part in parts for (kind,) in part.query(_KIND)}
+            if is_new and len(kinds) == 1 and all(part.query(_KIND) for part in parts):
+                self._connection.execute("INSERT OR REPLACE INTO settings VALUES ('fingerprint', ?)", (kinds.pop(),))
         self.counts: Counter[_Outcome] = Counter()
         self.of_part = 0
         self._rows: list[tuple[Any, ...]] = []
@@ -176,21 +183,18 @@ class _Merge:
         """
         rows, self._rows, self._bytes = self._rows, [], 0
         outcomes: Counter[_Outcome] = Counter()
-        try:
-            with self._connection:
-                self._connection.execute("BEGIN IMMEDIATE")
-                outcomes.update(map(self._write, rows))
-                if outcomes["added"] or outcomes["replaced"]:
-                    mark_change(self._connection)
-        except sqlite3.Error as error:
-            raise SourceError(f"the index store cannot be written ({error})", self._path) from None
+        with told_as_unwritable(self._path), self._connection:
+            self._connection.execute("BEGIN IMMEDIATE")
+            outcomes.update(map(self._write, rows))
+            if outcomes["added"] or outcomes["replaced"]:
+                mark_change(self._connection)
         self.counts += outcomes
         self.of_part += len(rows)
 
     def tidy_up(self) -> None:
         """Remove records that nothing refers to any more."""
         if self.counts["replaced"]:
-            with self._connection:
+            with told_as_unwritable(self._path), self._connection:
                 self._connection.execute("DELETE FROM records WHERE key NOT IN (SELECT record FROM frame_tables)")
 
     def _write(self, row: tuple[Any, ...]) -> _Outcome:

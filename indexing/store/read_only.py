@@ -30,10 +30,11 @@ _ACTIONS = {
     sqlite3.SQLITE_TRANSACTION: "{}",
     sqlite3.SQLITE_SAVEPOINT: "SAVEPOINT",
 }
-# Steps of SQLite's virtual machine between checks of the time: some milliseconds.
-_STEPS = 1 << 18
-# Limits in bytes for one value and for all rows of a statement. Facts of videos are short.
-_LARGEST_VALUE, _LARGEST_RESULT = 1 << 20, 1 << 30
+# Steps of SQLite's virtual machine between checks of the time. In so many, a statement makes about a thousand rows.
+_STEPS = 1 << 14
+# Limits in bytes for one value and for all rows of a statement. Facts of videos are short, and functions such as instr,
+# which cannot be ended, take time with the square of a value's length.
+_LARGEST_VALUE, _LARGEST_RESULT = 1 << 16, 1 << 30
 _ROWS_AT_ONCE = 1 << 12
 # Connections made before a fork. Closing one in the child would close what the parent is using.
 _inherited: list[sqlite3.Connection] = []

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from secrets import token_hex
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ import numpy as np
 
 from videoloader.errors import IndexingError, SourceError
 from videoloader.indexing.index import VideoIndex
-from videoloader.indexing.sources.regular_file import check_regular
+from videoloader.indexing.sources.regular_file import check_regular, open_regular
 from videoloader.indexing.sources.state import Place
 from videoloader.indexing.store.frame_facts import first_key_frame, frames_without_key, is_even, time_rule
 from videoloader.indexing.store.frame_table import PackedIndex
@@ -28,6 +29,9 @@ SCHEMA_VERSION = 2
 BUSY_TIMEOUT = 30.0
 # SQLITE_READONLY_ROLLBACK, which Python only names from 3.11 on, and SQLite's message for it.
 _READONLY_ROLLBACK, _READONLY = 8 | 3 << 8, "attempt to write a readonly database"
+
+# The end of a rollback journal that names another file (SQLite's file format, 3).
+_JOURNAL_END = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
 
 Fact = str | int | float | None
 
@@ -139,6 +143,26 @@ def is_being_written(path: str) -> bool:
     return os.path.exists(path + "-wal") or os.path.exists(path + "-journal")
 
 
+def _check_logs(path: str) -> None:
+    """Raise SourceError if a log beside a store is none that a build leaves.
+
+    SQLite would block at a FIFO. It would delete the file that a journal names as the journal of several databases.
+    """
+    names_another = False
+    try:
+        for ending in ("-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                check_regular(path + ending, os.stat(path + ending))
+        with suppress(FileNotFoundError), open(path + "-journal", "rb", opener=open_regular) as journal:
+            journal.seek(max(os.fstat(journal.fileno()).st_size - len(_JOURNAL_END), len(_JOURNAL_END)))
+            names_another = journal.read() == _JOURNAL_END
+    except OSError as error:
+        raise SourceError(f"a log of the index store cannot be read ({error})", path) from None
+    if names_another:
+        name = os.path.basename(path)
+        raise SourceError(f"{name}-journal beside the index store names another file: delete it", path)
+
+
 def connect_reader(path: str, guard: Guard, *, immutable: bool) -> sqlite3.Connection:
     """Open a read-only connection, after undoing what a killed build left unfinished.
 
@@ -179,6 +203,8 @@ def needs_rollback(error: sqlite3.Error) -> bool:
 
 
 def _open(path: str, guard: Guard, mode: str) -> sqlite3.Connection:
+    if "immutable" not in mode:
+        _check_logs(path)
     uri = f"file:{quote(os.fsencode(path))}?mode={mode}"
     connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
     try:
@@ -205,6 +231,7 @@ def connect_writer(path: str, root: str | None) -> sqlite3.Connection:
         IndexingError: the file is no index store, or one of another version.
     """
     check_no_folder(path)
+    _check_logs(path)
     try:
         connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None)
         try:
@@ -232,6 +259,15 @@ def connect_writer(path: str, root: str | None) -> sqlite3.Connection:
     except (sqlite3.DatabaseError, UnicodeError) as error:  # messages quote the file's contents
         raise IndexingError(f"is not an index store ({error})", path) from None
     return connection
+
+
+@contextmanager
+def told_as_unwritable(path: str) -> Iterator[None]:
+    """Turn SQLite's errors in the block, which writes to a store or reads it in order to write, into SourceError."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise SourceError(f"the index store cannot be written ({error})", path) from None
 
 
 def check_no_folder(path: str) -> None:
@@ -271,8 +307,8 @@ def close_writer(connection: sqlite3.Connection) -> None:
     try:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         _set_journal_mode(connection, "delete", 0.2)
-    except sqlite3.OperationalError:
-        pass  # in use: the log is as good as the file
+    except sqlite3.DatabaseError:
+        pass  # in use, or damaged: the log is as good as the file
     finally:
         connection.close()
 
@@ -285,8 +321,8 @@ def _set_journal_mode(connection: sqlite3.Connection, mode: str, patience: float
         try:
             connection.execute(f"PRAGMA journal_mode = {mode}")
             break
-        except sqlite3.OperationalError:
-            if time.monotonic() > deadline:
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
     connection.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT * 1000)}")

@@ -266,7 +266,7 @@ class IndexStore:
             timeout: float, default 60. The seconds after which the statement is stopped.
 
         Returns:
-            A list of tuples, at most 1 GiB; no value is longer than 1 MiB.
+            A list of tuples, at most 1 GiB; no value is longer than 64 KiB.
 
         Raises:
             ConfigurationError: the statement is invalid, would do more than read the store, takes longer than

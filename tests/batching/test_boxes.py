@@ -109,6 +109,8 @@ def test_predictions_of_a_batch_go_back_to_their_videos(sample: Sample) -> None:
     assert mapped.tolist() == [[100, 20, 140, 80]] * 3
     assert batch.to_source(boxes.double(), [1, 0, 1]).dtype == torch.float64
     assert batch.to_source(torch.empty(0, 4), []).shape == (0, 4)
+    # Elsewhere nothing looks at values, which a GPU would have to be waited for; meta tensors have none.
+    assert batch.to_source(boxes.to("meta"), [1, 0, 1]).shape == boxes.shape
     for bad in (torch.zeros(3, 4), torch.zeros(2, 3), torch.zeros(2)):
         with pytest.raises(vl.ConfigurationError, match="points must be"):
             batch.to_source(bad)

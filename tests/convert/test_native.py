@@ -24,6 +24,7 @@ from videoloader.convert.cpu import convert_frames
 from videoloader.convert.native import native_code
 from videoloader.convert.spec import ColorSpec, Conversion, Geometry, OutputSpec
 from videoloader.convert.surface import PixelFormat
+from videoloader.errors import ConfigurationError
 
 pytestmark = pytest.mark.skipif(native_code() is None, reason="native code was not compiled")
 
@@ -165,3 +166,12 @@ def test_a_variable_turns_it_off() -> None:
         env={**os.environ, "VIDEOLOADER_NATIVE": "0"}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert told.stdout.strip() == "None"
+
+
+def test_code_that_the_system_cannot_load_is_an_error(monkeypatch):
+    def fails(path):
+        raise OSError("too many open files")
+
+    monkeypatch.setattr(native.ctypes, "CDLL", fails)
+    with pytest.raises(ConfigurationError, match=r"native code cannot be loaded \(too many open files\)"):
+        native_code.__wrapped__()

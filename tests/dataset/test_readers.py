@@ -238,6 +238,24 @@ class TestFromFolder:
         data = VideoDataset.from_folder(tmp_path / "data")
         assert relative(data, tmp_path / "data") == ["run/b.mp4", "walk/a.mp4"]
 
+    def test_folders_may_lie_as_deep_as_a_path_can_be(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        for _ in range(1200):
+            os.mkdir("d")
+            os.chdir("d")
+        touch(Path(), "a.mp4")
+        below = os.open(".", os.O_RDONLY)
+        os.chdir(tmp_path)
+        try:
+            assert relative(VideoDataset.from_folder("d"), "") == ["d/" * 1200 + "a.mp4"]
+        finally:  # rmtree goes no deeper than Python's recursion
+            os.fchdir(below)
+            os.close(below)
+            os.remove("a.mp4")
+            for _ in range(1200):
+                os.chdir("..")
+                os.rmdir("d")
+
     def test_links_that_end_as_a_video_does_are_files_wherever_they_lead(self, tmp_path):
         touch(tmp_path, "store/a.mp4", "data/run/b.mp4")
         (tmp_path / "data/run/c.MP4").symlink_to(tmp_path / "store/a.mp4")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import pickle
 import warnings
@@ -133,7 +134,8 @@ def test_seconds_that_count_from_elsewhere_are_looked_up_again(tmp_path: Path, s
 
 
 def test_what_json_would_change_is_refused(tmp_path: Path) -> None:
-    for value in ((1, 2), {1: 2}, np.float32(3), {"a": b""}, object()):
+    deep = json.loads("[" * 900 + "]" * 900)
+    for value in ((1, 2), {1: 2}, np.float32(3), {"a": b""}, object(), deep):
         data = vl.VideoDataset([vl.VideoEntry("a.mp4", columns={"odd": value})])
         with pytest.raises(vl.ConfigurationError, match=r"^a.mp4: column 'odd' cannot be saved .*: text, numbers"):
             data.save(tmp_path / "rows.arrow")

@@ -194,9 +194,14 @@ class TestDecoding:
 
     def test_so_long(self) -> None:
         set_limits(decode_seconds=1e-9)
-        told = r"takes longer than 1e-09 s to decode while it is indexed, to packet 1, beyond the limit decode_seconds="
+        told = r"takes longer than 1e-09 s to search and decode while it is indexed, .* limit decode_seconds="
         with pytest.raises(UnsupportedError, match=told):
             build_index(elementary(30))
+
+    def test_so_long_a_search_for_packets(self) -> None:
+        set_limits(decode_seconds=0.05)
+        with pytest.raises(UnsupportedError, match=r"to packet 0, beyond the limit decode_seconds=0\.05"):
+            build_index(b"RIFF\xff\xff\xff\xffAVI LIST" + bytes(32 << 20))
 
     def test_files_that_tell_by_themselves_take_no_decoding(self, sample: Callable[[str], Path]) -> None:
         set_limits(decode_seconds=1e-9, decode_packets=1)
@@ -219,6 +224,39 @@ class TestDecoding:
         set_limits(picture_pixels=512 * 512 - 1)
         with pytest.raises(vl.VideoLoaderError):
             build_index(data)
+
+
+def png(*chunks: tuple[bytes, bytes]) -> bytes:
+    """A grey picture of one pixel, with other chunks before its own."""
+    head, pixel = (b"IHDR", struct.pack(">2I5B", 1, 1, 8, 0, 0, 0, 0)), (b"IDAT", zlib.compress(b"\0\x80"))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in (head, *chunks, pixel, (b"IEND", b""))
+    )
+
+
+def compressed_tables(claimed: int, tables: bytes) -> bytes:
+    """An mp4 file with a moov box that is compressed."""
+    box = lambda kind, data: struct.pack(">I4s", len(data) + 8, kind) + data  # noqa: E731
+    packed = box(b"dcom", b"zlib") + box(b"cmvd", struct.pack(">I", claimed) + zlib.compress(tables))
+    return box(b"ftyp", b"qt  \0\0\0\0") + box(b"moov", box(b"cmov", packed))
+
+
+class TestUnpacking:
+    @pytest.mark.parametrize("kind", [b"iCCP", b"zTXt"])
+    def test_colours_and_texts_of_png(self, kind: bytes) -> None:
+        small, half = (kind, b"a\0\0" + zlib.compress(bytes(1000))), (kind, b"a\0\0" + zlib.compress(bytes(9 << 20)))
+        assert len(vl.Video(png(small, small))[0]) == 3
+        assert len(vl.Video(png((b"tEXt", bytes(1 << 20)), half))[0]) == 3
+        with pytest.raises(UnsupportedError, match="a colour profile or texts of more than 16 MiB unpacked"):
+            vl.Video(png(half, half))[0]
+
+    def test_tables_of_mp4(self) -> None:
+        told = "has compressed tables of 300000000 bytes, beyond the limit member_bytes=268435456"
+        with pytest.raises(UnsupportedError, match=told):
+            build_index(compressed_tables(300_000_000, b""))
+        with pytest.raises(IndexingError, match="has compressed tables in compressed tables"):
+            build_index(compressed_tables(1000, compressed_tables(5, b"")))
 
 
 class TestCells:

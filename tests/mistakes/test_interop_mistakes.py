@@ -42,6 +42,14 @@ MISTAKES: Mistakes = {
         lambda: next(iter(BatchStream(lambda **_: None))),
         "the loader that the function makes must be a VideoLoader, got None",
     ),
+    "batches of batches": (
+        lambda: next(iter(DataLoader(BatchStream(partial(loader))))),
+        "the items of a BatchStream are batches already: give the DataLoader batch_size=None",
+    ),
+    "next of a decoding loader": (
+        lambda: next(DecodingLoader([])),
+        "a loader is not its own iterator … write next(iter(loader))",
+    ),
     "a loader to decode for": (
         lambda: DecodingLoader(loader()),
         "torch_loader must be a torch DataLoader of samples that hold a ClipRequest, got VideoLoader(",

@@ -86,18 +86,18 @@ def test_a_mistake_is_answered(call: Callable[[], object], words: str) -> None:
 
 
 def of_numpy(frames, rng):
-    frames[...] = np.random.randint(256)  # noqa: NPY002
+    frames[...] = np.random.randint(256, size=frames.shape)  # noqa: NPY002
     return frames
 
 
 def of_python(frames, rng):
-    frames[...] = random.randrange(256)
+    frames[...] = np.frombuffer(random.randbytes(frames.size), np.uint8).reshape(frames.shape)
     return frames
 
 
 class NumpyModule(torch.nn.Module):
     def forward(self, frames):
-        return frames + np.random.randint(1, 200)  # noqa: NPY002
+        return frames + torch.from_numpy(np.random.randint(1, 200, frames.shape)).to(frames.dtype)  # noqa: NPY002
 
 
 class Drawn(vl.PixelTransform):

@@ -127,7 +127,8 @@ class Batch(FramesByRole):
             x2 and y1 ≤ y2 even after flips; a rotated box becomes its bounding box.
 
         Raises:
-            ConfigurationError: the points have another shape, a box ends before it starts, or there is no such row.
+            ConfigurationError: the points have another shape, a box on the CPU ends before it starts, or there is no
+                such row.
 
         Examples:
             >>> boxes, rows = detect(batch.frames[:, 0])  # float32[N, 4], int64[N]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NoReturn, TypeVar, get_args
+from typing import TYPE_CHECKING, NoReturn, TypeVar, get_args
 
 import torch
 
@@ -15,7 +15,7 @@ from videoloader.checks import check_choice, check_integer
 from videoloader.convert.spec import Layout
 from videoloader.decoding.engine import Decode, check_decode
 from videoloader.decoding.frame_cache import FrameCache
-from videoloader.errors import ConfigurationError, no_copy
+from videoloader.errors import ArgumentError, ConfigurationError, no_copy
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import OnCorrupt
 from videoloader.reading.workers import DecodeWorkers
@@ -83,6 +83,11 @@ class OneLoop:
 
     def __reduce__(self) -> NoReturn:
         raise no_copy(self)
+
+    if not TYPE_CHECKING:  # type checkers report this themselves
+
+        def __next__(self) -> NoReturn:
+            raise ArgumentError("a loader is not its own iterator: write next(iter(loader))")
 
     def stats(self) -> LoaderStats:
         """The cost of the clips yielded so far, and where the time went.

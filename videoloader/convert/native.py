@@ -20,6 +20,7 @@ from videoloader.convert.filters import FILTERS
 from videoloader.convert.plan import PLAN, conversion_plan
 from videoloader.convert.spec import Conversion
 from videoloader.convert.surface import SurfaceLayout, pixel_format, planes_layout
+from videoloader.errors import ConfigurationError
 
 # These match pixels.h and convert.cpp.
 _FILTER_NUMBERS = {"LINEAR": 0, "CUBIC": 1, "CUBIC_EDGES": 2, "NEAREST": 3}
@@ -66,12 +67,18 @@ def native_code() -> ctypes.CDLL | None:
     """Load the library; None if it was not compiled, or not for this processor, or if ``VIDEOLOADER_NATIVE=0``.
 
     Its calls release the GIL.
+
+    Raises:
+        ConfigurationError: the system cannot load it, as without a free descriptor.
     """
     files = [Path(__file__).with_name(f"_native{suffix}") for suffix in EXTENSION_SUFFIXES]
     found = next((file for file in files if file.exists()), None)
     if found is None or os.environ.get("VIDEOLOADER_NATIVE") == "0":
         return None
-    library = ctypes.CDLL(str(found))
+    try:
+        library = ctypes.CDLL(str(found))
+    except OSError as error:
+        raise ConfigurationError(f"native code cannot be loaded ({error}): VIDEOLOADER_NATIVE=0 does without") from None
     suits = getattr(library, "videoloader_suits", None)  # it may have been compiled from other sources
     return library if suits and suits(PLAN.itemsize) else None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 import numpy.typing as npt
@@ -153,18 +154,23 @@ def frame_folders_below(folder: str) -> Iterator[str]:
     return (path for path, files in _walk(folder) if any(map(is_image_name, files)))
 
 
-def _walk(folder: str, endings: tuple[str, ...] = (), above: tuple[str, ...] = ()) -> Iterator[tuple[str, list[str]]]:
+def _walk(folder: str, endings: tuple[str, ...] = ()) -> Iterator[tuple[str, list[str]]]:
     """A folder and those below it, in natural order, each with its files in any order. Links are followed.
 
     A link whose name has one of the endings is taken for a file without being resolved.
     """
-    here = os.path.realpath(folder)
-    if here in above:  # a link to a folder that contains this one
-        return
-    files, folders = _unsorted(folder, endings)
-    yield folder, files
-    for name in natural_order(folders):
-        yield from _walk(os.path.join(folder, name), endings, (*above, here))
+    waiting, above = [(folder, 0)], list[os.stat_result]()
+    while waiting:
+        path, depth = waiting.pop()
+        files, folders = _unsorted(path, endings)
+        del above[depth:]
+        with suppress(OSError):  # it may have gone by now
+            here = os.stat(path)
+            if any(os.path.samestat(here, each) for each in above):  # a link to a folder that contains this one
+                continue
+            above.append(here)
+        yield path, files
+        waiting += ((os.path.join(path, name), depth + 1) for name in reversed(natural_order(folders)))
 
 
 def _unsorted(folder: str, endings: tuple[str, ...] = ()) -> tuple[list[str], list[str]]:

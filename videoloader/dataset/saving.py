@@ -143,7 +143,7 @@ def _as_text(column: Column, name: str, table: EntryTable) -> Column:
     for row, value in enumerate(column):
         try:
             texts.append(encode_cell(value))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             wanted = "text, numbers, bytes, and lists and dicts of text and numbers are saved"
             raise ConfigurationError(f"column {name!r} cannot be saved ({error}): {wanted}", table.path[row]) from None
     return JsonColumn(PackedStrings(texts))

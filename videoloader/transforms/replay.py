@@ -159,8 +159,8 @@ def replay_boxes(boxes: torch.Tensor, geometry: Geometry, operations: Operations
         [..., 4] in the same form, clipped to the picture; and bool[...], whether anything is left.
 
     Raises:
-        ConfigurationError: the boxes have another shape, a box ends before it starts, or an operation moves pixels
-            other than by a matrix.
+        ConfigurationError: the boxes have another shape, a box on the CPU ends before it starts, or an operation
+            moves pixels other than by a matrix.
     """
     check_shape("boxes", boxes, boxes.shape[-1:] == (4,), "[..., 4]")
     check_in_pixels(boxes, "video")

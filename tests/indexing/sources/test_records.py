@@ -42,7 +42,7 @@ def test_the_checksum_is_crc32c() -> None:
 def test_records_of_tfrecord_by_number(records: list[bytes]) -> None:
     file = MemorySource(tfrecord_bytes(records), "x.tfrecord")
     assert [content(open_tfrecord(file, str(number))) for number in range(len(records))] == records
-    for wrong in (str(len(records)), "-1", "x", "", "1.0", "²"):
+    for wrong in (str(len(records)), "-1", "x", "", "1.0", "²", "9" * 5000):
         with pytest.raises(SourceError, match=r"x\.tfrecord: has no record .* \(it has"):
             open_tfrecord(file, wrong)
 
@@ -170,6 +170,8 @@ def test_records_of_recordio_by_number_also_where_they_hold_the_magic(records: l
         open_recordio(file, str(len(records)))
     with pytest.raises(SourceError, match="neither a record's number"):
         open_recordio(file, "0/label")
+    with pytest.raises(SourceError, match="is not the number of a record"):
+        open_recordio(file, "9" * 5000)
 
 
 def test_the_header_of_mxnets_pack_is_left_out() -> None:

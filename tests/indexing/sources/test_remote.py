@@ -214,7 +214,9 @@ def test_a_server_that_falls_silent_is_waited_for_no_longer_than_allowed(
 ) -> None:
     monkeypatch.setenv("VIDEOLOADER_TIMEOUT", "0.4")
     server.fault = "stalls"
-    with soon(), pytest.raises(SourceError, match=r"data: cannot be read at byte 0 \(no byte came for 0\.2 s; asked"):
+    # On a busy machine, the time of the whole read may be up before the silence is noticed.
+    told = r"data: cannot be read at byte 0 \((no byte came for 0\.2 s|0 of \d+ bytes came in the time that .*); asked"
+    with soon(), pytest.raises(SourceError, match=told):
         open_source(server.url + "data").read(10, 4)
 
 

@@ -4,11 +4,13 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tarfile
 import threading
 import time
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -17,8 +19,8 @@ from store_contents import contents, kill_build, start_build
 from waiting import becomes
 
 from videoloader.errors import ConfigurationError, SourceError, StaleIndexError, VideoLoaderError
-from videoloader.indexing import IndexStore, build_store
-from videoloader.indexing.store import building, processes
+from videoloader.indexing import IndexStore, build_store, merge_stores
+from videoloader.indexing.store import building, processes, schema
 from videoloader.indexing.store.tasks import Task
 
 
@@ -132,6 +134,27 @@ def test_the_number_of_workers_changes_nothing(many, tmp_path):
 def test_a_store_that_cannot_be_written_is_an_error(videos, tmp_path):
     with pytest.raises(SourceError, match=r"no/index.db: the index store cannot be written"):
         build_store(videos, tmp_path / "no" / "index.db")
+
+
+def test_a_store_that_may_only_be_read_is_an_error_at_once(store_path, monkeypatch):
+    """Only a lock that others hold is waited for."""
+    monkeypatch.setattr(schema.time, "sleep", lambda seconds: pytest.fail("waited"))
+    connection = sqlite3.connect(f"file:{store_path}?mode=ro", uri=True, isolation_level=None)
+    with closing(connection), pytest.raises(sqlite3.OperationalError, match="readonly"):
+        schema._set_journal_mode(connection, "wal", 30)
+
+
+@pytest.mark.parametrize("page", range(1, 4))
+def test_a_damaged_store_that_is_built_again_or_merged_is_an_error(videos, store_path, tmp_path, page):
+    content = bytearray(store_path.read_bytes())
+    content[page * 8192 : (page + 1) * 8192] = b"\xff" * 8192
+    store_path.write_bytes(content)
+    other = tmp_path / "other.db"
+    build_store(videos[:1], other, workers=1)
+    told = "cannot be written|damaged|is not an index store"
+    for write in (lambda: build_store(videos, store_path, workers=1), lambda: merge_stores([other], store_path)):
+        with pytest.raises(VideoLoaderError, match=told):
+            write()
 
 
 def test_killed_builds_leave_whole_rows_and_are_gone_on_with(many, tmp_path):

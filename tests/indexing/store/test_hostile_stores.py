@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import struct
 import zlib
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from store_contents import make_store
 
-from videoloader.errors import ConfigurationError, IndexingError, StaleIndexError, VideoLoaderError
+from videoloader.errors import ConfigurationError, IndexingError, SourceError, StaleIndexError, VideoLoaderError
 from videoloader.indexing import IndexStore, build_store
 
 FRAMES = {f"{name}.mp4": 24 for name in "abcde"}
@@ -202,3 +203,29 @@ def test_recursion_in_a_record_is_an_error(path: Path) -> None:
         connection.close()
         with pytest.raises(IndexingError, match="is not valid"):
             IndexStore(path, verify=False).get(str(path.parent / "a.mp4"))
+
+
+def test_a_journal_beside_a_store_deletes_no_other_file(path: Path) -> None:
+    """SQLite deletes the file that is named as the journal of several databases."""
+    other = path.with_name("other.txt")
+    other.write_text("precious")
+    magic, name, page = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7", bytes(other), 8192
+    head = magic + struct.pack(">5I", 0, 0, path.stat().st_size // page, 512, page)
+    end = struct.pack(">I", (1 << 30) // page + 1) + name + struct.pack(">2I", len(name), sum(name)) + magic
+    Path(f"{path}-journal").write_bytes(head.ljust(512, b"\0") + end)
+    for touch in (IndexStore, lambda path: build_store([], path)):
+        with pytest.raises(
+            SourceError, match=r"index\.db-journal beside the index store names another file: delete it"
+        ):
+            touch(path)
+    assert other.read_text() == "precious"
+
+
+@pytest.mark.parametrize("ending", ["-journal", "-wal", "-shm"])
+def test_a_log_beside_a_store_that_is_no_file_is_an_error(path: Path, ending: str) -> None:
+    Path(f"{path}-wal").touch()
+    Path(f"{path}{ending}").unlink(missing_ok=True)
+    os.mkfifo(f"{path}{ending}")
+    for touch in (IndexStore, lambda path: build_store([], path)):
+        with pytest.raises(SourceError, match=rf"cannot be read .*Is a FIFO, not a file.*index\.db{ending}"):
+            touch(path)

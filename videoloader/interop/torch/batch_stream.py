@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
+from torch.utils.data._utils.collate import default_collate_fn_map
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.batch import Batch
@@ -129,6 +130,13 @@ class BatchStream(IterableDataset[Batch]):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_loop": None}
+
+
+def _refuse_to_collate(*_: object, **__: object) -> NoReturn:
+    raise ConfigurationError("the items of a BatchStream are batches already: give the DataLoader batch_size=None")
+
+
+default_collate_fn_map[Batch] = _refuse_to_collate
 
 
 def _refuse_to_be_dealt_again() -> None:

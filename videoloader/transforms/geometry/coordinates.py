@@ -94,13 +94,17 @@ def map_points(points: torch.Tensor, matrix: Matrices) -> torch.Tensor:
 def check_in_pixels(points: torch.Tensor, of: str) -> None:
     """Refuse boxes whose corners are not in order, and warn about points or boxes that seem to be shares of a picture.
 
+    Points on a GPU are not looked at, since the program would wait for them.
+
     Args:
         points: [..., 2] for points or [..., 4] for boxes.
         of: the picture that they belong to, for the message.
 
     Raises:
-        ConfigurationError: a box ends before it starts.
+        ConfigurationError: a box on the CPU ends before it starts.
     """
+    if points.device.type != "cpu":
+        return
     is_boxes = points.shape[-1:] == (4,)
     if is_boxes and len(backwards := points[(points[..., 2:] < points[..., :2]).any(-1)]):
         told = f"got {backwards[0].tolist()}: sort the corners, and turn (x, y, width, height) into them"
