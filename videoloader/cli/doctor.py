@@ -29,7 +29,8 @@ def doctor(json: Json = False) -> None:
         if json:
             print_json({"ok": ok, "findings": [each._asdict() for each in found], "nvdec": nvdec})
         else:
-            table = Table("", "", "", "found", "what to do", show_header=True)
+            table = Table("", "", "", "found")
+            table.add_column("what to do", overflow="fold")  # a command to copy
             for each in found:
                 table.add_row(_MARKS[each.state], each.group, *map(plain, (each.name, each.told, each.advice)))
             out.print(table)

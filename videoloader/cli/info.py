@@ -75,7 +75,7 @@ def _print_video(index: VideoIndex, facts: dict[str, Any]) -> None:
 
 def _print_strip(strip: CodedPictures, order: str) -> None:
     print_line(strip.letters)
-    out.print(f"{order} order: {LEGEND}", style="dim")
+    out.print(f"{order} order, | before a keyframe\n{LEGEND}", style="dim")
     if strip.error:
         print_line(f"they are known no further: {strip.error}")
 
