@@ -75,7 +75,8 @@ def _print_video(index: VideoIndex, facts: dict[str, Any]) -> None:
 
 def _print_strip(strip: CodedPictures, order: str) -> None:
     print_line(strip.letters)
-    out.print(f"{order} order, | before a keyframe\nI intra, P predicted, B bidirectional; small: disposable", style="dim")
+    letters = "I intra, P predicted, B bidirectional; small: disposable"
+    out.print(f"{order} order, | before a keyframe\n{letters}", style="dim")
     if strip.error:
         print_line(f"they are known no further: {strip.error}")
 
