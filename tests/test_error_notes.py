@@ -300,3 +300,20 @@ def test_rows_of_calls_within_calls_add_up() -> None:
     with pytest.raises(OwnError) as caught:
         fail()
     assert caught.value.__notes__ == ["for g"]
+
+
+class NoVideo(torch.utils.data.Dataset[Any]):
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, row: int) -> None:
+        vl.Video("nowhere.mp4", device="cpu")
+
+
+def test_the_traceback_of_a_worker_process_keeps_its_lines() -> None:
+    with pytest.raises(vl.SourceError) as caught:
+        next(iter(torch.utils.data.DataLoader(NoVideo(), num_workers=1)))
+    first, _, second, *_, last = str(caught.value).strip().splitlines()
+    assert first.startswith("Caught SourceError in DataLoader worker process 0")
+    assert second.strip().startswith("File ")
+    assert last.endswith("nowhere.mp4: cannot be opened (No such file or directory)")

@@ -37,7 +37,9 @@ class VideoLoaderError(Exception):
         self.source = source
 
     def __str__(self) -> str:
-        return printable(" ".join(Exception.__str__(self).split("\n")))
+        text = Exception.__str__(self)
+        # A DataLoader puts the traceback of its worker process into the message.
+        return printable(text if "\nOriginal Traceback" in text else " ".join(text.split("\n")))
 
 
 class SourceError(VideoLoaderError):

@@ -23,7 +23,7 @@ def test_a_data_set_is_described(folder: Path, stored: bool) -> None:
     if stored:
         run("index", folder, "-o", folder / "index.db", "--workers", 1)
     told = run("describe", folder, "--mode", "RandomWindow(4, stride=2)", *options).stdout
-    for fact in ("2 in 2 rows, 2 classes", "120 frames", "h264 50 %", "160×128 100 %", "re-encode with GOP 12"):
+    for fact in ("2 in 2 rows, 2 classes", "120 frames", "h264: 50 %", "160×128: 100 %", "re-encode with GOP 12"):
         assert fact in told
 
 

@@ -48,6 +48,15 @@ def test_what_is_not_there_is_a_note_with_what_to_install(monkeypatch: pytest.Mo
     assert "compiler" in found["native code"]["advice"]
 
 
+def test_a_command_to_copy_is_whole_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diagnosis.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("videoloader.cli.terminal.out._width", 60)
+    told = run("doctor").stdout
+    last = "".join(line.split("│")[-2].strip() for line in told.splitlines() if line.startswith("│"))
+    assert "…" not in told
+    assert "'videoloader[parquet]'" in last
+
+
 def test_a_decoder_that_gives_other_pictures_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
     film = diagnosis._film()
     monkeypatch.setattr(diagnosis, "_film", lambda: film)

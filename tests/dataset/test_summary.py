@@ -86,8 +86,8 @@ def test_it_prints_as_a_table(data: VideoDataset) -> None:
     text = str(data.describe(FrameList([30]), store=store_of(data)))
     for line in (
         "videos       3 in 5 rows, 2 classes",
-        "not usable   1 videos unreadable, 1 rows left out",
-        "codecs       h264 66.7 %, vp9 33.3 %",
+        "not usable   1 video unreadable, 1 row left out",
+        "codecs       h264: 66.7 %, vp9: 33.3 %",
         "variable in 33.3 %",
         "re-encode with GOP 12: ",
         "(4 clips of 4 videos, FrameList(frames=(30,)",
@@ -110,7 +110,7 @@ def test_arguments_of_a_wrong_kind_are_named(data: VideoDataset) -> None:
 def test_what_cannot_be_read_has_no_figures(data: VideoDataset) -> None:
     told = data[4:].describe(FrameList([0]), store=store_of(data))
     assert (told.videos, told.unreadable, told.cost) == (0, 1, None)
-    assert str(told) == "videos       0 in 1 rows\nnot usable   1 videos unreadable, 1 rows left out"
+    assert str(told) == "videos       0 in 1 rows\nnot usable   1 video unreadable, 1 row left out"
     with pytest.raises(NotIndexedError, match=r"other.mp4: is not in the index store"):
         VideoDataset([VideoEntry("/other.mp4")]).describe(store=store_of(data))
 

@@ -85,7 +85,7 @@ class LoaderAccount:
             clips = counted(stats.clips, "clip")
             warn_user(
                 f"{stats.made_up_share:.0%} of the frames of {clips} are made up by padding (mask False): "
-                "take a smaller length or stride, another pad, or leave short videos out by data.where(min_frames=…)"
+                "take a smaller length or stride, another pad, or leave short videos out with data.where(min_frames=…)"
             )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from videoloader.cli.sources import Json
 from videoloader.cli.terminal import WRONG_DATA, errors_told, out, plain, print_json
@@ -29,7 +29,7 @@ def doctor(json: Json = False) -> None:
         if json:
             print_json({"ok": ok, "findings": [each._asdict() for each in found], "nvdec": nvdec})
         else:
-            table = Table("", "", "", "found", "what to do", show_header=True)
+            table = Table("", "", "", "found", Column("what to do", overflow="fold"))  # commands to copy
             for each in found:
                 table.add_row(_MARKS[each.state], each.group, *map(plain, (each.name, each.told, each.advice)))
             out.print(table)

@@ -14,7 +14,7 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto
 h1 { font-size: 1.5rem; overflow-wrap: anywhere; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
 table { border-collapse: collapse; width: 100%; }
 td, th { text-align: left; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--line); vertical-align: top;
-  overflow-wrap: anywhere; }
+  overflow-wrap: anywhere; } th { overflow-wrap: break-word; }
 .grid { display: grid; grid-template-columns: repeat(auto-fit, minmax(17rem, 1fr)); gap: 0 2.5rem; }
 .row { display: grid; grid-template-columns: 8rem 1fr 3.5rem; gap: .6rem; align-items: center; }
 .row span:last-child { text-align: right; font-variant-numeric: tabular-nums; }

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.table import Column, Table
 
-from videoloader.cli.pictures_coded import LEGEND, CodedPictures, coded_pictures
+from videoloader.cli.pictures_coded import CodedPictures, coded_pictures
 from videoloader.cli.sources import Json, is_store
 from videoloader.cli.store_table import print_store, store_facts
 from videoloader.cli.terminal import errors_told, out, plain, print_json, print_line
@@ -75,7 +75,8 @@ def _print_video(index: VideoIndex, facts: dict[str, Any]) -> None:
 
 def _print_strip(strip: CodedPictures, order: str) -> None:
     print_line(strip.letters)
-    out.print(f"{order} order: {LEGEND}", style="dim")
+    letters = "I intra, P predicted, B bidirectional; small: disposable"
+    out.print(f"{order} order, | before a keyframe\n{letters}", style="dim")
     if strip.error:
         print_line(f"they are known no further: {strip.error}")
 

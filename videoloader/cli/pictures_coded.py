@@ -17,7 +17,6 @@ from videoloader.indexing.bitstream.references import new_tracker
 if TYPE_CHECKING:
     from videoloader.packets.decode_plan import PacketBytes, Run
 
-LEGEND = "I intra, P predicted, B bidirectional; small: disposable; | before a keyframe"
 _HIDDEN, _UNKNOWN = "-", "?"
 # By number in libavutil's AVPictureType: none, I, P, B, S (GMC), SI, SP, BI.
 _LETTERS = "?IPBSIPB"

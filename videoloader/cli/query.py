@@ -20,7 +20,7 @@ from videoloader.indexing import IndexStore
 from videoloader.indexing.store.keys import from_sql
 from videoloader.indexing.store.schema import COLUMNS
 
-_DEFAULT = "path,codec,width,height,frames,duration_s"
+_DEFAULT = "path, codec, width, height, frames, duration_s"
 
 
 def query(

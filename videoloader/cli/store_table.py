@@ -40,10 +40,10 @@ def print_store(store: IndexStore) -> None:
     table = Table("codec", "videos", "frames", "hours", "largest", "longest GOP", "variable rate")
     for each in facts["codecs"]:
         size = f"{each['width']}×{each['height']}"
-        cells = (each["videos"], each["frames"], f"{each['hours']:.2f}", size)
+        cells = (each["videos"], each["frames"], f"{each['hours']:.3f}", size)
         table.add_row(plain(each["codec"]), *map(str, (*cells, each["longest_gop"], each["variable_rate"])))
     table.add_section()
-    table.add_row("all", str(facts["videos"]), str(facts["frames"]), f"{facts['hours']:.2f}", "", "", "")
+    table.add_row("all", str(facts["videos"]), str(facts["frames"]), f"{facts['hours']:.3f}", "", "", "")
     if facts["unreadable"]:
         table.add_row("unreadable", str(facts["unreadable"]), "", "", "", "", "")
     out.print(table)

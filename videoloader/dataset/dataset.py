@@ -326,10 +326,10 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
         Examples:
             >>> print(data.describe(RandomWindow(16, stride=4), store="train.db"))
             videos       2 in 2 rows, 2 classes
-            length       0.01 hours, 600 frames
-            codecs       h264 100 %
-            sizes        640×360 100 %
-            fps          25 100 %
+            length       0.007 hours, 600 frames
+            codecs       h264: 100 %
+            sizes        640×360: 100 %
+            fps          25: 100 %
             keyframes    one in 25.0 frames; longest GOP 25 (median), 25 (9 in 10 videos), 25 (all)
             decode cost  1 wanted frame costs 4.2 decoded; re-encode with GOP 12: 3.6
                          (2 clips of 2 videos, RandomWindow(length=16, stride=4, clips=1, reverse=0.0, pad='edge'))

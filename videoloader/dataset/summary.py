@@ -13,6 +13,7 @@ from videoloader.checks import check_positive
 from videoloader.dataset.clip_cost import ADVISED_GOP, ClipCost, estimate_cost
 from videoloader.dataset.stores import DISPLAYED_HEIGHT, DISPLAYED_WIDTH, Store, facts_of_rows, opened_store
 from videoloader.dataset.table import NONE, EntryTable
+from videoloader.errors import counted
 from videoloader.notebook import ShownInNotebooks
 from videoloader.sampling.mode import FrameMode, FrameNumbers, mode_of
 
@@ -68,7 +69,8 @@ class DatasetSummary(ShownInNotebooks):
         labels = f", {self.classes} classes" if self.classes else ""
         lines = {"videos": f"{self.videos} in {self.rows} rows{labels}"}
         if self.unreadable or self.left_out:
-            lines["not usable"] = f"{self.unreadable} videos unreadable, {self.left_out} rows left out"
+            left_out = counted(self.left_out, "row")
+            lines["not usable"] = f"{counted(self.unreadable, 'video')} unreadable, {left_out} left out"
         if self.videos:
             lines |= self._facts()
         if self.cost is not None:
@@ -85,7 +87,7 @@ class DatasetSummary(ShownInNotebooks):
         median, most, longest = self.longest_gop
         varying = f"; variable in {_percent(self.variable_rate, self.videos)}" if self.variable_rate else ""
         return {
-            "length": f"{self.hours:.2f} hours, {self.frames} frames",
+            "length": f"{self.hours:.3f} hours, {self.frames} frames",
             "codecs": _shares(self.codecs.items()),
             "sizes": _shares((f"{width}×{height}", count) for (height, width), count in self.sizes.items()),
             "fps": _shares((f"{rate:g}", count) for rate, count in self.fps.items()) + varying,
@@ -138,7 +140,7 @@ def _counts(values: Iterable[Fact]) -> dict[Fact, int]:
 def _shares(counts: Iterable[tuple[str, int]]) -> str:
     told = list(counts)
     total = sum(count for _, count in told)
-    shares = [f"{name} {_percent(count, total)}" for name, count in told[:_MOST_LISTED]]
+    shares = [f"{name}: {_percent(count, total)}" for name, count in told[:_MOST_LISTED]]
     return ", ".join(shares) + (f" and {len(told) - _MOST_LISTED} more" if len(told) > _MOST_LISTED else "")
 
 
