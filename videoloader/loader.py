@@ -257,7 +257,7 @@ class VideoLoader(OneLoop):
                 f"last_batch='drop' leaves no batch: {counted(self.num_clips, 'clip')} for {counted(ranks, 'rank')} "
                 f"with batch_size={batch_size}; take a smaller batch_size, or last_batch='partial'"
             )
-        self._resumed, self._unwaited = False, 0
+        self._resumed = False
 
     def __repr__(self) -> str:
         epochs, rows = self._epochs, len(self._epochs.table.dataset)
@@ -325,10 +325,10 @@ class VideoLoader(OneLoop):
             self.set_epoch(self._epoch.number + 1)
         if self._shard_found:
             tell_of_later_ranks(self._epochs.ranks)
-        epoch, self._unwaited = self._epoch, 0
+        epoch = self._epoch
         begun, finish = self._start_batches(epoch, token), partial(self._finish, epoch)
         resumed = self._resumed  # the rest of an epoch may consist of clips that cannot be made
-        yield from give_out(begun, self._has_room, BatchInMaking.drop, finish, self._account, token)
+        yield from give_out(begun, self._has_room, finish, self._workers.set_pace, self._account, token)
         if not resumed:
             self._account.raise_if_nothing()
         if self._epoch is epoch:  # this rank gets fewer batches than others, or none
@@ -344,11 +344,6 @@ class VideoLoader(OneLoop):
 
     def _finish(self, epoch: EpochPlan, pending: deque[BatchInMaking]) -> list[Batch]:
         """Wait for the oldest batch, and return it in a list, which is empty if none of its clips could be made."""
-        ready = sum(each.made.done() for each in pending)
-        self._unwaited = self._unwaited + 1 if ready else 0
-        # Batches planned together also finish together. They count as a reserve only if the loop has not waited for any
-        # batch of a whole queue.
-        self._workers.set_pace(ready if self._unwaited > len(pending) else 0, len(pending))
         try:
             made = pending[0].result()
         finally:

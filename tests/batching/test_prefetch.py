@@ -12,7 +12,20 @@ from videoloader.batching.prefetch import give_out
 from videoloader.errors import ConfigurationError
 from videoloader.reading.cancellation import CancelToken, ReadCancelled
 
-Finish = Callable[[deque[int]], list[int]]
+
+class Number(int):
+    """A batch that is made when its work says so."""
+
+    work: Work
+
+    def is_made(self) -> bool:
+        return self in self.work.made
+
+    def drop(self) -> None:
+        self.work.given_up.append(self)
+
+
+Finish = Callable[[deque[Number]], list[int]]
 
 
 class Work:
@@ -22,30 +35,50 @@ class Work:
         self.numbers, self.at_once = numbers, at_once
         self.begun: list[int] = []
         self.given_up: list[int] = []
+        self.made: set[int] = set()
+        self.paces: list[tuple[int, int]] = []
 
-    def begin(self) -> Iterator[list[int]]:
+    def number(self, value: int) -> Number:
+        number = Number(value)
+        number.work = self
+        return number
+
+    def begin(self) -> Iterator[list[Number]]:
         for first in range(0, self.numbers, self.at_once):
-            some = list(range(first, min(first + self.at_once, self.numbers)))
+            some = [self.number(value) for value in range(first, min(first + self.at_once, self.numbers))]
             self.begun += some
             yield some
 
     def loop(self, most: int, token: CancelToken, finish: Finish = lambda queue: [queue.popleft()]) -> Iterator[int]:
-        def has_room(queue: deque[int]) -> bool:
+        def has_room(queue: deque[Number]) -> bool:
             return len(queue) + self.at_once <= most
 
-        return give_out(self.begin(), has_room, self.given_up.append, finish, LoaderAccount(), token)
+        def set_pace(ready: int, asked_for: int) -> None:
+            self.paces.append((ready, asked_for))
+
+        return give_out(self.begin(), has_room, finish, set_pace, LoaderAccount(), token)
 
 
 @pytest.mark.parametrize(("at_once", "most"), [(1, 1), (1, 4), (3, 6), (5, 2)])
 def test_all_come_in_order_and_no_more_than_asked_for_are_begun(at_once: int, most: int) -> None:
     work = Work(11, at_once)
 
-    def finish(queue: deque[int]) -> list[int]:
+    def finish(queue: deque[Number]) -> list[int]:
         assert len(queue) <= max(at_once, most)
         return [queue.popleft()]
 
     assert list(work.loop(most, CancelToken(), finish)) == work.begun == list(range(11))
     assert not work.given_up
+
+
+def test_batches_count_as_ready_once_the_loop_has_not_waited_for_a_whole_queue() -> None:
+    work = Work(20)
+    work.made.update(range(12))
+    assert len(list(work.loop(3, CancelToken()))) == 20
+    assert work.paces[:3] == [(0, 3)] * 3, "they may have been planned together"
+    assert work.paces[3:10] == [(3, 3)] * 7
+    assert work.paces[10:12] == [(2, 3), (1, 3)]
+    assert work.paces[12:] == [(0, 3)] * 6 + [(0, 2), (0, 1)]
 
 
 def test_nothing_is_given_out_where_nothing_is_begun() -> None:
@@ -63,8 +96,8 @@ def test_what_is_in_the_making_is_given_up_when_the_loop_is_left() -> None:
 
 def test_an_error_at_the_beginning_of_one_gives_up_those_before_it() -> None:
     class Fails(Work):
-        def begin(self) -> Iterator[list[int]]:
-            yield [1, 2]
+        def begin(self) -> Iterator[list[Number]]:
+            yield [self.number(1), self.number(2)]
             raise KeyError("the third")
 
     work = Fails(3)
@@ -90,7 +123,7 @@ def test_a_loop_that_waits_while_another_begins_in_another_thread_says_so(
     token = CancelToken()
     monkeypatch.setattr(token, "_interpreter_exits", exits)
 
-    def finish(queue: deque[int]) -> list[int]:
+    def finish(queue: deque[Number]) -> list[int]:
         token.cancel()
         raise ReadCancelled
 

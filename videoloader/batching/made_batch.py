@@ -57,6 +57,10 @@ class BatchInMaking(NamedTuple):
     made: Future[Callable[[], MadeBatch]]
     unreadable: list[tuple[PlannedClip, str]]
 
+    def is_made(self) -> bool:
+        """Whether nobody has to wait for it any more."""
+        return self.made.done()
+
     def result(self) -> MadeBatch:
         """Wait for the batch. Modules among its transforms run now, in this thread."""
         return self.made.result()()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from videoloader.batching.account import LoaderAccount
 from videoloader.batching.image_rows import FILES_OF_JOB
@@ -27,7 +27,20 @@ FILES_AHEAD = 4 * FILES_OF_JOB
 # The least number of batches in the default look-ahead.
 _LEAST_AHEAD = 2
 
-T = TypeVar("T")
+
+class InMaking(Protocol):
+    """A batch in the making."""
+
+    def is_made(self) -> bool:
+        """Whether nobody has to wait for it any more."""
+        ...
+
+    def drop(self) -> None:
+        """Cancel the jobs that have not begun, and wait for the others."""
+        ...
+
+
+T = TypeVar("T", bound=InMaking)
 Given = TypeVar("Given")
 
 
@@ -70,21 +83,23 @@ def has_room_for_clips(clips: Sequence[int], threads: int) -> bool:
 def give_out(
     begun: Iterable[Iterable[T]],
     has_room: Callable[[deque[T]], bool],
-    give_up: Callable[[T], None],
     finish: Callable[[deque[T]], list[Given]],
+    set_pace: Callable[[int, int], None],
     account: LoaderAccount,
     token: CancelToken,
 ) -> Iterator[Given]:
     """Yield the batches of one loop over a loader, each as soon as it is made, and keep others in the making.
 
-    Batches still in the making when the loop is left are given up.
+    Batches still in the making when the loop is left are dropped.
 
     Args:
         begun: iterator, each step of which begins some batches and yields them.
         has_room: says from the queue of batches in the making whether to begin more.
-        give_up: cancels the jobs of a batch that have not begun, and waits for the others.
         finish: takes the oldest batch off the queue, waits for it, and returns it in a list, which is empty if none of
             its clips is left.
+        set_pace: is told how many batches are ready, of how many; see ``DecodeWorkers.set_pace``. Batches planned
+            together also finish together, so none counts as ready before the loop has taken as many batches as there
+            are without waiting.
         account: the loader's account, which records the time that the loop takes and waits.
         token: the loop's token, which is cancelled when the loop ends, when another loop begins, or when the loader is
             closed. It knows whether the loop's threads still exist, and in which process it was begun.
@@ -96,6 +111,7 @@ def give_out(
     queue: deque[T] = deque()
     beginning = iter(begun)
     since = asked = time.perf_counter()
+    unwaited = 0
     with account:
         try:
             while True:
@@ -109,6 +125,9 @@ def give_out(
                     if not queue:
                         return
                     token.raise_if_forked()
+                    ready = sum(each.is_made() for each in queue)
+                    unwaited = unwaited + 1 if ready else 0
+                    set_pace(ready if unwaited > len(queue) else 0, len(queue))
                     finished = finish(queue)
                 except Exception:
                     # Another thread may have ended the loop, and with it the threads that make batches.
@@ -126,5 +145,5 @@ def give_out(
             token.cancel()  # also cancels batches that a Ctrl-C kept out of the queue
             if not token.threads_gone:
                 for each in queue:
-                    give_up(each)
+                    each.drop()
             queue.clear()

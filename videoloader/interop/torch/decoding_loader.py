@@ -78,6 +78,10 @@ class _Pending(NamedTuple):
     making: list[BatchInMaking]
     then: _Progress
 
+    def is_made(self) -> bool:
+        """Whether nobody has to wait for it any more."""
+        return all(each.is_made() for each in self.making)
+
     def drop(self) -> None:
         """Cancel the jobs that have not begun, and wait for the others."""
         for each in self.making:
@@ -270,7 +274,7 @@ class DecodingLoader(OneLoop):
         end: list[_Progress | Exception] = []
         begun, finish = self._start_batches(end, token), partial(self._finish, end)
         try:
-            yield from give_out(begun, self._has_room, _Pending.drop, finish, self._account, token)
+            yield from give_out(begun, self._has_room, finish, self._workers.set_pace, self._account, token)
             if isinstance(end[0], Exception):
                 raise end[0]
             self._progress, self._begun, self._resumed = end[0], False, False
