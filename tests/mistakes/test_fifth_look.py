@@ -153,6 +153,15 @@ MISTAKES: Mistakes = {
         lambda: decoding_loader().load_state_dict(loader().state_dict()),
         "not the state of a DecodingLoader, which state_dict() gives: {'epoch': 0",
     ),
+    "a state with text for numbers": (
+        lambda: decoding_loader().load_state_dict({**decoding_loader().state_dict(), "requests": "0"}),
+        "not the state of a DecodingLoader, which state_dict() gives: {",
+    ),
+    "a state with too large a number": (
+        lambda: decoding_loader().load_state_dict({**decoding_loader().state_dict(), "requests": 1 << 63}),
+        "not the state of a DecodingLoader, which state_dict() gives: {",
+    ),
+    "None for a state": (lambda: decoding_loader().load_state_dict(None), "not the state of a DecodingLoader, which"),
     "no state": (lambda: decoding_loader().load_state_dict({}), "not the state of a DecodingLoader, which … gives: {}"),
     "an epoch in quotes": (lambda: decoding_loader().set_epoch("1"), "epoch must be an integer in [0, 2**64), got '1'"),
     "frames of a data set of clips": (

@@ -148,6 +148,10 @@ MISTAKES: Mistakes = {
         lambda: loader().load_state_dict(torch.nn.Linear(2, 2).state_dict()),
         "not the state of a loader, which state_dict() gives: OrderedDict([('weight', tensor(",
     ),
+    "None for the state of a stream": (
+        lambda: BatchStream(partial(loader)).load_state_dict(None),
+        "not the state of a BatchStream or a VideoDataModule, which state_dict() gives: None",
+    ),
     "the state of a stream of batches": (
         lambda: BatchStream(partial(loader)).load_state_dict(loader().state_dict()),
         "not the state of a BatchStream or a VideoDataModule, which state_dict() gives: {'epoch': 0",

@@ -11,7 +11,7 @@ from videoloader.batching.batch import Batch
 from videoloader.checks import check_type
 from videoloader.errors import ArgumentError
 from videoloader.loader import VideoLoader
-from videoloader.order.epoch import not_a_state
+from videoloader.order.epoch import check_state
 from videoloader.order.shuffle import InOrder
 
 
@@ -91,8 +91,7 @@ class EpochLoop:
             ConfigurationError: the state belongs to another data set, frame mode, order or seed, or is not such a
                 state.
         """
-        if not {"loader", "under_way", "batches"} <= state.keys():
-            raise not_a_state(state, "a BatchStream or a VideoDataModule")
+        check_state(state, ("loader", "under_way", "batches"), ("batches",), "a BatchStream or a VideoDataModule")
         self._loader.load_state_dict(state["loader"])
         ended = state["under_way"] not in (None, self._epoch())
         in_epoch = state["under_way"] is not None and not ended

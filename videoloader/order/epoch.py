@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.checks import check, check_uint64
+from videoloader.checks import check, check_uint64, is_integer
 from videoloader.errors import ConfigurationError
 from videoloader.order.by_column import ByColumn, ClipGroups, group_clips
 from videoloader.order.clip_table import ClipTable
@@ -330,6 +330,13 @@ class EpochPlan:
             "fingerprint": self._epochs.fingerprint(self.number),
             "of": self._epochs.parts,
         }
+
+
+def check_state(state: Any, names: Collection[str], counts: Collection[str], of: str) -> None:
+    """Raise ConfigurationError unless a value is a state with these entries, some of which are numbers from 0."""
+    is_state = isinstance(state, Mapping) and set(names) <= state.keys()
+    if not is_state or any(not is_integer(state[name]) or not 0 <= state[name] < 1 << 63 for name in counts):
+        raise not_a_state(state, of)
 
 
 def not_a_state(state: Any, of: str = "a loader") -> ConfigurationError:

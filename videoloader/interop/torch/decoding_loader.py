@@ -34,7 +34,7 @@ from videoloader.indexing import IndexStore
 from videoloader.interop.torch.batch_requests import Requests, find_requests, replace_requests
 from videoloader.interop.torch.clip_request import ClipRequest
 from videoloader.interop.torch.request_planner import RequestPlanner, VideoIndexes
-from videoloader.order.epoch import not_a_state
+from videoloader.order.epoch import check_state
 from videoloader.order.ranks import shard_of_environment
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import KeepRaiseOrSkip, OnCorrupt, check_on_corrupt
@@ -242,8 +242,7 @@ class DecodingLoader(OneLoop):
             ConfigurationError: the state belongs to a loader with another seed, or to one whose torch loader has a
                 state.
         """
-        if not {"seed", "told", *_Progress._fields} <= state.keys():
-            raise not_a_state(state, "a DecodingLoader")
+        check_state(state, ("seed", "told", *_Progress._fields), ("epoch", "batches", "requests"), "a DecodingLoader")
         if state["seed"] != self._seed:
             raise ConfigurationError(f"the state is of a loader with the seed {state['seed']}, not {self._seed}")
         progress = _Progress(**{name: state[name] for name in _Progress._fields})
