@@ -109,9 +109,10 @@ def test_a_server_that_sends_a_byte_now_and_then_ends_in_time(server: RangeServe
 def test_a_silent_server_is_asked_twice(server: RangeServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("videoloader.indexing.sources.patience._FIRST_PAUSE", 0.01)
     server.fault = "stalls"
-    reason = r"(no byte came for 0\.3 s|500 of 1000 bytes came in the time that there is)"
+    # So long that a busy machine, too, asks again before the time is up.
+    reason = r"(no byte came for 2 s|500 of 1000 bytes came in the time that there is)"
     with pytest.raises(SourceError, match=reason + r"; asked .* 2 times in .* for bytes 500000 to 501000"):
-        RemoteSource(server.url + "data", timeout=0.6).read_ranges([500_000], [1000])
+        RemoteSource(server.url + "data", timeout=4).read_ranges([500_000], [1000])
 
 
 def test_one_range_that_fails_ends_the_others(server: RangeServer) -> None:
