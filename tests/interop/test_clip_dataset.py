@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from lies.joined import joined
 from torch.utils.data import DataLoader
 
 import videoloader as vl
@@ -248,3 +249,19 @@ def test_a_data_set_without_clips_is_refused(sample: Sample) -> None:
     data = vl.VideoDataset.from_paths([sample("h264_mp4")])
     with pytest.raises(vl.ConfigurationError, match="gives no clip of the data set's 1 row"):
         ClipDataset(data, vl.EveryWindow(10_000))
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize(("family", "members"), [("h264_pps", (0, 1, 1, 1, 1)), ("hevc_closed", (0, 2, 0, 2, 0, 0))])
+def test_what_one_clip_finds_about_a_video_counts_for_those_asked_for_with_it(tmp_path, family, members, order):
+    """Parameter sets inside one GOP, on which clips of later ones depend."""
+    data = joined(tmp_path, family, members, "late", "mp4")
+    assert data is not None
+    path = tmp_path / "joined.mp4"
+    path.write_bytes(data)
+    video = vl.Video(path, device="cpu")
+    expected = video[:]
+    clips = ClipDataset(vl.VideoDataset.from_paths([path]), vl.EveryWindow(4))
+    asked = list(range(len(clips)))[::order]
+    for sample in clips.__getitems__(asked):
+        assert torch.equal(sample["frames"], expected[sample["frame_numbers"]]), sample["clip"]

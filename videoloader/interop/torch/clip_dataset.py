@@ -18,14 +18,14 @@ from videoloader.batching.batch import Batch, ListBatch, batch_of, collate_rows
 from videoloader.batching.boxes import stack_matrices
 from videoloader.batching.clip_plan import ClipPlanner, DrawRule, PlannedClip
 from videoloader.batching.options import check_dataset, plan_transforms
-from videoloader.batching.row_decoding import apply_corrections, decode_rows, group_into_jobs
+from videoloader.batching.row_decoding import apply_corrections, decode_rows, group_into_jobs, is_outdated
 from videoloader.batching.rows import BatchRow, arrange_rows, check_same_shapes, decoding_memory, transform_rows
 from videoloader.checks import check_choice, shortened
 from videoloader.convert.spec import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.device import available_cores
 from videoloader.errors import ArgumentError, FrameRangeError, warn_user
-from videoloader.indexing import IndexStore
+from videoloader.indexing import IndexStore, VideoIndex
 from videoloader.order.clip_table import build_clip_table
 from videoloader.reading.clip_reader import reader_of_thread
 from videoloader.reading.corrupt_frames import KeepOrRaise, check_on_corrupt
@@ -162,11 +162,23 @@ class ClipDataset(Dataset[dict[str, Any]]):
         planned = [self._plan(clip) for clip in clips]
         same_shape = len({clip.shape for clip in planned}) == 1
         _, rows = arrange_rows(planned, "stack" if same_shape else "list", self._memory)
-        for job, (row, *_) in group_into_jobs(rows):
-            video, output, reader = row.clip.video, self._transforms.decoded, reader_of_thread(_CPU)
-            report = decode_rows(job, video, output, None, reader, "cpu", None, self._on_corrupt)
-            apply_corrections(row, report)
+        self._decode(rows)
         return [self._sample(row) for row in rows]
+
+    def _decode(self, rows: list[BatchRow]) -> None:
+        """Decode rows, and again those whose frames depend on what another row has shown about its video."""
+        used: dict[BatchRow, list[VideoIndex]] = {}
+        while rows:
+            used |= {row: [] for row in rows}
+            corrected = False
+            for job, shown in group_into_jobs(rows):
+                video, output, reader = shown[0].clip.video, self._transforms.decoded, reader_of_thread(_CPU)
+                report = decode_rows(job, video, output, None, reader, "cpu", None, self._on_corrupt)
+                corrected |= bool(report.corrections)
+                apply_corrections(shown[0], report)
+                for row in shown:
+                    used[row].append(report.index)
+            rows = [row for row in used if corrected and is_outdated(row, used[row])]
 
     def _plan(self, clip: int) -> PlannedClip:
         asked = one_integer(clip)
