@@ -99,9 +99,9 @@ class VideoLoader(OneLoop):
             ``"stick_to_shard"`` each gets the same range of the data set in every epoch, shuffled within, so that
             caches stay warm. With ``ByColumn`` each gets the rows that a column assigns to its node, such as tars on a
             local disk.
-        num_workers: int, default five for two NVDEC engines, else one for each core. The number of threads that feed
-            NVDEC or decode on the CPU. With 0, batches are made in the calling thread, so that a debugger stops in your
-            transforms; the batches are the same.
+        num_workers: int, default five for two NVDEC engines, else one for each core, divided by the processes of the
+            machine (``LOCAL_WORLD_SIZE``). The number of threads that feed NVDEC or decode on the CPU. With 0, batches
+            are made in the calling thread, so that a debugger stops in your transforms; the batches are the same.
         decode: str, default ``"auto"``. The engine that decodes for a CUDA device: ``"nvdec"`` or ``"cpu"`` alone, or
             with ``"auto"`` NVDEC, while the CPU takes what NVDEC cannot decode and idle cores take clips off a long
             queue; the pixels are the same. With ``"auto"``, JPEG files go to the GPU's JPEG engines where nvJPEG is
@@ -110,7 +110,7 @@ class VideoLoader(OneLoop):
             machine (``LOCAL_WORLD_SIZE``). The number of CPU threads that decode alongside NVDEC with
             ``decode="auto"``.
         num_processes: int, default on Linux with more than four threads, or with several that load only image files on
-            the CPU, one for each thread, but with a GPU at most two fewer than there are cores; else 0. The number of
+            the CPU, one for each thread, but with a GPU at most the number of cores minus two; else 0. The number of
             processes that decode clips on the CPU for these threads, or read image files for a GPU's engines, at most
             one for each thread, so that they do not wait for the GIL. Each takes about 200 MB. They start one by one
             when there is work, need no ``if __name__ == "__main__":``, and run no code of yours; if a clip kills its

@@ -1,4 +1,4 @@
-"""Index AVI files from their own tables, and order their frames by the codec's headers, which few reads bring."""
+"""Index AVI files from their own tables, and order their frames by the codec's headers, which take few reads."""
 
 from __future__ import annotations
 

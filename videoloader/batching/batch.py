@@ -86,7 +86,7 @@ class Batch(FramesByRole):
     drawn: Sequence[DrawnView] | None = None
     layout: Layout = "TCHW"
     roles: Roles | None = None
-    _target_times: Any = None  # float32[B, targets], or a list for a list
+    _target_times: Any = None  # float32[B, targets], or a list of float32[targets]
 
     def __repr__(self) -> str:
         return f"Batch(frames={tensor_summary(self.frames)}, {self._summary()})"

@@ -1,6 +1,7 @@
-"""Makes batches: plans, decodes, transforms and collates them, each step in its own threads.
+"""Makes batches: plans and decodes their clips, then transforms and collates them.
 
-Planning and finishing keep the order of the batches; the decoding jobs between them run in any order. Batches that are
+One thread plans, many decode, and one finishes. Planning and finishing keep the order of the batches; the decoding jobs
+between them run in any order. Modules among the transforms run in the thread that takes the batch. Batches that are
 planned together decode a GOP that several of them need only once.
 """
 
@@ -166,7 +167,7 @@ class BatchMaker:
 
     @property
     def for_engines(self) -> bool:
-        """Whether processes prepare these files for a GPU's engines."""
+        """Whether processes prepare image files for a GPU's engines."""
         return self.takes_listed and self._device.type == "cuda"
 
     def _arrange(self, plan: BatchPlan, unreadable: list[tuple[PlannedClip, str]], token: CancelToken) -> DecodingBatch:

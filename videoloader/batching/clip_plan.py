@@ -127,7 +127,7 @@ class DrawRule:
                 check_roles_kept(mode, transforms.time)
                 chosen = _shown_in_span(transforms, rngs[0], chosen)
             frame_numbers, mask = padded(mode, video, chosen)
-            if not mask[0] and not mask.any():  # a look at one frame is the quickest
+            if not mask[0] and not mask.any():  # looking at one frame first is quicker
                 tell_of_no_own_frame(mode, video, chosen, self.warned)
             length, display_size = len(frame_numbers), video.index.stream.display_size
         name = ClipName(clip, entry.path, frame_numbers)

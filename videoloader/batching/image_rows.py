@@ -67,7 +67,7 @@ def submit_images(
         The jobs, and the rows that each makes. If these are listed, it is known only when a job is done which of them
         are objects.
     """
-    # All workers have a part of so many files.
+    # With this many files in a part, every worker has one.
     together = max(min(-(-images.num_clips // max(workers.num_workers, 1)), _MOST_FILES), 1)
     jobs, parts = [], []
     for part in images.parts(FILES_OF_JOB if for_engines and images.listed is not None else together):
@@ -159,7 +159,7 @@ def _make_by_engines(
         seconds = time.perf_counter() - begin
     refused = [place for place, error in zip(made.places, done.errors, strict=True) if error is not None]
     count = len(made.places) - len(refused)
-    # That of the processes counts what they have read from servers.
+    # ``made.report`` counts what the processes have read from servers.
     reports = [made.report, ClipsReport(count, count, 0, SEEN, (), [done.ready], seconds, True)]
     others = {**made.others, **dict.fromkeys(refused)}
     for at in sorted(place for place, outcome in others.items() if outcome is None):

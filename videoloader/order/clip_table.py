@@ -44,8 +44,8 @@ class Indexes(Protocol):
 class BuiltIndexes(dict[str, VideoIndex]):
     """Indexes that were built from the videos themselves."""
 
-    def __init__(self, *known: VideoIndex) -> None:
-        super().__init__((index.source, index) for index in known)
+    def __init__(self) -> None:
+        super().__init__()
         self.states: dict[str, SourceState | None] = {}
 
     def state(self, path: str, /) -> SourceState | None:

@@ -1,4 +1,4 @@
-"""Read clips and frames of one video, with as many decoders as pays off."""
+"""Read clips and frames of one video, with as many decoders as pay off."""
 
 from __future__ import annotations
 

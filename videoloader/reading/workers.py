@@ -100,8 +100,8 @@ class DecodeWorkers:
             this process may use, divided likewise. There are none if ``num_workers`` is 0.
         num_processes: number of processes that decode on the CPU for these threads, or, if the device is a GPU, that
             read image files for its engines; see ``ReaderProcesses``. None for one for each thread if there are more
-            than four, or more than one that decode ``images`` on the CPU, and on a GPU for at most two fewer than there
-            are cores.
+            than four, or more than one that decode ``images`` on the CPU, and on a GPU for at most the number of cores
+            minus two.
         images: whether all jobs are about image files.
 
     Attributes:

@@ -16,7 +16,7 @@ from videoloader.indexing.images.frame_times import tell_of_frame_times
 from videoloader.indexing.sources.state import SourceState, state_of
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.interop.torch.clip_request import ClipRequest
-from videoloader.order.clip_table import BuiltIndexes, EntryFrames, Indexes
+from videoloader.order.clip_table import EntryFrames, Indexes, SameIndex
 from videoloader.sampling.mode import clip_rng
 from videoloader.threads import executor_of
 from videoloader.transforms.planning.pipeline import TransformPlan, arrange_transforms
@@ -118,7 +118,7 @@ class VideoIndexes:
         made = iter(self._several(build_index, given))
         found: list[EntryFrames] = []
         for entry, source in videos:
-            indexes: Indexes = self._kept if source is None else BuiltIndexes(next(made))
+            indexes: Indexes = self._kept if source is None else SameIndex(next(made))
             found.append(EntryFrames(entry, *entry_range(entry, indexes[entry.path]), indexes, source=source))
         return found
 
