@@ -114,8 +114,7 @@ def make_packet(
     Raises:
         UnsupportedError: the packet is a PNG file with too large a colour profile or texts.
     """
-    if index.stream.codec == "png":
-        check_unpacked(data, index.source)
+    check_unpacked(index.stream.codec, data, index.source)
     # av.Packet(size) has the zeros after its end that decoders read past the end. A packet made around our buffer would
     # show them the bytes that happen to follow.
     packet: av.packet.Packet[Any] = av.Packet(len(data))

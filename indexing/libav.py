@@ -27,6 +27,7 @@ from videoloader.indexing.bitstream.vpx import hides_frame
 from videoloader.indexing.configurations import renews_sequences, with_configurations
 from videoloader.indexing.decoder import WELL_KNOWN_CODECS
 from videoloader.indexing.demuxer import UNCONCEALED, open_demuxer
+from videoloader.indexing.images.png import check_unpacked
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.limits import check_picture, count_decoded_packet, current_limits
 from videoloader.indexing.packet_times import packet_times, presentation_times, reorder_depth
@@ -104,6 +105,7 @@ def open_video(source: ByteSource) -> Iterator[tuple[av.container.InputContainer
                 raise UnsupportedError("has no video stream that can be decoded", source.name)
             assert isinstance(stream, av.video.stream.VideoStream)
             check_picture(stream.codec_context.width, stream.codec_context.height, source.name)
+            check_unpacked(stream.codec_context.name, stream.codec_context.extradata or b"", source.name)
             # Frame threads hold frames back, and may never return on damaged files.
             stream.codec_context.thread_count = 1
             stream.codec_context.options = {"max_pixels": str(current_limits().picture_pixels)}
@@ -329,6 +331,7 @@ def _decode_head(source: ByteSource) -> tuple[int, list[int | None], av.VideoFra
         try:
             while pixels < _CHECKED_PIXELS and (packet := next(head, None)) and packet.size:
                 fed += 1
+                check_unpacked(codec, memoryview(packet), source.name)
                 for frame in packet.decode():
                     assert isinstance(frame, av.VideoFrame)
                     times.append(frame.pts)
@@ -371,7 +374,8 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
                 times += [packet.pts] * bool(times)
                 continue
             if packet.size:
-                packets.add(packet, bytes(packet))
+                packets.add(packet, payload := bytes(packet))
+                check_unpacked(packets.codec, payload, source.name)
                 packets.key.append(not marked and (packet.is_keyframe or packets.starts[-1] is True))
                 packet.pts = number
             count_decoded_packet()

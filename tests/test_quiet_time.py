@@ -13,14 +13,15 @@ from videoloader.reading.workers import DecodeWorkers
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """A clock that only sleeping, or the test, moves; ``slept`` adds up what was slept."""
-    clock = SimpleNamespace(now=1000.0, slept=0.0)
+    """A clock that only sleeping, or the test, moves; ``slept`` adds up what was slept, in the thread ``thread``."""
+    clock = SimpleNamespace(now=1000.0, slept=0.0, thread=2)
 
     def sleep(seconds: float) -> None:
         clock.now += seconds
         clock.slept += seconds
 
     monkeypatch.setattr(quiet, "time", SimpleNamespace(perf_counter=lambda: clock.now, sleep=sleep))
+    monkeypatch.setattr(quiet, "threading", SimpleNamespace(get_ident=lambda: clock.thread))
     monkeypatch.setattr(quiet, "_last", clock.now)
     monkeypatch.setattr(quiet, "_until", 0.0)
     return clock
@@ -29,10 +30,16 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 def quiet_after(clock: SimpleNamespace, step: float) -> float:
     """How long a thread waits that comes right after a batch, when the last one came a step before."""
     clock.now += step
-    quiet.begin_quiet_time()
+    take_a_batch(clock)
     before = clock.slept
     quiet.wait_for_quiet_time()
     return clock.slept - before
+
+
+def take_a_batch(clock: SimpleNamespace) -> None:
+    clock.thread = 1
+    quiet.begin_quiet_time()
+    clock.thread = 2
 
 
 def test_nobody_waits_without_a_quiet_time(clock: SimpleNamespace) -> None:
@@ -52,10 +59,26 @@ def test_after_a_long_step_it_is_short_nevertheless(clock: SimpleNamespace) -> N
 
 def test_who_comes_later_waits_for_the_rest(clock: SimpleNamespace) -> None:
     clock.now += 5
-    quiet.begin_quiet_time()
+    take_a_batch(clock)
     clock.now += 0.02
     quiet.wait_for_quiet_time()
     assert clock.slept == pytest.approx(0.01)
+
+
+def test_the_loop_that_took_the_batch_does_not_wait(clock: SimpleNamespace) -> None:
+    clock.now += 5
+    take_a_batch(clock)
+    clock.thread = 1
+    quiet.wait_for_quiet_time()
+    assert clock.slept == 0
+
+
+def test_a_second_loader_does_not_end_the_time_of_the_first(clock: SimpleNamespace) -> None:
+    clock.now += 5
+    take_a_batch(clock)
+    take_a_batch(clock)
+    quiet.wait_for_quiet_time()
+    assert clock.slept == pytest.approx(0.03)
 
 
 @pytest.mark.parametrize(("device", "ready", "begins"), [("cuda", 2, True), ("cuda", 1, False), ("cpu", 4, False)])

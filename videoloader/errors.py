@@ -39,7 +39,9 @@ class VideoLoaderError(Exception):
     def __str__(self) -> str:
         text = Exception.__str__(self)
         # A DataLoader puts the traceback of its worker process into the message.
-        return printable(text if "\nOriginal Traceback" in text else " ".join(text.split("\n")))
+        return printable(
+            text if text.startswith("Caught ") and "\nOriginal Traceback" in text else " ".join(text.split("\n"))
+        )
 
 
 class SourceError(VideoLoaderError):

@@ -6,12 +6,14 @@ of the next step, and each operation needs the GIL. If other threads take it in 
 
 from __future__ import annotations
 
+import threading
 import time
 
 # Longer times take too much from loaders that are only a little faster than their network.
 _SECONDS, _SHARE = 0.03, 0.3
 
 _last = _until = 0.0
+_loop = 0  # the thread that took the last batch
 
 
 def begin_quiet_time() -> None:
@@ -19,13 +21,13 @@ def begin_quiet_time() -> None:
 
     Only a loader that has batches in store may call this. There is one quiet time for all loaders, as there is one GIL.
     """
-    global _last, _until
+    global _last, _until, _loop
     now = time.perf_counter()
-    _until = now + min(_SECONDS, _SHARE * (now - _last))
-    _last = now
+    _until = max(_until, now + min(_SECONDS, _SHARE * (now - _last)))
+    _last, _loop = now, threading.get_ident()
 
 
 def wait_for_quiet_time() -> None:
-    """Wait until no quiet time is left."""
-    while (left := _until - time.perf_counter()) > 0:
+    """Wait until no quiet time is left. The thread that took the batch does not wait for itself."""
+    while (left := _until - time.perf_counter()) > 0 and threading.get_ident() != _loop:
         time.sleep(left)

@@ -10,7 +10,9 @@ from videoloader.indexing.images.tiff import exif_orientation
 from videoloader.indexing.images.window import ImageHeader, Window
 
 _MOST_CHUNKS = 4096
-_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+# libavcodec takes either for a PNG file.
+_SIGNATURES = (b"\x89PNG\r\n\x1a\n", b"\x8aMNG\r\n\x1a\n")
+_CODECS = ("png", "apng")
 # Deflate makes at most this many bytes of one.
 _LARGEST_RATIO = 1032
 # Limit for all colour profiles and texts of a file. Profiles take a few megabytes at most.
@@ -38,15 +40,22 @@ def png_header(file: Window) -> ImageHeader:
     raise IndexingError(f"is a PNG file without a picture before byte {position}", file.name)
 
 
-def check_unpacked(picture: bytes | memoryview, source: str) -> None:
-    """Raise UnsupportedError if the colour profile and texts of a PNG file take too much memory.
+def check_unpacked(codec: str, picture: bytes | memoryview, source: str) -> None:
+    """Check the colour profile and texts of PNG files, which libavcodec unpacks into memory, whatever their size.
 
-    libavcodec unpacks them into memory, whatever their size.
+    Args:
+        codec: name of the codec. Others than PNG and APNG need no check.
+        picture: bytes of a packet, or of APNG's chunks before the packets, which have no signature.
+        source: name of the file.
+
+    Raises:
+        UnsupportedError: they take too much memory.
     """
     left = _MOST_UNPACKED
-    if len(picture) * _LARGEST_RATIO <= left or picture[: len(_SIGNATURE)] != _SIGNATURE:
+    if codec not in _CODECS or len(picture) * _LARGEST_RATIO <= left:
         return
-    position, packed = len(_SIGNATURE), []
+    packed: list[bytes] = []
+    position = len(_SIGNATURES[0]) if bytes(picture[: len(_SIGNATURES[0])]) in _SIGNATURES else 0
     while position + 8 <= len(picture):
         length, kind = struct.unpack_from(">I4s", picture, position)
         if kind in (b"iCCP", b"zTXt"):

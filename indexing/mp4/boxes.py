@@ -15,8 +15,8 @@ from videoloader.indexing.sources.base import ByteSource
 
 _HEADER = struct.Struct(">I4s")
 _LARGE_SIZE = struct.Struct(">Q")
-# A box of tables that are compressed by zlib: the size that they claim to have, and their bytes.
-_COMPRESSED = re.compile(rb"cmvd(.{4})", re.DOTALL)
+# The boxes of tables that are compressed by zlib, as libavformat takes them, up to the size that they claim to have.
+_COMPRESSED = re.compile(rb"dcomzlib.{4}cmvd(.{4})", re.DOTALL)
 
 
 class Box(NamedTuple):
@@ -126,5 +126,5 @@ def check_compressed(moov: bytes, source: str) -> None:
             tables = zlib.decompressobj().decompress(moov[found.end() :], size + 1)
         except zlib.error:
             continue
-        if b"cmvd" in tables:
+        if _COMPRESSED.search(tables):
             raise IndexingError("has compressed tables in compressed tables", source)

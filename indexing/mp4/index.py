@@ -72,8 +72,7 @@ def index_mp4(source: ByteSource, head: bytes = b"") -> VideoIndex | None:
     """
     moov, moofs, opened = _find_tables(source, head)
     data = source.read(moov.start, moov.stop - moov.start)
-    if b"cmvd" in data:
-        check_compressed(data, source.name)
+    check_compressed(data, source.name)
     boxes = list(iterate_boxes(data, 0, len(data)))
     movie_scale, mvex = 0, None
     for box in boxes:

@@ -322,7 +322,7 @@ def _set_journal_mode(connection: sqlite3.Connection, mode: str, patience: float
             connection.execute(f"PRAGMA journal_mode = {mode}")
             break
         except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > deadline:
+            if "lock" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
     connection.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT * 1000)}")

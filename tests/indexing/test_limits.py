@@ -9,8 +9,10 @@ import tracemalloc
 import zipfile
 import zlib
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
+import av
 import pytest
 from archive_writing import zip_bytes
 from hypothesis import HealthCheck, given, settings
@@ -251,12 +253,57 @@ class TestUnpacking:
         with pytest.raises(UnsupportedError, match="a colour profile or texts of more than 16 MiB unpacked"):
             vl.Video(png(half, half))[0]
 
+    @pytest.mark.parametrize("container", ["mov", "avi", "apng"])
+    @pytest.mark.parametrize("signature", [b"\x89PNG", b"\x8aMNG"])
+    def test_colours_of_png_in_containers(self, tmp_path: Path, container: str, signature: bytes) -> None:
+        path = tmp_path / f"colours.{container}"
+        with av.open(str(path), "w") as target:
+            stream = target.add_stream("apng" if container == "apng" else "png", rate=5)
+            assert isinstance(stream, av.VideoStream)
+            stream.width, stream.height, stream.pix_fmt = 8, 8, "rgb24"
+            for number in range(3):
+                frame = av.VideoFrame(8, 8, "rgb24")
+                frame.pts = number
+                target.mux(stream.encode(frame))
+            target.mux(stream.encode(None))
+        assert len(build_index(path)) == 3
+        chunk = b"iCCP" + b"a\0\0" + zlib.compress(bytes(40 << 20))
+        whole = struct.pack(">I", len(chunk) - 4) + chunk + struct.pack(">I", zlib.crc32(chunk))
+        if container == "apng":
+            data = path.read_bytes()
+            path.write_bytes(data[:33] + whole + data[33:])
+        else:
+            with av.open(str(path)) as source:
+                packets = [bytes(packet) for packet in source.demux(video=0) if packet.size]
+            with av.open(str(path), "w") as target:
+                stream = target.add_stream("png", rate=5)
+                assert isinstance(stream, av.VideoStream)
+                stream.width, stream.height, stream.pix_fmt = 8, 8, "rgb24"
+                for number, data in enumerate(packets):
+                    packet = av.Packet(signature + data[4:33] + whole + data[33:])
+                    packet.pts = packet.dts = number
+                    packet.time_base, packet.stream, packet.is_keyframe = Fraction(1, 5), stream, True
+                    target.mux(packet)
+        with pytest.raises(UnsupportedError, match="a colour profile or texts of more than 16 MiB unpacked"):
+            build_index(path)
+
     def test_tables_of_mp4(self) -> None:
         told = "has compressed tables of 300000000 bytes, beyond the limit member_bytes=268435456"
         with pytest.raises(UnsupportedError, match=told):
             build_index(compressed_tables(300_000_000, b""))
         with pytest.raises(IndexingError, match="has compressed tables in compressed tables"):
             build_index(compressed_tables(1000, compressed_tables(5, b"")))
+
+    def test_letters_that_look_like_compressed_tables(self, tmp_path: Path) -> None:
+        path = tmp_path / "titled.mp4"
+        with av.open(str(path), "w") as target:
+            target.metadata["title"] = "cmvd rocks"
+            stream = target.add_stream("mpeg4", rate=5)
+            assert isinstance(stream, av.VideoStream)
+            stream.width, stream.height = 64, 48
+            for packet in [*stream.encode(av.VideoFrame(64, 48, "yuv420p")), *stream.encode(None)]:
+                target.mux(packet)
+        assert len(build_index(path)) == 1
 
 
 class TestCells:

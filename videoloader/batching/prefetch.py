@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import Protocol, TypeVar
 
 from videoloader.batching.account import LoaderAccount
@@ -125,7 +126,7 @@ def give_out(
                     if not queue:
                         return
                     token.raise_if_forked()
-                    ready = sum(each.is_made() for each in queue)
+                    ready = sum(1 for _ in takewhile(lambda each: each.is_made(), queue))
                     unwaited = unwaited + 1 if ready else 0
                     set_pace(ready if unwaited > len(queue) else 0, len(queue))
                     finished = finish(queue)

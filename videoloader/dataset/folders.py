@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 
 import numpy as np
 import numpy.typing as npt
@@ -164,11 +163,14 @@ def _walk(folder: str, endings: tuple[str, ...] = ()) -> Iterator[tuple[str, lis
         path, depth = waiting.pop()
         files, folders = _unsorted(path, endings)
         del above[depth:]
-        with suppress(OSError):  # it may have gone by now
+        try:
             here = os.stat(path)
-            if any(os.path.samestat(here, each) for each in above):  # a link to a folder that contains this one
-                continue
-            above.append(here)
+        except OSError:  # it has gone by now
+            yield path, files
+            continue
+        if any(os.path.samestat(here, each) for each in above):  # a link to a folder that contains this one
+            continue
+        above.append(here)
         yield path, files
         waiting += ((os.path.join(path, name), depth + 1) for name in reversed(natural_order(folders)))
 

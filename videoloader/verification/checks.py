@@ -23,6 +23,7 @@ from videoloader.decoding.nvdec_codecs import INEXACT_CODECS
 from videoloader.device import available_cores, hand_over
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import ByteSource, FileSource, FolderSource, Openable, VideoIndex, build_index, open_source
+from videoloader.indexing.images.png import check_unpacked
 from videoloader.indexing.libav import open_video
 from videoloader.indexing.sources.part import PartSource
 from videoloader.indexing.sources.stream import StreamSource
@@ -163,6 +164,7 @@ def _pictures(source: ByteSource) -> Iterator[av.VideoFrame]:
                         last.pts = packet.pts
                         yield last
                     continue
+                check_unpacked(stream.codec_context.name, memoryview(packet), file.name)
                 for frame in packet.decode():
                     assert isinstance(frame, av.VideoFrame)
                     last = frame
