@@ -44,18 +44,17 @@ def pad(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """Replace the frame numbers before and after the range ``[first, stop)`` as the mode says.
 
-    ========================  ======================================  =======================
-    mode (alias)              what stands outside the range           range ``abcd``, 3 more
-    ========================  ======================================  =======================
-    ``none``                  nothing: those numbers are dropped      ``abcd``
-    ``edge`` (repeat)         the nearest frame                       ``abcd|ddd``
-    ``constant``              ``CONSTANT_FRAME``, a made-up picture   ``abcd|---``
-    ``reflect_101``           the mirror image, edge frame not        ``abcd|cba``
-    (reflect)                 repeated; period 2(N-1)
-    ``reflect_1001``          the mirror image, edge frame repeated;  ``abcd|dcb``
-    (symmetric)               period 2N
-    ``wrap`` (loop)           the range again; period N               ``abcd|abc``
-    ========================  ======================================  =======================
+    ```text
+    mode (alias)              what stands outside the range            range abcd, 3 more
+    none                      nothing: those numbers are dropped       abcd
+    edge (repeat)             the nearest frame                        abcd|ddd
+    constant                  CONSTANT_FRAME, a made-up picture        abcd|---
+    reflect_101 (reflect)     the mirror image, edge frame not         abcd|cba
+                              repeated; period 2(N-1)
+    reflect_1001 (symmetric)  the mirror image, edge frame repeated;   abcd|dcb
+                              period 2N
+    wrap (loop)               the range again; period N                abcd|abc
+    ```
 
     A reflection longer than the range bounces back and forth in it. The names 101 and 1001 come from OpenCV's border
     types; the results equal those of ``numpy.pad``.

@@ -24,22 +24,18 @@ _LUMA = {"ycbcr_601": (0.299, 0.114), "ycbcr_709": (0.2126, 0.0722)}
 class ConvertColor(PixelTransform):
     """Convert frames from one colour space to another.
 
-    ==============  ==================================================================================================
-    space           channels
-    ==============  ==================================================================================================
-    ``rgb``         R, G, B: the output of decoding.
-    ``bgr``         B, G, R, as in OpenCV and models trained with it.
-    ``gray``        luma of ITU-R BT.601, 0.299 R + 0.587 G + 0.114 B, in all channels. As a source it is read as RGB.
-    ``ycbcr_601``   Y', Cb, Cr of ITU-R BT.601 in the full range 0 … 255, with chroma centred at 128, as in JPEG.
-    ``ycbcr_709``   the same with the factors of ITU-R BT.709.
-    ``hsv``         hue in 256 steps for a full turn, saturation and value 0 … 255 (hexcone model, Smith 1978).
-                    Grays have hue 0. OpenCV calls it ``HSV_FULL``.
-    ==============  ==================================================================================================
+    - ``rgb``: R, G, B, the output of decoding.
+    - ``bgr``: B, G, R, as in OpenCV and models trained with it.
+    - ``gray``: luma of ITU-R BT.601, 0.299 R + 0.587 G + 0.114 B, in all channels. As a source it is read as RGB.
+    - ``ycbcr_601``: Y', Cb, Cr of ITU-R BT.601 in the full range 0 … 255, with chroma centred at 128, as in JPEG.
+    - ``ycbcr_709``: the same with the factors of ITU-R BT.709.
+    - ``hsv``: hue in 256 steps for a full turn, saturation and value 0 … 255 (hexcone model, Smith 1978). Grays have
+      hue 0. OpenCV calls it ``HSV_FULL``.
 
     Later colour transforms and ``Normalize`` treat the channels as R, G and B.
 
     Args:
-        source, target: str. Two names of the table.
+        source, target: str. Two of these names.
 
     Raises:
         ConfigurationError: there is no such space.
