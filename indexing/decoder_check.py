@@ -9,9 +9,8 @@ import av
 
 from videoloader.errors import UnsupportedError
 from videoloader.indexing.decoder import WELL_KNOWN_CODECS, FreshDecoder, decode_if_sound
-from videoloader.indexing.images.png import check_unpacked
 from videoloader.indexing.index import VideoIndex
-from videoloader.indexing.libav import open_video
+from videoloader.indexing.libav import open_video, packets_to_decode
 from videoloader.indexing.pictures import are_same
 from videoloader.indexing.sources.base import ByteSource
 
@@ -52,10 +51,9 @@ def _gives_the_same(index: VideoIndex, source: ByteSource) -> bool:
     payloads: list[bytes] = []
     expected: list[av.VideoFrame] = []
     with open_video(source) as (container, stream):
-        packets = (packet for packet in container.demux(stream) if packet.size)
+        packets = (packet for packet in packets_to_decode(container, stream, source) if packet.size)
         for packet in islice(packets, _CHECKED_PACKETS):
             payloads.append(bytes(packet))
-            check_unpacked(index.stream.codec, payloads[-1], source.name)
             expected += decode_if_sound(stream.codec_context, packet) or ()
             if sum(frame.width * frame.height for frame in expected) >= _CHECKED_PIXELS:
                 break

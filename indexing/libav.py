@@ -115,6 +115,21 @@ def open_video(source: ByteSource) -> Iterator[tuple[av.container.InputContainer
         raise IndexingError("libavformat cannot read it: new streams begin in mid-file", source.name) from None
 
 
+def packets_to_decode(
+    container: av.container.InputContainer, stream: av.video.stream.VideoStream, source: ByteSource
+) -> Iterator[av.packet.Packet[Any]]:
+    """Yield the stream's packets, each checked before libavformat's decoder unpacks what it holds.
+
+    Raises:
+        UnsupportedError: a packet is a PNG file with too large a colour profile or texts.
+    """
+    codec = stream.codec_context.name
+    for packet in container.demux(stream):
+        if packet.size:
+            check_unpacked(codec, memoryview(packet), source.name)
+        yield packet
+
+
 def _named_stream(container: av.container.InputContainer, source: ByteSource) -> av.video.stream.VideoStream | None:
     if not isinstance(source, StreamSource):
         return None
@@ -326,12 +341,12 @@ def _decode_head(source: ByteSource) -> tuple[int, list[int | None], av.VideoFra
     first = None
     with open_video(source) as (container, stream):
         codec = stream.codec_context.codec.canonical_name
-        packets = (packet for packet in container.demux(stream) if not _repeats_the_last(packet, codec))
+        every = packets_to_decode(container, stream, source)
+        packets = (packet for packet in every if not _repeats_the_last(packet, codec))
         head = itertools.islice(packets, _CHECKED_PACKETS)
         try:
             while pixels < _CHECKED_PIXELS and (packet := next(head, None)) and packet.size:
                 fed += 1
-                check_unpacked(codec, memoryview(packet), source.name)
                 for frame in packet.decode():
                     assert isinstance(frame, av.VideoFrame)
                     times.append(frame.pts)
@@ -367,15 +382,14 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
         times: list[int | None] = []
         marked = packets.codec in WELL_KNOWN_CODECS or packets.codec in MARKED_BY_DECODER
         sizes: dict[tuple[int, int], int] = {}
-        for packet in container.demux(stream):
+        for packet in packets_to_decode(container, stream, source):
             number = len(packets.pts)
             if _repeats_the_last(packet, packets.codec):
                 frames += frames[-1:]
                 times += [packet.pts] * bool(times)
                 continue
             if packet.size:
-                packets.add(packet, payload := bytes(packet))
-                check_unpacked(packets.codec, payload, source.name)
+                packets.add(packet, bytes(packet))
                 packets.key.append(not marked and (packet.is_keyframe or packets.starts[-1] is True))
                 packet.pts = number
             count_decoded_packet()

@@ -23,8 +23,7 @@ from videoloader.decoding.nvdec_codecs import INEXACT_CODECS
 from videoloader.device import available_cores, hand_over
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import ByteSource, FileSource, FolderSource, Openable, VideoIndex, build_index, open_source
-from videoloader.indexing.images.png import check_unpacked
-from videoloader.indexing.libav import open_video
+from videoloader.indexing.libav import open_video, packets_to_decode
 from videoloader.indexing.sources.part import PartSource
 from videoloader.indexing.sources.stream import StreamSource
 from videoloader.reading.clip_reader import ClipReader
@@ -156,7 +155,7 @@ def _pictures(source: ByteSource) -> Iterator[av.VideoFrame]:
     for file in files:
         with open_video(file) as (container, stream):
             last: av.VideoFrame | None = None
-            for packet in container.demux(stream):
+            for packet in packets_to_decode(container, stream, file):
                 if not packet.size and packet.pts is not None:
                     # libavcodec would take it for the end of the stream. Theora repeats the last picture (section
                     # 7.11).
@@ -164,7 +163,6 @@ def _pictures(source: ByteSource) -> Iterator[av.VideoFrame]:
                         last.pts = packet.pts
                         yield last
                     continue
-                check_unpacked(stream.codec_context.name, memoryview(packet), file.name)
                 for frame in packet.decode():
                     assert isinstance(frame, av.VideoFrame)
                     last = frame
