@@ -43,7 +43,12 @@ class DamageReach:
             self._alone.add(number)
 
     def of(self, damaged: int) -> set[int]:
-        """Return the packets that damage in one packet reaches, including that one."""
+        """Return the packets that damage in one packet reaches, including that one.
+
+        The set is empty for a packet that was left out: none of those added refers to it.
+        """
+        if damaged not in self._needs:
+            return set()
         reached = {damaged}
         has_followers = damaged not in self._alone
         for number, needs in self._needs.items():

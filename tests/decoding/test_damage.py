@@ -246,6 +246,23 @@ def test_all_reads_of_a_damaged_video_agree_and_what_differs_from_a_full_decode_
         torch.set_num_threads(before)
 
 
+def test_damage_of_a_leading_picture_does_not_reach_past_its_keyframe_beside_other_damage(sample):
+    """One of the damaged packets is a leading picture of the GOP, another lies further on in it."""
+    whole = build_index(sample("h264_mp4_open_gop"))
+    keyframe = int(np.flatnonzero(whole.packet_key)[2])
+    leading = (np.arange(len(whole.packet_pts)) > keyframe) & (whole.packet_pts < whole.packet_pts[keyframe])
+    leading &= whole.packet_disposable == 0
+    damaged = [int(np.flatnonzero(leading)[0]), keyframe + 12]
+    video = vl.Video(MemorySource(with_damaged(sample("h264_mp4_open_gop"), whole, damaged)), device="cpu")
+    together = video.read(range(len(video)))
+    alone = [bool(video.read([frame]).corrupt[0]) for frame in range(len(video))]
+    assert together.corrupt.tolist() == alone
+    after = (whole.packet_start[whole.frame_packet] == keyframe) & (whole.frame_packet < damaged[1])
+    assert after.sum() > 3
+    assert not together.corrupt[after].any()
+    assert together.corrupt.any()
+
+
 @pytest.mark.parametrize("from_end", [14, 28, 60])
 @pytest.mark.parametrize("name", ["mpeg4_mkv", "mpeg4_avi"])
 def test_damage_in_the_last_bits_of_the_first_picture_of_a_run_is_seen(sample, tmp_path, name, from_end):
