@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from videoloader.errors import SourceError
+from videoloader.errors import IndexingError, SourceError
 from videoloader.indexing.sources.state import Place
 
 _AT_ONCE = 1 << 12
@@ -118,5 +118,12 @@ def to_sql(key: str) -> str | bytes:
     return key
 
 
-def from_sql(key: str | bytes) -> str:
+def from_sql(key: object) -> str:
+    """Convert a key that SQLite returns.
+
+    Raises:
+        IndexingError: the key is neither text nor bytes.
+    """
+    if not isinstance(key, str | bytes):
+        raise IndexingError(f"the index store is damaged: it has a video with the name {key!r}")
     return os.fsdecode(key)

@@ -360,7 +360,9 @@ class IndexStore:
     ) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of the library's own statements, for which an error of SQLite means a damaged file."""
         try:
-            yield from self._with_connection(lambda connection: connection.execute(sql, parameters))
+            # "yield from" would close the cursor, which fails if the connection is already closed.
+            for row in self._with_connection(lambda connection: connection.execute(sql, parameters)):  # noqa: UP028
+                yield row
         except sqlite3.Error as error:
             place = f"the index store {self.path}" if source else "the index store"
             raise IndexingError(f"{place} cannot be read ({error})", source or self.path) from None

@@ -155,6 +155,33 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
             vl.VideoDataset.load(tmp_path / "rows.arrow")
 
 
+@pytest.mark.parametrize(
+    ("name", "type_"), [("label", "date"), ("start", "float"), ("in_pts", "int32"), ("label", "text")]
+)
+def test_numbers_of_another_type_are_an_error(tmp_path: Path, name: str, type_: str) -> None:
+    import pyarrow
+
+    rows = vl.VideoDataset([vl.VideoEntry("a.mp4", label, start=0, stop=9) for label in (0, 1)])
+    rows.save(tmp_path / "rows.arrow")
+    with pyarrow.ipc.open_file(tmp_path / "rows.arrow") as file:
+        table = file.read_all()
+    about = json.loads(table.schema.metadata[b"videoloader.VideoDataset"])
+    about["constants"].pop(name, None)
+    wrong = {
+        "date": pyarrow.array([0, 1], pyarrow.date64()),
+        "float": pyarrow.array([0.0, 1.0]),
+        "int32": pyarrow.array([0, 1], pyarrow.int32()),
+        "text": pyarrow.array([b"0", b"1"], pyarrow.large_binary()),
+    }
+    names = [each for each in table.column_names if each != name]
+    table = table.select(names).append_column(name, wrong[type_])
+    table = table.replace_schema_metadata({b"videoloader.VideoDataset": json.dumps(about)})
+    with pyarrow.ipc.new_file(tmp_path / "rows.arrow", table.schema) as file:
+        file.write_table(table)
+    with pytest.raises(vl.ConfigurationError, match="is not a saved data set, or is damaged"):
+        vl.VideoDataset.load(tmp_path / "rows.arrow")
+
+
 @pytest.mark.parametrize("damage", [b"\xff", b"]", b"="])
 def test_damaged_text_is_an_error_when_it_is_read(tmp_path: Path, damage: bytes) -> None:
     rows = vl.VideoDataset([vl.VideoEntry("a.mp4", columns={"boxes": ["of this row"]})])

@@ -56,6 +56,17 @@ def test_a_packet_that_is_cut_short_is_seen_by_its_last_byte(sample, threads, mo
         assert video.read([number]).corrupt[0] == marked[number]
 
 
+@pytest.mark.parametrize(("number", "header"), [(24, 10), (27, 3)])
+def test_a_first_partition_that_is_said_to_be_too_short_is_seen_by_its_last_byte(sample, number, header):
+    whole = demuxed(sample("vp8_webm").read_bytes()).packets[number].data
+    left = next(size for size in range(8, 200) if whole[header + size - 1] & 1)
+    video = vl.Video(MemorySource(cut_inside(sample("vp8_webm"), number, left)), device="cpu")
+    marked = video.read(range(len(video))).corrupt
+    assert np.flatnonzero(marked).tolist() == [*range(number, 36)]
+    for frame in (number - 1, number, 30, 40):
+        assert video.read([frame]).corrupt[0] == marked[frame]
+
+
 def test_pictures_of_an_odd_size_are_compared(tmp_path, monkeypatch):
     monkeypatch.setattr(vp8_check, "_SMALL", 1 << 20)
     recipe = Recipe("webm", "libvpx", {"g": "8"}, size=(63, 47), frames=16)

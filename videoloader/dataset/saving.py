@@ -118,9 +118,13 @@ def _read(columns: dict[str, Any], about: Mapping[str, Any]) -> Saved:
     numbers = {name.removeprefix(_FRAMES): each for name, each in columns.items() if name.startswith(_FRAMES)}
     if any(len(column) != about["rows"] for column in columns.values()):
         raise ValueError("columns of several lengths")
+    types = {"in_pts": np.bool_, "start_seconds": np.float64, "stop_seconds": np.float64}
+    own = {name: columns[name] for name in ARRAYS}
+    if any(each.dtype != types.get(name, np.int64) for name, each in [*own.items(), *numbers.items()]):
+        raise ValueError("numbers of other types")
     failed = {row: _error(kind, message, path[row]) for row, kind, message in about["errors"]}
     frames = None if about["content"] is None else RowFrames(about["content"], numbers, failed)
-    table = EntryTable(path, **{name: columns[name] for name in ARRAYS}, columns=others, frames=frames)
+    table = EntryTable(path, **own, columns=others, frames=frames)
     return Saved(table, about["class_names"], [(row, reason) for row, reason in about["left_out"]])
 
 

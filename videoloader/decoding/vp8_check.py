@@ -3,8 +3,9 @@
 libavcodec's own decoder stops when a partition of a packet has been used up for a while, and leaves the rest of the
 picture as it is in memory. libvpx goes on reading zeros, as decoders should (RFC 6386, 7.3). Encoders write more bytes
 than are needed, so among intact packets only the smallest were seen to be affected. Other affected packets were
-truncated or lost a part. No size in a header shows that, since the last partition has none. But encoders end it with
-zeros (7.3, flush_bool_encoder), and three in four packets that end elsewhere do not have two zeros there.
+truncated or lost a part. No size in a header shows that, since the last partition has none. But encoders end partitions
+with zeros (7.3, flush_bool_encoder), and three in four packets that end elsewhere do not have two zeros there. If the
+size of the first partition in a header is wrong, every second one does not have one zero there.
 """
 
 from __future__ import annotations
@@ -21,13 +22,19 @@ from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.pictures import are_same
 
 _SMALL = 32  # bytes
-_LAST_ZEROS = 3  # mask of zero bits that end a packet; one intact packet in a hundred has no more of them
+# Masks of zero bits that end a packet and its first partition. One intact packet in a hundred has no more of them.
+_LAST_ZEROS, _FIRST_ZEROS = 3, 1
 _MOST_KEPT = 64 << 20  # bytes of packets before the first one to compare; beyond this, none is compared
 
 
 def may_be_unfinished(codec: str, data: bytes | memoryview) -> bool:
-    """Whether a packet is a VP8 frame that may use up its bytes: it is small, or does not end as it should."""
-    return codec == "vp8" and (len(data) <= _SMALL or data[-1] & _LAST_ZEROS != 0)
+    """Whether a packet is a VP8 frame that may use up its bytes: it is small, or a partition ends as none should."""
+    if codec != "vp8":
+        return False
+    if len(data) <= _SMALL or data[-1] & _LAST_ZEROS:
+        return True
+    end = (3 if data[0] & 1 else 10) + (int.from_bytes(data[:3], "little") >> 5)  # of the first partition (9.1)
+    return end > len(data) or data[end - 1] & _FIRST_ZEROS != 0
 
 
 class Vp8Check:

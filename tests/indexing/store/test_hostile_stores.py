@@ -137,6 +137,29 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.parametrize("value", ["NULL", "7"])
+def test_a_name_that_is_not_text_is_an_error(path: Path, value: str) -> None:
+    """The schema is as it should be, but the row was written under another one."""
+    connection = sqlite3.connect(path)
+    (schema,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'videos'").fetchone()
+    connection.close()
+    other = schema.replace("source TEXT NOT NULL UNIQUE", "source UNIQUE")
+    assert other != schema
+    for sql, statements in [(other, ()), (schema, (f"UPDATE videos SET source = {value} WHERE source = 'b.mp4'",))]:
+        quoted = sql.replace("'", "''")
+        set_schema = f"UPDATE sqlite_master SET sql = '{quoted}' WHERE name = 'videos'"
+        change(path, *statements, "PRAGMA writable_schema = ON", set_schema)
+    store = IndexStore(path, verify=False)
+    for look in (
+        lambda: store.frame_counts(["a.mp4", "b.mp4"] * 3000),
+        lambda: [*store.to_csv(path.with_suffix(".csv"))],
+    ):
+        with pytest.raises(
+            IndexingError, match=f"damaged: it has a video with the name {value.replace('NULL', 'None')}"
+        ):
+            look()
+
+
 def places(value: object, at: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [at, *(place for key, each in items for place in places(each, (*at, key)))]
