@@ -23,6 +23,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Sequence
@@ -69,6 +70,9 @@ def fuzz(name: str, corpus: Path, seconds: float) -> Outcome:
         ]
         process = subprocess.Popen([*map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         assert process.stderr is not None
+        # libFuzzer's clock starts only when modules are instrumented and the corpus is read.
+        clock = threading.Timer(left, process.terminate)
+        clock.start()
         cases, told = 0, []
         for line in process.stderr:
             told = [*told[-30:], line]
@@ -78,7 +82,9 @@ def fuzz(name: str, corpus: Path, seconds: float) -> Outcome:
                 if status[2] == "NEW":  # beyond what the files of CORPUS take
                     total = total._replace(new=total.new + 1, last_new=time.monotonic() - begin)
         total = total._replace(cases=total.cases + cases)
-        if process.wait() == 0:
+        ended = process.wait()
+        clock.cancel()
+        if ended == 0 or time.monotonic() - begin >= seconds:
             break
         (findings / f"process-{time.time_ns()}.txt").write_text("".join(told))
     return total._replace(findings=tuple(sorted(path.name for path in findings.glob("*.txt"))))
