@@ -16,13 +16,13 @@ from videoloader.attribute_names import tells_of_attributes
 from videoloader.batching.account import LoaderAccount
 from videoloader.batching.batch import Batch
 from videoloader.batching.batch_maker import OnError
-from videoloader.batching.clip_plan import ClipPlanner, DrawRule, PlannedClip
-from videoloader.batching.listed import ListedClips, list_clips
+from videoloader.batching.clip_plan import ClipPlanner, ClipRule, PlannedClip
 from videoloader.batching.made_batch import BatchInMaking, BatchPlan
 from videoloader.batching.one_loop import OneLoop
 from videoloader.batching.options import check_dataset, plan_transforms
 from videoloader.batching.prefetch import FILES_AHEAD, give_out, how_far_ahead
 from videoloader.batching.rows import Collate
+from videoloader.batching.unopened import UnopenedClips, unopened_clips
 from videoloader.checks import check_choice, check_positive
 from videoloader.convert.native import native_code
 from videoloader.convert.spec import Color, Layout
@@ -248,7 +248,7 @@ class VideoLoader(OneLoop):
         self._account = LoaderAccount(table.unreadable, expects_padding=collate == "pad")
         self.unreadable = self._account.unreadable
         self._epochs = Epochs(table, order, seed, rank, ranks, batch_size, last_batch, sharding, mode)
-        self._planner = ClipPlanner(table, DrawRule(mode, plan, seed, repeats))
+        self._planner = ClipPlanner(table, ClipRule(mode, plan, seed, repeats))
         self._planner.tell_of_equal_repeats()
         self._planner.tell_of_foreign_randomness()
         self._epoch, self._given = self._epochs.epoch(0), 0
@@ -366,10 +366,10 @@ class VideoLoader(OneLoop):
             partial(clip_rng, self._seed, epoch.number, use=_FOR_BATCH),
         )
 
-    def _plan_batch(self, epoch: EpochPlan, batch: int) -> list[PlannedClip] | ListedClips:
+    def _plan_batch(self, epoch: EpochPlan, batch: int) -> list[PlannedClip] | UnopenedClips:
         clips, repeated = epoch.clips(batch), epoch.repeated(batch)
-        if listed := list_clips(self._planner, clips, epoch.number, repeated):
-            return listed
+        if unopened := unopened_clips(self._planner, clips, epoch.number, repeated):
+            return unopened
         planned: list[PlannedClip] = []
         for views in self._planner.plan_all(clips, epoch.number, repeated):
             planned += views

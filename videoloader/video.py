@@ -14,7 +14,7 @@ import torch
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.attribute_names import tells_of_attributes
-from videoloader.batching.clip_plan import DrawRule
+from videoloader.batching.clip_plan import ClipRule
 from videoloader.batching.options import plan_transforms
 from videoloader.batching.video_clips import make_clips
 from videoloader.checks import check_choice, check_positive_or_none, check_type
@@ -392,7 +392,7 @@ class Video(ShownInNotebooks):
         mode = mode_of(mode)
         plain = dtype is None and isinstance(transforms, tuple) and not transforms
         plan = self._plain if plain else plan_transforms(transforms, dtype, "rgb", self._fill_value, mode)
-        rule = DrawRule(mode, plan.one_view(), seed, warned=None)
+        rule = ClipRule(mode, plan.one_view(), seed, warned=None)
         return make_clips(self._reader, rule, clips, layout, self.device)
 
 

@@ -90,5 +90,5 @@ def emulate(monkeypatch: pytest.MonkeyPatch) -> EmulatedEngines:
     engines = EmulatedEngines()
     monkeypatch.setattr(image_rows, "engine_files_of", lambda device: engines)
     monkeypatch.setattr(image_rows, "uses_jpeg_engines", lambda device, decode: True)
-    monkeypatch.setattr(BatchMaker, "for_engines", property(lambda maker: maker.takes_listed))
+    monkeypatch.setattr(BatchMaker, "for_engines", property(lambda maker: maker.takes_unopened))
     return engines

@@ -22,7 +22,6 @@ from videoloader.batching.batch import Batch, collate_rows, row_labels
 from videoloader.batching.clip_plan import UNREADABLE, PlannedClip, drawn_if_unlike, drawn_now
 from videoloader.batching.image_clips import WantedImages
 from videoloader.batching.image_rows import submit_images
-from videoloader.batching.listed import ImageRows, ListedClips, collate_listed, wanted_image
 from videoloader.batching.made_batch import BatchInMaking, BatchPlan, DecodingBatch, MadeBatch
 from videoloader.batching.row_decoding import (
     SubmittedJob,
@@ -34,6 +33,7 @@ from videoloader.batching.row_decoding import (
 )
 from videoloader.batching.rows import BatchRow, about, arrange_rows, decoding_memory, show_instead, transform_rows
 from videoloader.batching.stats import LoaderStats, clip_stats
+from videoloader.batching.unopened import ImageRows, UnopenedClips, collate_columns, wanted_image
 from videoloader.convert.spec import Layout
 from videoloader.decoding.engine import Decode
 from videoloader.decoding.frame_cache import FrameCache
@@ -160,7 +160,7 @@ class BatchMaker:
         return jobs
 
     @property
-    def takes_listed(self) -> bool:
+    def takes_unopened(self) -> bool:
         """Whether processes make or prepare image files, and clips need no further transforms."""
         plain = self._transforms.fused and not self._transforms.modules and self._transforms.mixing is None
         return plain and self._workers.num_processes > 0
@@ -168,17 +168,17 @@ class BatchMaker:
     @property
     def for_engines(self) -> bool:
         """Whether processes prepare image files for a GPU's engines."""
-        return self.takes_listed and self._device.type == "cuda"
+        return self.takes_unopened and self._device.type == "cuda"
 
     def _arrange(self, plan: BatchPlan, unreadable: list[tuple[PlannedClip, str]], token: CancelToken) -> DecodingBatch:
         """Plan a batch and allocate its memory."""
         clips = plan.clips()
-        if isinstance(clips, ListedClips):
-            if self.takes_listed and plan.collate == "stack":
+        if isinstance(clips, UnopenedClips):
+            if self.takes_unopened and plan.collate == "stack":
                 rule, likely = clips.planner.rule, clips.planner.likely
                 stacked = self._memory.allocate(len(clips.clips) * rule.num_views, likely[0].shape)
-                listed = ImageRows(stacked, self._memory.layout, rule, clips.wanted(), listed=clips)
-                return DecodingBatch(plan, stacked, [], unreadable, token, listed)
+                unopened = ImageRows(stacked, self._memory.layout, rule, clips.wanted(), unopened=clips)
+                return DecodingBatch(plan, stacked, [], unreadable, token, unopened)
             clips = clips.planned()
         memory, rows = arrange_rows(drawn_if_unlike(clips), plan.collate, self._memory)
         return DecodingBatch(plan, memory, rows, unreadable, token)
@@ -188,11 +188,11 @@ class BatchMaker:
         batch_of = {row: batch for batch in batches for row in batch.rows if row.clip.undrawn is None}
         rows, output = list(batch_of), self._transforms.decoded
         for batch in batches:
-            if images := batch.listed or self._images_of(batch.rows):
+            if images := batch.unopened or self._images_of(batch.rows):
                 more = self.for_engines, token, self._on_corrupt, self._is_raised
                 batch.jobs, parts = submit_images(self._workers, images, *more)
                 jobs += [job.report for job in batch.jobs]
-                batch.by_job = parts if batch.listed else []
+                batch.by_job = parts if batch.unopened else []
         for job in submit_rows(self._workers, rows, output, self._cache, token, self._on_corrupt):
             jobs.append(job.report)
             # Each batch refers only to its own rows, since a row keeps its batch's memory alive.
@@ -393,7 +393,7 @@ class BatchMaker:
             stacked = stacked[torch.tensor(kept, device=self._device)]
         if decoding.by_job:
             assert stacked is not None
-            return collate_listed(stacked, decoding.by_job, self._layout)
+            return collate_columns(stacked, decoding.by_job, self._layout)
         frames = transform_rows(self._transforms, stacked, rows, self._layout)
         batch = collate_rows(frames, rows, self._layout)
         if self._transforms.mixing is None:

@@ -71,8 +71,8 @@ class ClipName(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class DrawRule:
-    """The rule by which the random parts of clips are drawn, in any thread or process.
+class ClipRule:
+    """The rule by which clips are planned, in any thread or process: their mode, transforms and randomness.
 
     Attributes:
         mode: the frame mode.
@@ -161,10 +161,10 @@ class Undrawn(NamedTuple):
     """Marks a clip of an image file that has not been opened yet.
 
     Attributes:
-        rule, epoch, clip_in_video: arguments of the draw when the file is read; see ``DrawRule.views``.
+        rule, epoch, clip_in_video: arguments of the draw when the file is read; see ``ClipRule.views``.
     """
 
-    rule: DrawRule
+    rule: ClipRule
     epoch: int
     clip_in_video: int
 
@@ -213,7 +213,7 @@ def drawn_now(clip: PlannedClip) -> PlannedClip:
 
     Raises:
         SourceError, IndexingError, UnsupportedError, FrameRangeError, ConfigurationError: as in
-            ``DrawRule.views_of_image``.
+            ``ClipRule.views_of_image``.
     """
     if clip.undrawn is None:
         return clip
@@ -257,10 +257,10 @@ class ClipPlanner:
     """
 
     table: ClipTable
-    rule: DrawRule
+    rule: ClipRule
 
     def plan(self, clip: int, epoch: int, *, repeated: bool = False) -> list[PlannedClip]:
-        """The views of a clip of the table; see ``DrawRule.views`` and ``PlannedClip.repeated``.
+        """The views of a clip of the table; see ``ClipRule.views`` and ``PlannedClip.repeated``.
 
         The views of an image file that was not opened are drawn when it is read.
         """

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.batching.boxes import source_matrices
-from videoloader.batching.clip_plan import UNREADABLE, DrawRule, PlannedClip
+from videoloader.batching.clip_plan import UNREADABLE, ClipRule, PlannedClip
 from videoloader.batching.rows import BatchRow
 from videoloader.convert.spec import Layout, OutputSpec, as_planes
 from videoloader.dataset import VideoEntry
@@ -46,7 +46,7 @@ _ALL_SEEN = SameIndex(SEEN)
 
 
 class WantedImage(NamedTuple):
-    """A clip of an image file to make: arguments of ``DrawRule.views``, and the file's entry."""
+    """A clip of an image file to make: arguments of ``ClipRule.views``, and the file's entry."""
 
     epoch: int
     clip: int
@@ -167,7 +167,7 @@ def make_images(
     layout: Layout,
     by_columns: bool,
     reader: ClipReader,
-    rule: DrawRule,
+    rule: ClipRule,
     frames: Sequence[torch.Tensor],
     token: CancelToken,
     decode: Decode = "auto",
@@ -186,7 +186,7 @@ def make_images(
 
     Raises:
         ReadCancelled: it was cancelled.
-        ConfigurationError: as in ``DrawRule.views_by``.
+        ConfigurationError: as in ``ClipRule.views_by``.
     """
     read_before = reads_so_far()
     rest = iter(frames[0] if by_columns else frames)
@@ -229,7 +229,7 @@ def prepare_images(
     layout: Layout,
     shapes: Sequence[tuple[tuple[int, ...], tuple[int, ...]]],
     reader: ClipReader,
-    rule: DrawRule,
+    rule: ClipRule,
     memory: Sequence[torch.Tensor],
     token: CancelToken,
 ) -> tuple[MadeImages, EngineList]:
@@ -298,7 +298,7 @@ class _DrawnImage(NamedTuple):
 
 
 def _draw_image(
-    wanted: WantedImage, slots: Sequence[torch.Tensor], rule: DrawRule, token: CancelToken
+    wanted: WantedImage, slots: Sequence[torch.Tensor], rule: ClipRule, token: CancelToken
 ) -> _DrawnImage | Outcome:
     """Read and draw a clip. The outcome is known already if its file cannot be used, or it has another shape."""
     epoch, clip, clip_in_video, row, path, label, columns, times = wanted
@@ -321,7 +321,7 @@ def _as_read(image: _DrawnImage, slots: Sequence[torch.Tensor]) -> ImageRead:
 
 
 def _decode(
-    images: Sequence[ImageRead], reader: ClipReader, rule: DrawRule, token: CancelToken, decode: Decode
+    images: Sequence[ImageRead], reader: ClipReader, rule: ClipRule, token: CancelToken, decode: Decode
 ) -> list[ClipsReport | VideoLoaderError]:
     output = rule.transforms.decoded
     if reader.device.type == "cpu" and all(image.index.container == "images" for image in images):

@@ -12,10 +12,10 @@ import torch
 
 from videoloader.batching.batch import Batch, ListBatch
 from videoloader.batching.clip_plan import PlannedClip
-from videoloader.batching.listed import ImageRows, ListedClips
 from videoloader.batching.row_decoding import SubmittedJob
 from videoloader.batching.rows import BatchRow, Collate
 from videoloader.batching.stats import LoaderStats
+from videoloader.batching.unopened import ImageRows, UnopenedClips
 from videoloader.device import hand_over
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipsReport
@@ -83,7 +83,7 @@ class BatchPlan:
             mixed.
     """
 
-    clips: Callable[[], Sequence[PlannedClip] | ListedClips]
+    clips: Callable[[], Sequence[PlannedClip] | UnopenedClips]
     collate: Collate
     stand_ins: Callable[[PlannedClip], Iterator[PlannedClip]] = lambda clip: iter(())
     rng: Callable[[int], np.random.Generator] | None = None
@@ -96,10 +96,10 @@ class DecodingBatch:
     Attributes:
         plan: plan of the batch.
         stacked: memory of all its rows; None for a list.
-        rows: the rows; empty while the clips are listed.
+        rows: the rows; empty while the clips are unopened files.
         unreadable: see ``BatchInMaking``.
         token: the token that cancels it.
-        listed: the rows as columns; None where they are objects.
+        unopened: the rows as columns; None where they are objects.
         by_job: the same, those of each job apart, until one of them must be an object; then all are.
         jobs: jobs that decode for it.
         shared: jobs that also decode for an earlier batch, which counts them in its statistics.
@@ -112,7 +112,7 @@ class DecodingBatch:
     rows: list[BatchRow]
     unreadable: list[tuple[PlannedClip, str]]
     token: CancelToken
-    listed: ImageRows | None = None
+    unopened: ImageRows | None = None
     by_job: list[ImageRows] = field(default_factory=list)
     jobs: list[SubmittedJob] = field(default_factory=list)
     shared: list[SubmittedJob] = field(default_factory=list)

@@ -34,7 +34,7 @@ class SubmittedJob(NamedTuple):
 
     Attributes:
         report: future of the job's report.
-        rows: the rows; for ``ListedClips``, none until the job is done, and then only if some became objects.
+        rows: the rows; for ``UnopenedClips``, none until the job is done, and then only if some became objects.
         planned_by: index by which the job was planned; None for image files.
     """
 

@@ -7,7 +7,7 @@ from typing import get_args
 
 import torch
 
-from videoloader.batching.clip_plan import DrawRule
+from videoloader.batching.clip_plan import ClipRule
 from videoloader.batching.rows import decoding_memory, list_rows, transform_rows
 from videoloader.checks import check_choice
 from videoloader.convert.spec import Layout
@@ -22,7 +22,7 @@ from videoloader.sampling.roles import target_times
 
 
 def make_clips(
-    reader: VideoReader, rule: DrawRule, clips: Sequence[int] | None, layout: Layout, device: torch.device
+    reader: VideoReader, rule: ClipRule, clips: Sequence[int] | None, layout: Layout, device: torch.device
 ) -> list[Clip]:
     """Make the clips that a loader over this video alone yields in its first epoch.
 

@@ -13,7 +13,7 @@ import ray.data
 import torch
 
 from videoloader.argument_names import tells_of_arguments
-from videoloader.batching.clip_plan import ClipPlanner, DrawRule
+from videoloader.batching.clip_plan import ClipPlanner, ClipRule
 from videoloader.batching.options import RaiseOrSkip, check_dataset, plan_transforms
 from videoloader.checks import check, check_choice, check_positive
 from videoloader.convert.spec import Color, Layout
@@ -148,7 +148,7 @@ def read_clips(
         ray.init()
     if skipped is not None:
         skipped.set_files(table.unreadable)
-    recipe = ClipRecipe(ClipPlanner(table, DrawRule(mode, plan, seed)), layout, epoch)
+    recipe = ClipRecipe(ClipPlanner(table, ClipRule(mode, plan, seed)), layout, epoch)
     least, most = concurrency if isinstance(concurrency, tuple) else (concurrency or 1, concurrency)
     # Blocks hold whole batches: to fill up a batch, Ray would wait for another block and have one actor make both.
     of_a_block = batch_size * -(-len(table) // (batch_size * _MOST_BLOCKS))

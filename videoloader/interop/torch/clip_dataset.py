@@ -16,7 +16,7 @@ from videoloader.argument_names import tells_of_arguments
 from videoloader.attribute_names import tells_of_attributes
 from videoloader.batching.batch import Batch, ListBatch, batch_of, collate_rows
 from videoloader.batching.boxes import stack_matrices
-from videoloader.batching.clip_plan import ClipPlanner, DrawRule, PlannedClip
+from videoloader.batching.clip_plan import ClipPlanner, ClipRule, PlannedClip
 from videoloader.batching.options import check_dataset, plan_transforms
 from videoloader.batching.row_decoding import apply_corrections, decode_rows, group_into_jobs, is_outdated
 from videoloader.batching.rows import BatchRow, arrange_rows, check_same_shapes, decoding_memory, transform_rows
@@ -101,7 +101,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
         table = build_clip_table(
             dataset, mode, index, workers=available_cores(), skip_unreadable=False, on_indexed=on_indexed
         )
-        self._planner = ClipPlanner(table, DrawRule(mode, plan, seed))
+        self._planner = ClipPlanner(table, ClipRule(mode, plan, seed))
         # Shared, so that persistent worker processes see the next epoch.
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
         # Shared as well: the first clip that a loop requested; -1 before that, -2 after the warning.

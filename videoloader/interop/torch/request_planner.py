@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from videoloader.batching.clip_plan import DrawRule, PlannedClip
+from videoloader.batching.clip_plan import ClipRule, PlannedClip
 from videoloader.dataset import VideoEntry, entry_range
 from videoloader.errors import ConfigurationError
 from videoloader.indexing import ByteSource, IndexStore, VideoIndex, build_index, open_source
@@ -36,7 +36,7 @@ class RequestPlanner:
         transforms: transforms of all clips; a request may replace those that crop and resize.
         seed: the seed of requests without one.
         shard: number of this process's shard, and the number of shards.
-        warned: see ``DrawRule``.
+        warned: see ``ClipRule``.
     """
 
     indexes: VideoIndexes
@@ -67,7 +67,7 @@ class RequestPlanner:
                     "transforms of a request can only cut, resize, flip and pad", request.video.path
                 )
             transforms = replace(transforms, conversion=own.one_view().conversion)
-        rule = DrawRule(request.mode, transforms, self.seed, warned=self.warned)
+        rule = ClipRule(request.mode, transforms, self.seed, warned=self.warned)
         (planned,) = rule.views_by([rng], number, video, request.clip)
         return planned
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.batching.batch import Batch, batch_of
-from videoloader.batching.clip_plan import ClipPlanner, DrawRule, PlannedClip
+from videoloader.batching.clip_plan import ClipPlanner, ClipRule, PlannedClip
 from videoloader.batching.image_clips import SEEN, MadeImage, MadeImages, WantedImage, WantedImages
 from videoloader.batching.rows import BatchRow
 from videoloader.convert.spec import Layout
@@ -33,7 +33,7 @@ _IMAGES_A_CLIP = 16
 
 
 @dataclass(frozen=True, eq=False)
-class ListedClips:
+class UnopenedClips:
     """Some clips of image files that have not been opened yet.
 
     Attributes:
@@ -60,23 +60,23 @@ class ListedClips:
             for clip, clip_in_video, row, path, label in zip(*numbers, table.path.take(rows)[:], labels, strict=True)
         )
 
-    def part(self, first: int, stop: int) -> ListedClips:
+    def part(self, first: int, stop: int) -> UnopenedClips:
         """The clips from ``first`` to before ``stop``."""
-        return ListedClips(self.planner, self.clips[first:stop], self.epoch, self.repeated[first:stop])
+        return UnopenedClips(self.planner, self.clips[first:stop], self.epoch, self.repeated[first:stop])
 
     def planned(self) -> list[PlannedClip]:
         """The views of all clips, as objects."""
         return list(chain.from_iterable(self.planner.plan_all(self.clips, self.epoch, self.repeated)))
 
 
-def list_clips(
+def unopened_clips(
     planner: ClipPlanner, clips: npt.NDArray[np.int64], epoch: int, repeated: npt.NDArray[np.bool_]
-) -> ListedClips | None:
+) -> UnopenedClips | None:
     """Some clips as columns; None unless all are from unopened image files and none needs individual treatment.
 
     Args:
         planner: the planner of the clips.
-        clips, epoch, repeated: see ``ListedClips``.
+        clips, epoch, repeated: see ``UnopenedClips``.
     """
     table = planner.table.dataset.table
     videos, _ = planner.table.places(clips)
@@ -87,7 +87,7 @@ def list_clips(
     likely = planner.likely
     if len({view.shape for view in likely}) > 1 or len(likely[0].frame_numbers) != 1 or likely[0].roles is not None:
         return None
-    return ListedClips(planner, clips, epoch, repeated)
+    return UnopenedClips(planner, clips, epoch, repeated)
 
 
 @dataclass(eq=False)
@@ -95,21 +95,21 @@ class ImageRows:
     """Rows of a batch whose clips are of image files that have not been opened yet.
 
     Attributes:
-        frames: the memory of each row, as one tensor for listed clips.
+        frames: the memory of each row, as one tensor for unopened clips.
         layout: order of a clip's dimensions.
         rule: the rule by which the clips are drawn.
         wanted: the clips, as a process needs them.
-        rows: the rows, all views of a clip one after the other; empty for listed clips as long as they are columns.
-        listed: the clips as columns; None where they are not listed.
-        made: the outcome of listed clips, if they are all columns.
+        rows: the rows, all views of a clip one after the other; empty for unopened clips as long as they are columns.
+        unopened: the clips as columns; None where they are objects.
+        made: the outcome of unopened clips, if they are all columns.
     """
 
     frames: torch.Tensor | list[torch.Tensor]
     layout: Layout
-    rule: DrawRule
+    rule: ClipRule
     wanted: WantedImages
     rows: list[BatchRow] = field(default_factory=list)
-    listed: ListedClips | None = None
+    unopened: UnopenedClips | None = None
     made: MadeImages | None = None
 
     @property
@@ -122,9 +122,9 @@ class ImageRows:
         views = self.rule.num_views
         for first in range(0, self.num_clips, clips):
             some = slice(first * views, (first + clips) * views)
-            listed = None if self.listed is None else self.listed.part(first, first + clips)
+            unopened = None if self.unopened is None else self.unopened.part(first, first + clips)
             wanted = WantedImages(self.wanted[first : first + clips])
-            yield ImageRows(self.frames[some], self.layout, self.rule, wanted, self.rows[some], listed)
+            yield ImageRows(self.frames[some], self.layout, self.rule, wanted, self.rows[some], unopened)
 
     @property
     def as_clips(self) -> float:
@@ -133,8 +133,8 @@ class ImageRows:
 
     def objects(self) -> list[BatchRow]:
         """All rows as objects."""
-        if self.listed is not None and not self.rows:
-            self.rows += map(partial(BatchRow, layout=self.layout), self.listed.planned(), self.frames)
+        if self.unopened is not None and not self.rows:
+            self.rows += map(partial(BatchRow, layout=self.layout), self.unopened.planned(), self.frames)
             for image, rows in self.with_rows(self.made.outcomes() if self.made else ()):
                 assert isinstance(image, MadeImage), "columns are made"
                 for row in rows:
@@ -171,7 +171,7 @@ class PackedViews(UserList[DrawnView]):
         return self.data[at]
 
 
-def collate_listed(frames: torch.Tensor, parts: Sequence[ImageRows], layout: Layout) -> Batch:
+def collate_columns(frames: torch.Tensor, parts: Sequence[ImageRows], layout: Layout) -> Batch:
     """Make a batch whose rows are all columns; see ``collate_rows``.
 
     Args:
@@ -191,7 +191,9 @@ def collate_listed(frames: torch.Tensor, parts: Sequence[ImageRows], layout: Lay
         timestamps=frame_times(SEEN, numbers),
         mask=np.concatenate([each.mask for each in made])[:, None],
         corrupt=np.zeros(numbers.shape, np.bool_),
-        repeated=np.repeat(np.concatenate([part.listed.repeated for part in parts if part.listed is not None]), views),
+        repeated=np.repeat(
+            np.concatenate([part.unopened.repeated for part in parts if part.unopened is not None]), views
+        ),
         views=np.tile(np.arange(views), len(numbers) // views),
         boxes=np.concatenate([each.boxes for each in made]),
         source_matrix=np.concatenate([each.matrices for each in made]),
