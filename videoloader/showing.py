@@ -12,7 +12,8 @@ import numpy.typing as npt
 import torch
 
 from videoloader.argument_names import tells_of_arguments
-from videoloader.batching.batch import Batch, clip_of
+from videoloader.batching.batch import Batch
+from videoloader.batching.collate import clip_of
 from videoloader.checks import check_choice, check_positive, check_positive_or_none, check_type
 from videoloader.convert.spec import Layout
 from videoloader.dataset import VideoDataset

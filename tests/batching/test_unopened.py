@@ -14,7 +14,7 @@ from emulated_engines import EmulatedEngines, emulate
 from image_files import encoded, picture
 
 import videoloader as vl
-from videoloader.batching import batch_maker, image_rows, unopened
+from videoloader.batching import batch_maker, image_rows
 from videoloader.reading import reader_processes
 
 SIZES = [(48, 32), (64, 64), (31, 57), (90, 40), (33, 33)]
@@ -52,7 +52,7 @@ def engines(monkeypatch: pytest.MonkeyPatch) -> EmulatedEngines:
 def by_columns(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The rows of each batch that was put together from columns."""
     batches: list[int] = []
-    collate = unopened.collate_columns
+    collate = batch_maker.collate_columns
 
     def counted(*arguments: Any) -> vl.Batch:
         batch = collate(*arguments)

@@ -13,17 +13,14 @@ import torch
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.attribute_names import tells_of_attributes
-from videoloader.batching.boxes import source_matrices
-from videoloader.batching.rows import BatchRow
 from videoloader.checks import check, check_integer, shortened
 from videoloader.convert.spec import Layout
 from videoloader.errors import ArgumentError, ConfigurationError
-from videoloader.reading.clip import Clip, tensor_summary
-from videoloader.reading.decode_job import frame_times
+from videoloader.reading.clip import tensor_summary
 from videoloader.reading.frames_by_role import FramesByRole, frames_at
 from videoloader.sampling.integers import one_integer, several_integers
-from videoloader.sampling.roles import Roles, target_times
-from videoloader.transforms.geometry.coordinates import check_in_pixels, map_points, picture_box
+from videoloader.sampling.roles import Roles
+from videoloader.transforms.geometry.coordinates import check_in_pixels, map_points
 from videoloader.transforms.planning.pipeline import DrawnView
 from videoloader.transforms.replay import Coordinates, Kind, Picture
 
@@ -250,89 +247,6 @@ class ListBatch(Batch):
 
     def _with_tensors(self, change: Callable[[torch.Tensor], torch.Tensor]) -> ListBatch:
         return replace(self, frames=[change(clip) for clip in self.frames], labels=change(self.labels))
-
-
-def clip_of(batch: Batch, row: int) -> Clip:
-    """One clip of a batch, as ``Video.read`` returns it."""
-    arrays = batch.frame_numbers[row], batch.timestamps[row], batch.mask[row], batch.corrupt[row]
-    target_times = None if batch.roles is None else batch._target_times[row]
-    return Clip(batch.frames[row], *arrays, batch.layout, batch.roles, _target_times=target_times)
-
-
-@overload
-def collate_rows(frames: torch.Tensor, rows: Sequence[BatchRow], layout: Layout) -> Batch: ...
-
-
-@overload
-def collate_rows(frames: list[torch.Tensor], rows: Sequence[BatchRow], layout: Layout) -> ListBatch: ...
-
-
-def collate_rows(frames: Any, rows: Sequence[BatchRow], layout: Layout) -> Batch:
-    """Make a batch of rows whose frames are already in place.
-
-    Args:
-        frames: the frames of the batch; a list for a ``ListBatch``.
-        rows: rows of the batch, at least one.
-        layout: order of a clip's dimensions.
-    """
-    join: Callable[[list[npt.NDArray[Any]]], Any] = _copies if isinstance(frames, list) else np.stack
-    clips = [row.clip for row in rows]
-    drawn = [clip.drawn for clip in clips]
-    roles = clips[0].roles if len({clip.roles for clip in clips}) == 1 else None
-    targets = [] if roles is None else [target_times(clip.video.index, clip.frame_numbers, roles) for clip in clips]
-    entries = ((clip, clip.video.entry) for clip in clips)
-    return batch_of(
-        frames,
-        rows[0].frames.device,
-        [(clip.number, clip.video.row, entry.path, entry.label, entry.columns) for clip, entry in entries],
-        frame_numbers=join([clip.frame_numbers for clip in clips]),
-        timestamps=join([frame_times(clip.video.index, clip.frame_numbers) for clip in clips]),
-        mask=join([clip.mask for clip in clips]),
-        corrupt=join([row.corrupt for row in rows]),
-        repeated=np.array([clip.repeated for clip in clips], np.bool_),
-        views=np.array([clip.view for clip in clips], np.int64),
-        boxes=np.array([picture_box(view.geometry) for view in drawn], np.int64),
-        source_matrix=source_matrices(drawn),
-        drawn=drawn,
-        layout=layout,
-        roles=roles,
-        _target_times=None if roles is None else join(targets),
-    )
-
-
-def batch_of(frames: Any, device: torch.device, rows: Sequence[tuple[Any, ...]], **shown: Any) -> Batch:
-    """Make a batch: what the data set tells of its rows is put in here, however they were made.
-
-    Args:
-        frames: the frames of the batch; a list for a ``ListBatch``.
-        device: device of the labels.
-        rows: (clip number, row of the data set, path, label or None, columns) of each row.
-        shown: all other fields, which tell what the frames show.
-    """
-    clips, numbers, paths, labels, columns = map(list, zip(*rows, strict=True))
-    kind: type[Batch] = ListBatch if isinstance(frames, list) else Batch
-    return kind(
-        frames,
-        labels=torch.from_numpy(_known_labels(labels)).to(device, non_blocking=True),
-        paths=paths,
-        clips=np.array(clips, np.int64),
-        rows=np.array(numbers, np.int64),
-        columns=columns,
-        **shown,
-    )
-
-
-def _copies(arrays: list[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-    return [array.copy() for array in arrays]  # clips may share arrays
-
-
-def row_labels(rows: Sequence[BatchRow]) -> npt.NDArray[np.int64]:
-    """int64[B]; -1 where an entry has none."""
-    return _known_labels([row.clip.video.entry.label for row in rows])
-
-
-def _known_labels(labels: Sequence[int | None]) -> npt.NDArray[np.int64]:
-    return np.array([-1 if label is None else label for label in labels], np.int64)
 
 
 def _numbers(name: str, given: Sequence[int] | torch.Tensor, count: int | None) -> npt.NDArray[np.int64]:

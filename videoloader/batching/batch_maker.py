@@ -18,8 +18,9 @@ from typing import Literal
 
 import torch
 
-from videoloader.batching.batch import Batch, collate_rows, row_labels
+from videoloader.batching.batch import Batch
 from videoloader.batching.clip_plan import UNREADABLE, PlannedClip, drawn_if_unlike, drawn_now
+from videoloader.batching.collate import collate_columns, collate_rows, row_labels
 from videoloader.batching.image_clips import WantedImages
 from videoloader.batching.image_rows import submit_images
 from videoloader.batching.made_batch import BatchInMaking, BatchPlan, DecodingBatch, MadeBatch
@@ -33,7 +34,7 @@ from videoloader.batching.row_decoding import (
 )
 from videoloader.batching.rows import BatchRow, about, arrange_rows, decoding_memory, show_instead, transform_rows
 from videoloader.batching.stats import LoaderStats, clip_stats
-from videoloader.batching.unopened import ImageRows, UnopenedClips, collate_columns, wanted_image
+from videoloader.batching.unopened import ImageRows, UnopenedClips, wanted_image
 from videoloader.convert.spec import Layout
 from videoloader.decoding.engine import Decode
 from videoloader.decoding.frame_cache import FrameCache

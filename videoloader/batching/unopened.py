@@ -6,26 +6,21 @@ cannot make a row, all rows of its batch become objects.
 
 from __future__ import annotations
 
-import pickle
-from collections import UserList
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.batching.batch import Batch, batch_of
 from videoloader.batching.clip_plan import ClipPlanner, ClipRule, PlannedClip
-from videoloader.batching.image_clips import SEEN, MadeImage, MadeImages, WantedImage, WantedImages
+from videoloader.batching.image_clips import MadeImage, MadeImages, WantedImage, WantedImages
 from videoloader.batching.rows import BatchRow
 from videoloader.convert.spec import Layout
 from videoloader.dataset.table import NONE
-from videoloader.reading.decode_job import frame_times
-from videoloader.transforms.planning.pipeline import DrawnView
 
 T = TypeVar("T")
 # Images that take about as long as a clip of a small video.
@@ -154,49 +149,4 @@ def wanted_image(clip: PlannedClip) -> WantedImage:
     entry, (_, epoch, clip_in_video) = clip.video.entry, clip.undrawn
     return WantedImage(
         epoch, clip.number, clip_in_video, clip.video.row, entry.path, entry.label, entry.columns, entry.times
-    )
-
-
-class PackedViews(UserList[DrawnView]):
-    """``Batch.drawn`` as other processes pickled it; it is unpickled on first access."""
-
-    def __init__(self, packed: Sequence[bytes]) -> None:
-        self._packed = list(packed)
-
-    @cached_property
-    def data(self) -> list[DrawnView]:  # type: ignore[override]
-        return [view for each in self._packed for view in pickle.loads(each)]
-
-    def __getitem__(self, at: Any) -> Any:
-        return self.data[at]
-
-
-def collate_columns(frames: torch.Tensor, parts: Sequence[ImageRows], layout: Layout) -> Batch:
-    """Make a batch whose rows are all columns; see ``collate_rows``.
-
-    Args:
-        frames: the frames of the batch.
-        parts: its rows.
-        layout: order of a clip's dimensions.
-    """
-    made = [part.made for part in parts if part.made is not None]
-    views = parts[0].rule.num_views
-    wanted = [each for part in parts for each in part.wanted for _ in range(views)]
-    numbers = np.concatenate([each.frame_numbers for each in made])[:, None]
-    return batch_of(
-        frames,
-        frames.device,
-        [(each.clip, each.row, each.path, each.label, each.columns) for each in wanted],
-        frame_numbers=numbers,
-        timestamps=frame_times(SEEN, numbers),
-        mask=np.concatenate([each.mask for each in made])[:, None],
-        corrupt=np.zeros(numbers.shape, np.bool_),
-        repeated=np.repeat(
-            np.concatenate([part.unopened.repeated for part in parts if part.unopened is not None]), views
-        ),
-        views=np.tile(np.arange(views), len(numbers) // views),
-        boxes=np.concatenate([each.boxes for each in made]),
-        source_matrix=np.concatenate([each.matrices for each in made]),
-        drawn=PackedViews([each.drawn for each in made]),
-        layout=layout,
     )

@@ -8,6 +8,7 @@ from typing import get_args
 import torch
 
 from videoloader.batching.clip_plan import ClipRule
+from videoloader.batching.collate import clip_of, collate_rows
 from videoloader.batching.rows import decoding_memory, list_rows, transform_rows
 from videoloader.checks import check_choice
 from videoloader.convert.spec import Layout
@@ -15,10 +16,8 @@ from videoloader.dataset import VideoEntry
 from videoloader.error_notes import note
 from videoloader.order.clip_table import EntryFrames, SameIndex
 from videoloader.reading.clip import Clip
-from videoloader.reading.decode_job import frame_times
 from videoloader.reading.video_reader import VideoReader
 from videoloader.sampling.mode import count_clips
-from videoloader.sampling.roles import target_times
 
 
 def make_clips(
@@ -45,12 +44,5 @@ def make_clips(
     planned = [view for clip in numbers for view in rule.views(clip, 0, video, clip)]
     rows = list_rows(planned, decoding_memory(transforms, layout, device))
     reader.read([row.slots for row in rows], transforms.decoded)
-    return [
-        Clip(
-            *(frames, clip.frame_numbers, frame_times(index, clip.frame_numbers), clip.mask, row.corrupt),
-            layout=layout,
-            roles=clip.roles,
-            _target_times=None if clip.roles is None else target_times(index, clip.frame_numbers, clip.roles),
-        )
-        for frames, clip, row in zip(transform_rows(transforms, None, rows, layout), planned, rows, strict=True)
-    ]
+    made = zip(transform_rows(transforms, None, rows, layout), rows, strict=True)
+    return [clip_of(collate_rows([frames], [row], layout), 0) for frames, row in made]  # roles may differ

@@ -14,9 +14,10 @@ from torch.utils.data import Dataset, default_collate
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.attribute_names import tells_of_attributes
-from videoloader.batching.batch import Batch, ListBatch, batch_of, collate_rows
+from videoloader.batching.batch import Batch, ListBatch
 from videoloader.batching.boxes import stack_matrices
 from videoloader.batching.clip_plan import ClipPlanner, ClipRule, PlannedClip
+from videoloader.batching.collate import batch_of, collate_rows
 from videoloader.batching.options import check_dataset, plan_transforms
 from videoloader.batching.row_decoding import apply_corrections, decode_rows, group_into_jobs, is_outdated
 from videoloader.batching.rows import BatchRow, arrange_rows, check_same_shapes, decoding_memory, transform_rows

@@ -16,7 +16,8 @@ import torch
 from videoloader.argument_names import tells_of_arguments
 from videoloader.attribute_names import tells_of_attributes
 from videoloader.batching.account import LoaderAccount
-from videoloader.batching.batch import Batch, clip_of
+from videoloader.batching.batch import Batch
+from videoloader.batching.collate import clip_of
 from videoloader.batching.made_batch import BatchInMaking, BatchPlan
 from videoloader.batching.one_loop import OneLoop
 from videoloader.batching.options import RaiseOrSkip, plan_transforms
