@@ -156,8 +156,8 @@ def test_structures_and_numbers_are_those_of_the_code() -> None:
 
     assert names_in("struct Kind") == [name for name, *_ in native._Kind._fields_]
     assert names_in("struct Picture") == [name for name, *_ in native._Picture._fields_]
-    assert names_in("enum Filter") == list(native._FILTER_NUMBERS)
-    assert names_in("enum Output") == [str(dtype).removeprefix("torch.").upper() for dtype in native._OUTPUTS]
+    assert names_in("enum Filter") == list(native.KERNELS)
+    assert names_in("enum Output") == [str(dtype).removeprefix("torch.").upper() for dtype in native.OUTPUT_TYPES]
 
 
 def test_a_variable_turns_it_off() -> None:

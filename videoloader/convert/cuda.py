@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert.driver import KERNEL_TYPES, cuda_driver, load_kernel
-from videoloader.convert.filters import FILTERS
+from videoloader.convert.driver import cuda_driver, load_kernel
+from videoloader.convert.filters import FILTERS, KERNELS
 from videoloader.convert.plan import PLAN, conversion_plan
-from videoloader.convert.spec import Conversion, Geometry
+from videoloader.convert.spec import OUTPUT_TYPES, Conversion, Geometry
 from videoloader.convert.surface import CudaSurface, SurfaceLayout
 from videoloader.errors import ConfigurationError, DecodeError
 
@@ -26,7 +26,6 @@ _THREADS, _CHUNK, _ROWS, _MAX_TILE, _MAX_PICTURES = 128, 256, 2, 256, 16
 # A kernel's ``Plan`` as plain bytes, which numpy copies in one piece.
 _PLAN_BYTES = np.dtype((np.void, PLAN.itemsize))
 _PICTURE = np.dtype([("surface", np.uint64), ("slot", np.uint64), ("plan", _PLAN_BYTES)])
-_FILTERS = tuple(sorted({name for each in FILTERS.values() for name in each.kernels}))
 # Everything about the conversion of one picture except where it is and where it goes: the fields of a ``KernelKind``
 # (with the filter as a number), the columns and rows of its grid of blocks, and the kernel's ``Plan``.
 PICTURE_PLAN = np.dtype([("kind", np.uint8, 4), ("grid", np.int32, 2), ("plan", _PLAN_BYTES)])
@@ -74,7 +73,7 @@ def picture_plan(layout: SurfaceLayout, conversion: Conversion, strides: tuple[i
     plan = _tiled_plan(layout, conversion, strides)
     kind = KernelKind.of(layout, conversion.geometry)
     picture = np.zeros((), PICTURE_PLAN)
-    picture["kind"] = kind.sample_bytes, *kind.subsampling, _FILTERS.index(kind.filter)
+    picture["kind"] = kind.sample_bytes, *kind.subsampling, KERNELS.index(kind.filter)
     picture["grid"], picture["plan"] = _grid(plan), plan.tobytes()
     return picture
 
@@ -111,7 +110,7 @@ def convert_each(
         with torch.cuda.stream(stream):
             there = host.to(stream.device, non_blocking=True)
         kernel = _kernel(
-            "convert_each", KernelKind(sample_bytes, (across, down), _FILTERS[number]), dtype, stream.device.index
+            "convert_each", KernelKind(sample_bytes, (across, down), KERNELS[number]), dtype, stream.device.index
         )
         columns, rows = plans["grid"][some].max(0).tolist()
         arguments = (ctypes.c_void_p * 1)(ctypes.addressof(address := ctypes.c_uint64(there.data_ptr())))
@@ -217,7 +216,7 @@ def _kernel(function: str, kind: KernelKind, dtype: torch.dtype, device: int) ->
     return load_kernel(
         tuple(Path(__file__).with_name(name) for name in ("pixels.h", "convert.cu")),
         f"{function}<{_SAMPLES[kind.sample_bytes]}, {kind.subsampling[0]}, {kind.subsampling[1]}, {kind.filter}, "
-        f"{KERNEL_TYPES[dtype]}>",
+        f"{OUTPUT_TYPES[dtype]}>",
         ("--std=c++17",),
         device,
     )

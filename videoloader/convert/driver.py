@@ -9,13 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import torch
-
-# The types of outputs in kernels.
-KERNEL_TYPES = {
-    torch.uint8: "unsigned char", torch.float16: "Half", torch.bfloat16: "BFloat16", torch.float32: "float",
-}  # fmt: skip
-
 
 @cache
 def cuda_driver() -> ctypes.PyDLL:

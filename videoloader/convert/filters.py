@@ -10,6 +10,9 @@ import numpy.typing as npt
 
 from videoloader.convert.spec import Interpolation
 
+# The order of ``enum Filter`` in pixels.h.
+KERNELS = ("LINEAR", "CUBIC", "CUBIC_EDGES", "NEAREST")
+
 Weights = npt.NDArray[np.float64]
 
 
@@ -18,7 +21,7 @@ class Filter(NamedTuple):
 
     Attributes:
         reach: distance that it reaches, in pixels of the coarser of the two pictures.
-        kernels: its names in pixels.h, without antialias and with it.
+        kernels: its names in ``KERNELS``, without antialias and with it.
         weights: function of distances in these pixels, and of whether there is antialias, that returns the weights of
             pixels; None for nearest, which copies pixels.
         overshoots: whether sums of weighted pixels may leave the range of the pixels.

@@ -16,15 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert.filters import FILTERS
+from videoloader.convert.filters import FILTERS, KERNELS
 from videoloader.convert.plan import PLAN, conversion_plan
-from videoloader.convert.spec import Conversion
+from videoloader.convert.spec import OUTPUT_TYPES, Conversion
 from videoloader.convert.surface import SurfaceLayout, pixel_format, planes_layout
 from videoloader.errors import ConfigurationError
-
-# These match pixels.h and convert.cpp.
-_FILTER_NUMBERS = {"LINEAR": 0, "CUBIC": 1, "CUBIC_EDGES": 2, "NEAREST": 3}
-_OUTPUTS = {torch.uint8: 0, torch.float16: 1, torch.bfloat16: 2, torch.float32: 3}
 
 
 class _Kind(ctypes.Structure):
@@ -145,8 +141,9 @@ def convert_host_surfaces(
 @lru_cache(4096)
 def _call(layout: SurfaceLayout, conversion: Conversion, strides: tuple[int, int, int]) -> _Call:
     plan, geometry = conversion_plan(layout, conversion, strides), conversion.geometry
-    number = _FILTER_NUMBERS[FILTERS[geometry.interpolation].kernels[geometry.antialias]]
-    kind = _Kind(layout.sample_bytes, *layout.subsampling, number, _OUTPUTS[conversion.output.dtype])
+    number = KERNELS.index(FILTERS[geometry.interpolation].kernels[geometry.antialias])
+    output = list(OUTPUT_TYPES).index(conversion.output.dtype)
+    kind = _Kind(layout.sample_bytes, *layout.subsampling, number, output)
     return _Call(plan, plan.ctypes.data, kind)
 
 

@@ -203,6 +203,12 @@ def full_geometry(stream: StreamInfo) -> Geometry:
     return Geometry((0, 0, height, width), (height, width))
 
 
+# The number types of the output, with their names in kernels, in the order of ``enum Output`` in convert.cpp.
+OUTPUT_TYPES = {
+    torch.uint8: "unsigned char", torch.float16: "Half", torch.bfloat16: "BFloat16", torch.float32: "float",
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class OutputSpec:
     """The number type, normalisation and colours of the output.
@@ -225,7 +231,7 @@ class OutputSpec:
     fill_value: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     def __post_init__(self) -> None:
-        check_choice("dtype", self.dtype, (torch.uint8, torch.float16, torch.bfloat16, torch.float32))
+        check_choice("dtype", self.dtype, tuple(OUTPUT_TYPES))
         check_choice("color", self.color, get_args(Color))
         for name, values in (("mean", self.mean), ("std", self.std)):
             if values is not None and self.dtype == torch.uint8:

@@ -11,7 +11,7 @@ import torch
 from videoloader.argument_names import tells_of_arguments
 from videoloader.attribute_names import RowColumns
 from videoloader.checks import check, check_choice, check_shape
-from videoloader.convert.spec import Layout, OutputSpec
+from videoloader.convert.spec import OUTPUT_TYPES, Layout, OutputSpec
 from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.sampling.integers import one_integer
 from videoloader.sampling.mode import clip_rng
@@ -179,7 +179,7 @@ class Compose:
         check_shape("frames", frames, fits, "uint8 or floats [T, 3, H, W] or [B, T, 3, H, W]")
         if floats:
             if self.dtype is None and output.dtype == torch.uint8:
-                known = frames.dtype in (torch.float16, torch.bfloat16)
+                known = frames.dtype in OUTPUT_TYPES
                 output = replace(output, dtype=frames.dtype if known else torch.float32)
             low, high = (float(each) for each in frames.aminmax()) if frames.numel() else (0.0, 1.0)
             if not (low >= 0 and high <= 1):

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from videoloader.convert.driver import KERNEL_TYPES, cuda_driver, load_kernel
-from videoloader.convert.spec import OutputSpec
+from videoloader.convert.driver import cuda_driver, load_kernel
+from videoloader.convert.spec import OUTPUT_TYPES, OutputSpec
 from videoloader.errors import DecodeError
 from videoloader.transforms.backends.work import ClipWork, Finish
 from videoloader.transforms.geometry.resampling import Size
@@ -165,7 +165,7 @@ def _launch(plan: _Plan, finish: Finish, works: Sequence[ClipWork], length: int)
     device = works[0].source.device
     output = next((finish.frames(work.target) for work in works if work.last), None)
     _, frame, channel, _, pixel = (0, 0, 0, 0, 0) if output is None else output.stride()
-    operate = f"operate<{KERNEL_TYPES[finish.output.dtype]}>"
+    operate = f"operate<{OUTPUT_TYPES[finish.output.dtype]}>"
     with torch.cuda.device(device):
         stream = torch.cuda.current_stream(device).cuda_stream
         records = [record for step in plan.steps for record in (*step.counted, *step.others)]
