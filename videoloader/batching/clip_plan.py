@@ -29,7 +29,8 @@ from videoloader.indexing import VideoIndex
 from videoloader.indexing.forks import after_fork
 from videoloader.indexing.one_image import read_image
 from videoloader.indexing.sources.base import ByteSource
-from videoloader.order.clip_table import UNOPENED, ClipTable, EntryFrames, SameIndex
+from videoloader.order.clip_table import ClipTable
+from videoloader.order.entry_frames import UNOPENED, EntryFrames, SameIndex
 from videoloader.reading.own_code import contents, is_own
 from videoloader.sampling.mode import FrameMode, chosen_frames, clip_rng, padded, tell_of_no_own_frame
 from videoloader.sampling.roles import Roles, roles_of

@@ -29,7 +29,7 @@ from videoloader.indexing.index import Times
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.patience import cancellable
 from videoloader.indexing.sources.remote_reads import NO_READS, RemoteReads, reads_so_far
-from videoloader.order.clip_table import EntryFrames, SameIndex
+from videoloader.order.entry_frames import EntryFrames, SameIndex
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.cancellation import CancelToken

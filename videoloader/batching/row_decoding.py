@@ -18,7 +18,7 @@ from videoloader.device import profiler_range
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.configurations import decoded_otherwise
 from videoloader.indexing.sources.remote_reads import reads_so_far
-from videoloader.order.clip_table import EntryFrames
+from videoloader.order.entry_frames import EntryFrames
 from videoloader.packets.decode_plan import gops_in_common
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.cancellation import CancelToken

@@ -14,7 +14,7 @@ from videoloader.checks import check_choice
 from videoloader.convert.spec import Layout
 from videoloader.dataset import VideoEntry
 from videoloader.error_notes import note
-from videoloader.order.clip_table import EntryFrames, SameIndex
+from videoloader.order.entry_frames import EntryFrames, SameIndex
 from videoloader.reading.clip import Clip
 from videoloader.reading.video_reader import VideoReader
 from videoloader.sampling.mode import count_clips

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from threading import Lock
-from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,107 +19,17 @@ from videoloader.dataset.stores import Store
 from videoloader.dataset.table import NONE
 from videoloader.error_notes import note
 from videoloader.errors import ConfigurationError, NotIndexedError, VideoLoaderError, counted, reason_of, warn_user
-from videoloader.indexing import ByteSource, IndexStore, VideoIndex, build_index, open_source
+from videoloader.indexing import IndexStore, build_index, open_source
 from videoloader.indexing.images.frame_times import tell_of_frame_times
-from videoloader.indexing.one_image import read_image
 from videoloader.indexing.sources.folder import IMAGE_ENDINGS
-from videoloader.indexing.sources.state import SourceState, state_of
+from videoloader.indexing.sources.state import state_of
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.live_line import counted_live
+from videoloader.order.entry_frames import UNOPENED, BuiltIndexes, EntryFrames, Indexes
 from videoloader.sampling.mode import IN_MODE, CountsByFrames, CountsByLength, FrameMode, KnownFrames, count_clips
 from videoloader.threads import executor_of
 
 _PATHS_AT_ONCE = 1 << 14
-
-
-class Indexes(Protocol):
-    """Maps paths to indexes, and to the state of the video that each index was made from."""
-
-    def __getitem__(self, path: str, /) -> VideoIndex: ...
-    def __setitem__(self, path: str, index: VideoIndex, /) -> None: ...
-    def state(self, path: str, /) -> SourceState | None: ...
-
-
-class BuiltIndexes(dict[str, VideoIndex]):
-    """Indexes that were built from the videos themselves."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.states: dict[str, SourceState | None] = {}
-
-    def state(self, path: str, /) -> SourceState | None:
-        return self.states.get(path)
-
-
-class Unopened:
-    """The indexes of image files that were not opened yet: a file is read each time its index is requested."""
-
-    def __getitem__(self, path: str, /) -> VideoIndex:
-        return read_image(path)[1]
-
-    def __setitem__(self, path: str, index: VideoIndex, /) -> None:
-        return
-
-    def state(self, path: str, /) -> None:
-        return None
-
-
-UNOPENED = Unopened()
-
-
-@dataclass(eq=False)
-class SameIndex:
-    """The same index for every path: that of a single video, or one that many share. A shared one must not be set."""
-
-    known: VideoIndex
-
-    def __getitem__(self, path: str, /) -> VideoIndex:
-        return self.known
-
-    def __setitem__(self, path: str, index: VideoIndex, /) -> None:
-        self.known = index
-
-    def state(self, path: str, /) -> None:
-        return None
-
-
-@dataclass(eq=False, slots=True)
-class EntryFrames:
-    """One entry of the data set with its range of frames, as a ``SampledVideo`` for frame modes.
-
-    Attributes:
-        entry: the row of the data set.
-        first, stop: the range of frames it means.
-        indexes: the mapping that holds its index.
-        row: its row in the data set; -1 without a data set.
-        source: its bytes; None to open the entry's path.
-    """
-
-    entry: VideoEntry
-    first: int
-    stop: int
-    indexes: Indexes
-    row: int = -1
-    source: ByteSource | None = None
-
-    @property
-    def columns(self) -> Mapping[str, Any]:
-        """The other columns of the entry."""
-        return self.entry.columns
-
-    @property
-    def index(self) -> VideoIndex:
-        """The index of the whole video. A corrected one may replace it, but its frames stay the same."""
-        return self.indexes[self.entry.path].with_times(self.entry.times)
-
-    @index.setter
-    def index(self, known: VideoIndex) -> None:
-        self.indexes[self.entry.path] = known.with_times("start")
-
-    @property
-    def state(self) -> SourceState | None:
-        """The state of the video file when it was indexed; None where that is not known."""
-        return self.indexes.state(self.entry.path)
 
 
 @dataclass(frozen=True, eq=False)

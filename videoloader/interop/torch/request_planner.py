@@ -16,7 +16,7 @@ from videoloader.indexing.images.frame_times import tell_of_frame_times
 from videoloader.indexing.sources.state import SourceState, state_of
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.interop.torch.clip_request import ClipRequest
-from videoloader.order.clip_table import EntryFrames, Indexes, SameIndex
+from videoloader.order.entry_frames import EntryFrames, Indexes, SameIndex
 from videoloader.sampling.mode import clip_rng
 from videoloader.threads import executor_of
 from videoloader.transforms.planning.pipeline import TransformPlan, arrange_transforms
