@@ -15,8 +15,8 @@ import torch
 
 from videoloader.batching import image_rows
 from videoloader.batching.batch_maker import BatchMaker
-from videoloader.convert.cuda import _FILTERS
-from videoloader.convert.native import _FILTER_NUMBERS, _OUTPUTS, _Kind, _Picture, native_code
+from videoloader.convert.native import _Kind, _Picture, native_code
+from videoloader.convert.spec import OUTPUT_TYPES
 from videoloader.errors import DecodeError
 from videoloader.reading.engine_files import EngineList, Made, ViewMemory
 from videoloader.shared_memory import new_block
@@ -75,7 +75,7 @@ class _Done:
 
 def convert(samples: np.ndarray, file: np.void, plan: np.void, slot: int, dtype: torch.dtype) -> None:
     sample_bytes, across, down, number = plan["kind"].tolist()
-    kind = _Kind(sample_bytes, across, down, _FILTER_NUMBERS[_FILTERS[number]], _OUTPUTS[dtype])
+    kind = _Kind(sample_bytes, across, down, number, list(OUTPUT_TYPES).index(dtype))
     start = samples.ctypes.data
     pictures = (_Picture * 1)(_Picture(start, start + int(file["cb"]), start + int(file["cr"]), slot))
     numbers = np.array(plan["plan"])

@@ -24,6 +24,9 @@ from videoloader.transforms.geometry.coordinates import check_in_pixels, map_poi
 from videoloader.transforms.planning.pipeline import DrawnView
 from videoloader.transforms.replay import Coordinates, Kind, Picture
 
+# The fields with a value for each frame.
+BY_FRAME = ("frame_numbers", "timestamps", "mask", "corrupt")
+
 _Kind = TypeVar("_Kind", bound="Batch")
 
 

@@ -21,7 +21,7 @@ import torch
 from videoloader.batching.batch import Batch
 from videoloader.batching.clip_plan import UNREADABLE, PlannedClip, drawn_if_unlike, drawn_now
 from videoloader.batching.collate import collate_columns, collate_rows, row_labels
-from videoloader.batching.image_clips import WantedImages
+from videoloader.batching.image_clips import SEEN, WantedImages
 from videoloader.batching.image_rows import submit_images
 from videoloader.batching.made_batch import BatchInMaking, BatchPlan, DecodingBatch, MadeBatch
 from videoloader.batching.row_decoding import (
@@ -42,7 +42,6 @@ from videoloader.device import hand_over, on_stream, own_stream, profiler_range
 from videoloader.errors import CorruptFramesError, DecodeError, enough_memory, reason_of
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.forks import after_fork
-from videoloader.indexing.images.index import image_of_a_pixel
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipsReport
 from videoloader.reading.corrupt_frames import OnCorrupt
@@ -265,7 +264,7 @@ class BatchMaker:
                 event.synchronize()
             for row in failed:
                 planned, make = row.clip, partial(self._make_replaced, row, decoding)
-                index = image_of_a_pixel() if planned.undrawn else planned.video.index
+                index = SEEN if planned.undrawn else planned.video.index
                 again = self._workers.submit(make, index, 0).result()
                 used.pop(row, None)
                 if again is None:
@@ -304,15 +303,14 @@ class BatchMaker:
                     for row in rows:
                         used.setdefault(row, []).append(report.index)
                 failed += [row for row in rows if row.clip.undrawn is not None]
-            elif self._remedy(error) != "raise" or self._was_by_an_outdated_index(job):
+            elif not self._is_raised(error) or self._was_by_an_outdated_index(job):
                 failed += [row for row in rows if row not in failed]
             else:
                 job.report.result()  # raises the error
         return reports, failed
 
     def _apply_corrections(self, row: BatchRow, report: ClipsReport) -> None:
-        if report.corrections:
-            apply_corrections(row, report)
+        if apply_corrections(row, report):
             self._corrected.add(row.clip.video.entry.path)
 
     def _was_by_an_outdated_index(self, job: SubmittedJob) -> bool:
@@ -339,7 +337,7 @@ class BatchMaker:
                 row.clip = replace(row.clip, frame_numbers=like.frame_numbers, mask=like.mask, drawn=like.drawn)
         decoding.stacked, others = arrange_rows([row.clip for row in rows], decoding.plan.collate, self._memory)
         for row, other in zip(rows, others, strict=True):
-            row.show(other)
+            row.take_over(other)
         drawn, output = [row for row in rows if row.clip.undrawn is None], self._transforms.decoded
         return submit_rows(self._workers, drawn, output, self._cache, decoding.token, self._on_corrupt)
 

@@ -224,7 +224,7 @@ def drawn_now(clip: PlannedClip) -> PlannedClip:
 
 
 def drawn_if_unlike(clips: Sequence[PlannedClip]) -> Sequence[PlannedClip]:
-    """The clips of a batch. If they probably differ in shape, all that can be are drawn now."""
+    """The clips of a batch, drawn now if their shapes seem to differ; a clip that cannot be read stays undrawn."""
     if all(clip.undrawn is None for clip in clips) or len({clip.shape for clip in clips}) == 1:
         return clips
     drawn = list(clips)

@@ -1,7 +1,7 @@
-"""Collates rows to a batch: every field of ``Batch`` gets its value here.
+"""Collates rows to a batch: the fields of ``Batch`` get their values here.
 
-There are three kinds of rows: those of a loader, which are objects (``collate_rows``); those of unopened image files,
-which are columns (``collate_columns``); and the samples of ``ClipDataset``, which come from other processes.
+Rows are objects (``collate_rows``), or columns for image files that were not opened before (``collate_columns``). The
+samples of ``ClipDataset``, which may come from other processes, are collated beside it.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def collate_rows(frames: Any, rows: Sequence[BatchRow], layout: Layout) -> Batch
 
 
 def batch_of(frames: Any, device: torch.device, rows: Sequence[tuple[Any, ...]], **shown: Any) -> Batch:
-    """Make a batch: what the data set tells of its rows is put in here, however they were made.
+    """Make a batch: fill in labels, paths, clips, rows and columns; the caller gives all other fields.
 
     Args:
         frames: the frames of the batch; a list for a ``ListBatch``.

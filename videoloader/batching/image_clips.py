@@ -86,8 +86,8 @@ class MadeImage(NamedTuple):
     corrupt: npt.NDArray[np.bool_] | None
     known: VideoIndex | None
 
-    def show(self, row: BatchRow) -> None:
-        """Set what a row shows to what was made for it."""
+    def put_into(self, row: BatchRow) -> None:
+        """Let a row show what was made for it."""
         old, video = row.clip, row.clip.video
         video = EntryFrames(video.entry, 0, 1, SameIndex(self.known) if self.known else _ALL_SEEN, video.row)
         drawn = self.drawn[old.view]
@@ -270,7 +270,7 @@ def prepare_images(
 
 
 def joined_reports(reports: Sequence[ClipsReport]) -> ClipsReport:
-    """One report for what several tell of."""
+    """The sum of several reports."""
     packets, frames, corrupt, seconds = (
         sum([getattr(each, name) for each in reports]) for name in ("packets", "frames", "corrupt_frames", "seconds")
     )

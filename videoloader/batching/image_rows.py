@@ -101,7 +101,7 @@ def _make_rows(
             raise error
         if error is None and isinstance(outcome, MadeImage):
             for row in rows:
-                outcome.show(row)
+                outcome.put_into(row)
     return made.report
 
 

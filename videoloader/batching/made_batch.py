@@ -58,7 +58,7 @@ class BatchInMaking(NamedTuple):
     unreadable: list[tuple[PlannedClip, str]]
 
     def is_made(self) -> bool:
-        """Whether nobody has to wait for it any more."""
+        """Whether the batch is finished."""
         return self.made.done()
 
     def result(self) -> MadeBatch:

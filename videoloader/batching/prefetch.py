@@ -33,7 +33,7 @@ class InMaking(Protocol):
     """A batch in the making."""
 
     def is_made(self) -> bool:
-        """Whether nobody has to wait for it any more."""
+        """Whether the batch is finished."""
         ...
 
     def drop(self) -> None:

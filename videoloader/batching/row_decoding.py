@@ -43,10 +43,11 @@ class SubmittedJob(NamedTuple):
     planned_by: VideoIndex | None = None
 
 
-def apply_corrections(row: BatchRow, report: ClipsReport) -> None:
-    """Correct the index of a row's video by what decoding has shown, for later clips of the video."""
+def apply_corrections(row: BatchRow, report: ClipsReport) -> bool:
+    """Correct the index of a row's video by what decoding has shown, for later clips; return whether it had to be."""
     if report.corrections:
         row.clip.video.index = report.corrected(row.clip.video.index)
+    return bool(report.corrections)
 
 
 def is_outdated(row: BatchRow, used: Iterable[VideoIndex]) -> bool:
@@ -95,8 +96,8 @@ def decode_rows(
     cache: FrameCache | None,
     reader: Reader,
     decode: Decode,
-    token: CancelToken | None = None,
-    on_corrupt: OnCorrupt = "keep",
+    token: CancelToken | None,
+    on_corrupt: OnCorrupt,
     fetching: Fetching | None = None,
 ) -> ClipsReport:
     """Decode frames of one video into the rows of a batch.
@@ -142,8 +143,8 @@ def submit_rows(
     rows: Sequence[BatchRow],
     output: OutputSpec,
     cache: FrameCache | None,
-    token: CancelToken | None = None,
-    on_corrupt: OnCorrupt = "keep",
+    token: CancelToken,
+    on_corrupt: OnCorrupt,
 ) -> list[SubmittedJob]:
     """Submit the decoding of a batch's rows.
 
@@ -159,13 +160,12 @@ def submit_rows(
         make = partial(decode_rows, job, video, output, cache, token=token, on_corrupt=on_corrupt)
         ahead = None
         # With a cache, frames may not have to be read at all.
-        if workers.num_workers and cache is None and token is not None and video.source is None:
+        if workers.num_workers and cache is None and video.source is None:
             ahead = workers.fetch_ahead.begin(video.entry.path, video.state, job.index, job.plan, token)
-        if ahead is None:
-            report = workers.submit(make, job.index, job.plan.packets)
-        else:
-            report = workers.submit(partial(make, fetching=ahead[0]), job.index, job.plan.packets)
-            report.add_done_callback(partial(_release, workers.fetch_ahead, ahead[1]))
+        fetching, size = ahead or (None, 0)
+        report = workers.submit(partial(make, fetching=fetching), job.index, job.plan.packets)
+        if fetching is not None:
+            report.add_done_callback(partial(_release, workers.fetch_ahead, size))
         submitted.append(SubmittedJob(report, shown, job.index))
         workers.let_others_run()
     return submitted

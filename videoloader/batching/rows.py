@@ -64,8 +64,8 @@ class BatchRow:
         """Set what the row shows once it is made; ``corrupt`` is None if the clip does not fit into its memory."""
         self.clip, self._slots, self._corrupt, self.fits = clip, None, corrupt, corrupt is not None
 
-    def show(self, other: BatchRow) -> None:
-        """Show what another row shows instead."""
+    def take_over(self, other: BatchRow) -> None:
+        """Take over the clip and the memory of another row."""
         self.clip, self.frames, self.fits = other.clip, other.frames, True
         self._slots, self._corrupt = other._slots, other._corrupt
 
@@ -223,5 +223,5 @@ def show_instead(row: BatchRow, clip: PlannedClip, collate: Collate, memory: Fra
         if clip.shape != row.clip.shape:
             return False
         other = BatchRow(clip, row.frames, memory.layout)
-    row.show(other)
+    row.take_over(other)
     return True

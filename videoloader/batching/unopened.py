@@ -123,7 +123,7 @@ class ImageRows:
 
     @property
     def as_clips(self) -> float:
-        """The number of clips of small videos that take about as long."""
+        """The number of clips of small videos that would take as long to make."""
         return self.num_clips / _IMAGES_A_CLIP
 
     def objects(self) -> list[BatchRow]:
@@ -133,11 +133,11 @@ class ImageRows:
             for image, rows in self.with_rows(self.made.outcomes() if self.made else ()):
                 assert isinstance(image, MadeImage), "columns are made"
                 for row in rows:
-                    image.show(row)
+                    image.put_into(row)
         return self.rows
 
     def with_rows(self, of_clips: Iterable[T]) -> Iterator[tuple[T, list[BatchRow]]]:
-        """Something of each clip beside the clip's rows."""
+        """Pair one item for each clip with the clip's rows."""
         views = self.rule.num_views
         for at, each in enumerate(of_clips):
             yield each, self.rows[at * views : (at + 1) * views]

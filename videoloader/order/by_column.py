@@ -61,8 +61,10 @@ class ClipGroups:
     group: Integers
     file_ends: Callable[[], Integers]
 
-    def __len__(self) -> int:
-        return int(self.bounds[-1])
+    @property
+    def count(self) -> int:
+        """G, the number of groups."""
+        return len(self.bounds) - 1
 
     def table_numbers(self, clips: Integers) -> Integers:
         """The numbers of these clips in the table."""

@@ -15,7 +15,7 @@ from videoloader.checks import check, check_uint64, is_integer
 from videoloader.errors import ConfigurationError
 from videoloader.order.by_column import ByColumn, ClipGroups, group_clips
 from videoloader.order.clip_table import ClipTable
-from videoloader.order.sharding import MOST_LANES, Deal, LastBatch, Left, dealt, even_bounds, num_batches
+from videoloader.order.sharding import MOST_LANES, Deal, LastBatch, Left, damaged_state, dealt, even_bounds, num_batches
 from videoloader.order.shuffle import Order, OrderOfEpoch, SampledClips
 from videoloader.permutation import Integers
 
@@ -67,7 +67,7 @@ class Epochs:
             raise ConfigurationError(
                 "a sampler orders all clips, so no rank can keep to its own: use sharding='strided' or 'contiguous'"
             )
-        groups = len(self.groups.bounds) - 1
+        groups = self.groups.count
         if isinstance(self.sharding, ByColumn) and self.ranks % groups and groups % self.ranks:
             raise ConfigurationError(
                 f"column {self.sharding.column!r} has {groups} groups for {self.ranks} ranks: one number must divide "
@@ -92,7 +92,7 @@ class Epochs:
     def lanes(self) -> int:
         """The number of lanes; see ``sharding``."""
         if isinstance(self.sharding, ByColumn):
-            return min(self.ranks, len(self.groups.bounds) - 1)
+            return min(self.ranks, self.groups.count)
         return 1 if self.sharding == "strided" else self.ranks
 
     def epoch(self, number: int) -> EpochPlan:
@@ -123,11 +123,11 @@ class Epochs:
         except (KeyError, TypeError, ValueError, AttributeError):
             raise not_a_state(state) from None
         if epoch < 0 or not 1 <= parts <= MOST_LANES:
-            raise ConfigurationError(f"the state is damaged or was edited (epoch={epoch}, parts={parts})")
+            raise damaged_state(f"epoch={epoch}, parts={parts}")
         if fingerprint != self.fingerprint(epoch):
             raise ConfigurationError(self._difference(state.get("of")))
         if parts > 1 and self.sharding != "stick_to_shard":
-            raise ConfigurationError(f"the state is damaged or was edited (parts={parts}, sharding {self.sharding!r})")
+            raise damaged_state(f"parts={parts}, sharding {self.sharding!r}")
         following = self._deal()
         if replace(deals[-1], batches=0) != following:
             if len(deals) >= _MOST_DEALS:
@@ -149,7 +149,7 @@ class Epochs:
         return self.table.fingerprint(self.settings, self.order.identity(len(self.table), self.seed, epoch), within)
 
     @property
-    def parts(self) -> dict[str, str]:
+    def description(self) -> dict[str, str]:
         """Descriptions of what a state belongs to, from which another loader can say what differs."""
         order = "a sampler" if isinstance(self.order, SampledClips) else repr(self.order)
         parts = {"data set": self.table.rows_name, "frame mode": repr(self.settings), "order": order}
@@ -160,7 +160,7 @@ class Epochs:
         return {name: part if len(part) <= _LONGEST_PART else _shortened(part) for name, part in parts.items()}
 
     def _difference(self, saved: Any) -> str:
-        own, saved = self.parts, saved if isinstance(saved, Mapping) else {}
+        own, saved = self.description, saved if isinstance(saved, Mapping) else {}
         other = [name for name, part in own.items() if saved.get(name, part) != part]
         if not other:
             return "the state is of another data set, frame mode, order or seed than this loader"
@@ -218,16 +218,16 @@ class EpochPlan:
         sizes = np.diff(bounds)
         batches = num_batches(sizes, deal.ranks, deal.batch_size, deal.last_batch)
         if deal.batches > batches:
-            raise ConfigurationError(f"the state is damaged or was edited (dealt: {deal.batches} of {batches} batches)")
+            raise damaged_state(f"dealt: {deal.batches} of {batches} batches")
         return bounds, sizes, batches
 
     def _home(self, lanes: int) -> Integers:
         """int64[lanes + 1]: the bounds of the positions from which each lane may repeat clips."""
         if not isinstance(self._epochs.sharding, ByColumn):
             return even_bounds(self._epochs.positions, lanes)
-        groups = len(self._epochs.groups.bounds) - 1
+        groups = self._epochs.groups.count
         if groups % lanes:
-            raise ConfigurationError(f"the state is damaged or was edited (dealt: {lanes} parts of {groups} groups)")
+            raise damaged_state(f"dealt: {lanes} parts of {groups} groups")
         return self._epochs.groups.bounds[:: groups // lanes]
 
     def __len__(self) -> int:
@@ -328,7 +328,7 @@ class EpochPlan:
             "parts": self._parts,
             "dealt": ",".join(str(deal) for deal in (*before, last)),
             "fingerprint": self._epochs.fingerprint(self.number),
-            "of": self._epochs.parts,
+            "of": self._epochs.description,
         }
 
 

@@ -128,9 +128,9 @@ class Deal:
             lanes, ranks, batch_size = map(int, shape.split("x"))
             deal = Deal(lanes, ranks, batch_size, last_batch, int(batches))
         except ValueError:
-            raise ConfigurationError(f"the state is damaged or was edited (dealt: {text!r})") from None
+            raise damaged_state(f"dealt: {text!r}") from None
         if not 1 <= lanes <= MOST_LANES or min(ranks, batch_size) < 1 or deal.batches < 0:
-            raise ConfigurationError(f"the state is damaged or was edited (dealt: {text!r})")
+            raise damaged_state(f"dealt: {text!r}")
         return deal
 
 
@@ -183,6 +183,11 @@ class Left:
         if not sizes.size:
             return Left.whole(0)
         return Left(self.at(pieces[kept]), np.concatenate([[0], np.cumsum(sizes)]))
+
+
+def damaged_state(what: str) -> ConfigurationError:
+    """The error for a saved state that no loader can have written."""
+    return ConfigurationError(f"the state is damaged or was edited ({what})")
 
 
 def even_bounds(size: int, parts: int) -> Integers:

@@ -292,7 +292,7 @@ def order_of(shuffle: bool | Order | Sampler) -> Order:
     """
     if isinstance(shuffle, bool):
         return ShuffleClips() if shuffle else InOrder()
-    # A class also has the methods of its objects, and text those of a sampler.
+    # A class has the methods of its instances, and a str those of a sampler.
     if isinstance(shuffle, Order) and not isinstance(shuffle, type):
         return shuffle
     if isinstance(shuffle, Sampler) and not isinstance(shuffle, type | str):

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.checks import check_choice
-from videoloader.errors import ConfigurationError, CorruptFramesError, VideoLoaderWarning
+from videoloader.errors import ConfigurationError, CorruptFramesError, VideoLoaderWarning, counted
 
 # What to do with damaged frames: keep them, or treat them as frames that cannot be read. Which choices there are
 # depends on what the caller can do about such frames.
@@ -54,7 +54,7 @@ def tell_of_corrupt(source: str, frames: npt.NDArray[np.int64], on_corrupt: OnCo
     if not len(frames):
         return
     damaged = np.unique(frames)
-    message = f"{len(damaged)} damaged frame{'s' if len(damaged) > 1 else ''} (first: frame {damaged[0]})"
+    message = f"{counted(len(damaged), 'damaged frame')} (first: frame {damaged[0]})"
     if on_corrupt != "keep":
         raise CorruptFramesError(message, source)
     if source not in _warned:

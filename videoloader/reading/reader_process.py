@@ -29,8 +29,8 @@ from videoloader.shared_memory import Place, map_block
 Work: TypeAlias = Callable[[ClipReader, Any, Sequence[torch.Tensor], CancelToken], Any]
 
 
-class Order(NamedTuple):
-    """An order to a process.
+class Task(NamedTuple):
+    """A task for a process.
 
     Attributes:
         forget, forget_blocks: numbers of the objects, and of the memory blocks, that it can drop.
@@ -57,7 +57,7 @@ GivenWarning: TypeAlias = tuple[Warning | str, type[Warning], str, int]
 
 
 class Answer(NamedTuple):
-    """The answer to an order.
+    """The answer to a task.
 
     Attributes:
         result: result of the work.
@@ -70,7 +70,7 @@ class Answer(NamedTuple):
     warnings: list[GivenWarning]
 
 
-def make_clips(
+def read_in_process(
     path: str,
     wanted: Sequence[tuple[npt.NDArray[np.int64], Geometry, npt.NDArray[np.int64], int]],
     output: OutputSpec,
@@ -113,7 +113,7 @@ class _SharedToken(CancelToken):
 
 
 def serve(descriptor: int) -> None:
-    """Carry out orders received through a pipe until it is closed."""
+    """Carry out tasks received through a pipe until it is closed."""
     torch.set_num_threads(1)  # there is a process for each core
     connection: Connection[Any, Any] = Connection(descriptor)
     given: list[GivenWarning] = []
@@ -134,7 +134,7 @@ def serve(descriptor: int) -> None:
 
 
 class _Maker:
-    """Carries out orders, with one reader for all of them."""
+    """Carries out tasks, with one reader for all of them."""
 
     def __init__(self, connection: Connection[Any, Any]) -> None:
         self._connection = connection
@@ -151,21 +151,21 @@ class _Maker:
         finally:
             close(descriptor)
 
-    def answer(self, order: Order) -> Answer:
-        for number in order.forget:
+    def answer(self, task: Task) -> Answer:
+        for number in task.forget:
             del self._known[number]
-        for number in order.forget_blocks:
+        for number in task.forget_blocks:
             del self._blocks[number]
-        for number in order.new_blocks:
+        for number in task.new_blocks:
             self._blocks[number] = self._take_block()
-        if order.folder != self._folder:
-            chdir(order.folder)
-            self._folder = order.folder
-        if order.known is not None:
-            self._known[order.number] = order.known
-        tensors = [place.tensor(self._blocks[block]) for block, place in order.places]
+        if task.folder != self._folder:
+            chdir(task.folder)
+            self._folder = task.folder
+        if task.known is not None:
+            self._known[task.number] = task.known
+        tensors = [place.tensor(self._blocks[block]) for block, place in task.places]
         try:
-            return Answer(order.work(self._reader, self._known[order.number], tensors, self._token), None, [])
+            return Answer(task.work(self._reader, self._known[task.number], tensors, self._token), None, [])
         except (VideoLoaderError, ReadCancelled) as error:
             return Answer(None, error, [])
         except Exception as error:

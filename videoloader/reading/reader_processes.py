@@ -36,10 +36,10 @@ from videoloader.packets.decode_plan import DecodePlan
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.decode_job import ClipSlots
-from videoloader.reading.reader_process import Answer, GivenWarning, Order, Work, make_clips, serve
+from videoloader.reading.reader_process import Answer, GivenWarning, Task, Work, read_in_process, serve
 from videoloader.shared_memory import Place, SharedBlock, block_of, new_shared_block, numbers_in_use
 
-# Milliseconds between checks whether an order has been cancelled.
+# Milliseconds between checks whether a task has been cancelled.
 _LOOK_UP = 50
 # Clips that threads make themselves before processes are started, one for each further clip. Starting a process takes
 # two seconds of a core, which a few clips do not repay.
@@ -55,7 +55,7 @@ Shared: TypeAlias = Sequence[tuple[SharedBlock, Place]]
 
 
 def _number_of(known: object) -> int:
-    """Return a number that no other index, or other object that processes keep, has or has had."""
+    """Return the number of an index or another object that processes keep. Numbers are never used again."""
     number = _number_of_known.get(known)
     return _number_of_known.setdefault(known, next(_numbers)) if number is None else number
 
@@ -104,8 +104,8 @@ class _Process:
         forgotten = [self._known.popitem(last=False)[0]] if len(self._known) > _MOST_KNOWN else []
         places = [(block.number, place) for block, place in tensors]
         self._cancelled.memory[0] = 0
-        order = Order(forgotten, gone, os.getcwd(), number, sent, list(new), places, work)
-        self._connection.send_bytes(pickle.dumps(order, pickle.HIGHEST_PROTOCOL))
+        task = Task(forgotten, gone, os.getcwd(), number, sent, list(new), places, work)
+        self._connection.send_bytes(pickle.dumps(task, pickle.HIGHEST_PROTOCOL))
         for block in new.values():
             self._send_block(block)
         while not self._answered.poll(_LOOK_UP):
@@ -252,7 +252,7 @@ class ProcessReader:
         token.raise_if_cancelled()
         if self.device.type == "cpu" and isinstance(source, str) and not is_remote(source):
             wanted = [(each.frame_numbers, each.geometry, each.positions, len(each.corrupt)) for each in clips]
-            work = partial(make_clips, source, wanted, output, state, plan)
+            work = partial(read_in_process, source, wanted, output, state, plan)
             try:
                 done = self.do(work, index, [clip.slots for clip in clips], token)
             except ProcessDied as error:

@@ -16,7 +16,7 @@ import ray
 import torch
 
 from videoloader.batching.account import nothing_made
-from videoloader.batching.batch import Batch
+from videoloader.batching.batch import BY_FRAME, Batch
 from videoloader.batching.batch_maker import BatchMaker
 from videoloader.batching.clip_plan import ClipPlanner, PlannedClip
 from videoloader.batching.made_batch import BatchPlan
@@ -141,7 +141,7 @@ class ClipMaker:
             "clip": batch.clips,
             "row": batch.rows,
             "label": _column(batch.labels),
-            **{name: _column(getattr(batch, name)) for name in ("frame_numbers", "timestamps", "mask", "corrupt")},
+            **{name: _column(getattr(batch, name)) for name in BY_FRAME},
             **{name: _objects([columns.get(name) for columns in batch.columns]) for name in names},
             "frames": _column(batch.frames),
             **({} if batch.roles is None else _roles(batch)),

@@ -13,6 +13,7 @@ import ray.data
 import torch
 
 from videoloader.argument_names import tells_of_arguments
+from videoloader.batching.batch import BY_FRAME
 from videoloader.batching.clip_plan import ClipPlanner, ClipRule
 from videoloader.batching.options import RaiseOrSkip, check_dataset, plan_transforms
 from videoloader.checks import check, check_choice, check_positive
@@ -32,7 +33,7 @@ from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import Transforms
 
 _ROLES = ("input_places", "target_places", "target_times")
-_COLUMNS = ("path", "clip", "row", "label", "frame_numbers", "timestamps", "mask", "corrupt", "frames")
+_COLUMNS = ("path", "clip", "row", "label", *BY_FRAME, "frames")
 # Each block is a Ray task, and Ray keeps a record of every task.
 _MOST_BLOCKS = 4096
 # One call decodes while the rows of another go to the object store.

@@ -14,7 +14,7 @@ from torch.utils.data import Dataset, default_collate
 
 from videoloader.argument_names import tells_of_arguments
 from videoloader.attribute_names import tells_of_attributes
-from videoloader.batching.batch import Batch, ListBatch
+from videoloader.batching.batch import BY_FRAME, Batch, ListBatch
 from videoloader.batching.boxes import stack_matrices
 from videoloader.batching.clip_plan import ClipPlanner, ClipRule, PlannedClip
 from videoloader.batching.collate import batch_of, collate_rows
@@ -37,7 +37,6 @@ from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import Transforms
 
 _CPU = torch.device("cpu")
-_BY_FRAME = ("frame_numbers", "timestamps", "mask", "corrupt")
 
 
 @tells_of_arguments
@@ -175,8 +174,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
             for job, shown in group_into_jobs(rows):
                 video, output, reader = shown[0].clip.video, self._transforms.decoded, reader_of_thread(_CPU)
                 report = decode_rows(job, video, output, None, reader, "cpu", None, self._on_corrupt)
-                corrected |= bool(report.corrections)
-                apply_corrections(shown[0], report)
+                corrected |= apply_corrections(shown[0], report)
                 for row in shown:
                     used[row].append(report.index)
             rows = [row for row in used if corrected and is_outdated(row, used[row])]
@@ -196,7 +194,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
         sample = {
             "frames": made.frames[0],
             "label": int(made.labels[0]),
-            **{name: getattr(made, name)[0] for name in _BY_FRAME},
+            **{name: getattr(made, name)[0] for name in BY_FRAME},
             "path": made.paths[0],
             "clip": int(made.clips[0]),
             "row": int(made.rows[0]),
@@ -253,7 +251,7 @@ def _batch(samples: Sequence[dict[str, Any]], join_frames: Callable[[Any], Any],
         join_frames(column("frames")),
         _CPU,
         [itemgetter("clip", "row", "path", "label", "columns")(sample) for sample in samples],
-        **{name: join(column(name)) for name in _BY_FRAME},
+        **{name: join(column(name)) for name in BY_FRAME},
         repeated=np.zeros(len(samples), np.bool_),
         views=np.zeros(len(samples), np.int64),
         boxes=np.stack(column("box")),
