@@ -147,15 +147,43 @@ def _on_cpu(size: str, cores: int, least: float) -> Work:
             Entrant("ours, processes", "ours", "random_clips_of_processes", ({"processes": cores},)),
             Entrant("torchcodec", "torchcodec", "random_clips", torchcodec),
             Entrant("decord2", "decord", "random_clips", _threads(workers)),
+            Entrant("SPDL", "spdl", "random_clips", (*_threads(workers, by="time"), *_threads((cores,), by="number"))),
         ),
         (
-            Times("ours", ("torchcodec", "decord2"), least),
-            Times("ours, processes", ("torchcodec", "decord2"), least),
+            Times("ours", ("torchcodec", "decord2", "SPDL"), least),
+            Times("ours, processes", ("torchcodec", "decord2", "SPDL"), least),
         ),
         cores,
     )
 
 
+def _frames_on_cpu(cores: int) -> Work:
+    threads = _threads((1, cores))
+    peers = ("torchcodec", "torchcodec, slices", "decord2, slices", "SPDL, slices")
+    return Work(
+        f"every frame of one 1080p file in turn, full size, on {cores} CPU cores, one by one or 30 at a time",
+        "frames/s",
+        "1080p-h264",
+        1,
+        (
+            Entrant("ours", "ours", "stream"),
+            Entrant("ours, slices", "ours", "slices"),
+            Entrant("torchcodec", "torchcodec", "stream", threads),
+            Entrant("torchcodec, slices", "torchcodec", "slices", threads),
+            Entrant("decord2, slices", "decord", "slices", threads),
+            Entrant(
+                "SPDL, slices",
+                "spdl",
+                "slices",
+                tuple({**each, "at_once": way} for each in threads for way in (True, False)),
+            ),
+        ),
+        (Times("ours", peers, 1.1), Times("ours, slices", peers, 1.1)),
+        cores,
+    )
+
+
+_CPU = {"2": min(2, CORES), "all": CORES}
 _CLIPS = 32
 
 
@@ -234,20 +262,10 @@ WORKS: dict[str, Work] = {
         ),
         (Times("ours", ("torchcodec",), 1),),
     ),
-    "cpu-stream": Work(
-        "every frame of one 1080p file in turn, full size, on the CPU",
-        "frames/s",
-        "1080p-h264",
-        1,
-        (
-            Entrant("ours", "ours", "stream"),
-            Entrant("torchcodec", "torchcodec", "stream", _threads((1, CORES))),
-        ),
-        (),
-    ),
+    **{f"cpu-frames-{name}": _frames_on_cpu(cores) for name, cores in _CPU.items()},
     **{
         f"cpu-{size}-{name}": _on_cpu(size, cores, least)
-        for name, cores in (("2", min(2, CORES)), ("all", CORES))
-        for size, least in (("1080p", 1.3), ("720p", 1.3), ("360p", 1.1))
+        for name, cores in _CPU.items()
+        for size, least in (("1080p", 1.7), ("720p", 1.4), ("360p", 1.5))
     },
 }

@@ -10,11 +10,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
-FRAMES, GOP, COPIES = 300, 250, 32
+FRAMES, GOP, COPIES, RATE = 300, 250, 32, 30
 # Whole GOPs of the 1080p file, one after the other.
 LONG_GOPS = 14
 LONG_FRAMES = LONG_GOPS * GOP
-_RATE = 30
 
 
 class Footage(NamedTuple):
@@ -95,13 +94,13 @@ def _encode(path: Path, footage: Footage, film: str | None) -> None:
     import av
 
     with av.open(str(path), "w") as container:
-        stream = container.add_stream(footage.encoder, rate=_RATE, options=_OPTIONS[footage.encoder])
+        stream = container.add_stream(footage.encoder, rate=RATE, options=_OPTIONS[footage.encoder])
         stream.width, stream.height, stream.pix_fmt = footage.width, footage.height, "yuv420p"
         stream.bit_rate = footage.bit_rate
         stream.codec_context.thread_count = 0
         pictures = _film(film, footage) if film else _made_up(footage)
         for number, picture in enumerate(pictures):
-            picture.pts, picture.time_base = number, Fraction(1, _RATE)
+            picture.pts, picture.time_base = number, Fraction(1, RATE)
             picture.pict_type = av.video.frame.PictureType.NONE
             container.mux(stream.encode(picture))
         container.mux(stream.encode(None))
@@ -138,7 +137,7 @@ def _repeat_first_gop(path: Path, longer: Path) -> None:
         stream = source.streams.video[0]
         copy = target.add_stream_from_template(stream)
         gop = list(itertools.islice((packet for packet in source.demux(stream) if packet.size), GOP))
-        frame = round(1 / (_RATE * stream.time_base))
+        frame = round(1 / (RATE * stream.time_base))
         for number in range(LONG_GOPS):
             for old in gop:
                 packet = av.Packet(bytes(old))

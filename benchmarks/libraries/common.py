@@ -14,6 +14,8 @@ import torch
 LENGTH, STRIDE, SIDE = 16, 4, 224
 SPAN = (LENGTH - 1) * STRIDE + 1
 BATCH = 8
+# Frames that are read at once, where a video is read in slices.
+SLICE = 30
 # ImageNet's, times 255.
 MEAN, STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
 
