@@ -206,6 +206,24 @@ class Reader:
             if known and not corrupt and hash_of(picture) != self._expected[number]:  # type: ignore[index]
                 self._account.found("silent", f"{name}: frame {number} is another")
 
+    def read_by_slices(self, rng: np.random.Generator, most: int, *, sound: bool) -> None:
+        """A few slices that follow one another, which one decoder makes; their marks are those of other reads."""
+        threads, size = int(rng.choice(THREADS)), int(rng.integers(1, 9))
+        torch.set_num_threads(threads)
+        begin = int(rng.integers(max(most - 4 * size, 1)))
+        name = f"slices of {size} from {begin} on, {threads} threads"
+        try:
+            video = vl.Video(self._path, device="cpu")
+            for start in range(begin, min(begin + 5 * size, most), size):
+                numbers = range(start, min(start + size, most))
+                frames = video[numbers.start : numbers.stop]
+                marks = vl.Video(self._path, device="cpu").read(numbers).corrupt
+                self._compare(name, numbers, frames, marks)
+        except VideoLoaderError as error:
+            self._account.refused(error)
+            if sound:
+                self._account.found("slices fail", f"{name}: {error}")
+
     def read_by_loader(self, rng: np.random.Generator, most: int, *, sound: bool) -> None:
         """All frames in order through a loader, whose jobs decode side by side.
 
@@ -288,6 +306,7 @@ def compare_file(path: Path, seed: int, clips: int, *, inside_gops: bool = False
     for request in asked:
         reader.read(request, sound=sound, damaged=damaged)
     compare_repeats(reader, asked[:2], account)
+    reader.read_by_slices(rng, most, sound=sound)
     # Frames that libav leaves out may be errors; see ``_take_as_told``.
     reader.read_by_loader(rng, most, sound=sound and len(video) <= len(truth.pts))
     return account

@@ -181,11 +181,12 @@ _decoders: list[av.video.codeccontext.VideoCodecContext] = []
 @contextmanager
 def _decoder(index: VideoIndex, start: int, threads: int) -> Iterator[av.video.codeccontext.VideoCodecContext]:
     decoder = open_decoder(index, start, max(min(threads, _MOST_THREADS - index.stream.reorder_depth), 1), strict=True)
-    _decoders.append(decoder)
+    open_now = _decoders  # at exit, this may run when the module has lost its names
+    open_now.append(decoder)
     try:
         yield decoder
     finally:
-        _decoders.remove(decoder)
+        open_now.remove(decoder)
 
 
 def _abandon_decoders() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from functools import partial
 from itertools import repeat
 
 import numpy as np
@@ -34,6 +35,7 @@ def stream_in_threads(
     threads: int,
     ahead: int,
     token: CancelToken,
+    memory: Callable[[], torch.Tensor] | None = None,
 ) -> Iterator[torch.Tensor]:
     """Yield frames in order, each [3, H, W] on the CPU. No packet is decoded twice.
 
@@ -46,6 +48,7 @@ def stream_in_threads(
         threads: number of decoding threads.
         ahead: maximum number of frames that may be ready or in the making.
         token: cancels the reading of packets.
+        memory: function that returns the memory of the next picture, in order; None for new memory each time.
 
     Raises:
         UnsureError: see ``decode_in_threads``; or an edit list shows frames in another order than the decoder gives
@@ -55,6 +58,7 @@ def stream_in_threads(
     """
     warn_of_hdr(index)
     geometry = full_geometry(index.stream)
+    memory = memory or partial(torch.empty, (3, *geometry.size), dtype=output.dtype)
     making: deque[tuple[torch.Tensor, Future[None], int]] = deque()
     # A packet may be shown several times.
     packet_of = index.frame_packet[frames].astype(np.int64)
@@ -67,7 +71,7 @@ def stream_in_threads(
                 frame, expected, shown = next(due, (0, -1, 0))
                 if packet != expected:  # an edit list goes back
                     raise UnsureError
-                pixels = torch.empty((3, *geometry.size), dtype=output.dtype)
+                pixels = memory()
                 sink = ClipSink(index, [whole_clip(np.array([frame]), geometry, pixels[None])], output, None)
                 making.append((pixels, conversion_threads().submit(sink.put_frame, packet, picture), shown))
                 if len(making) >= ahead:

@@ -25,6 +25,7 @@ from videoloader.reading.cancellation import CancelToken, ReadCancelled
 from videoloader.reading.clip_reader import ClipsReport, reader_of_thread
 from videoloader.reading.corrupt_frames import KeepOrRaise, tell_of_corrupt
 from videoloader.reading.decode_job import ClipSlots, DecodeJob, split_clips, whole_clip, whole_job
+from videoloader.reading.following_slices import FollowingSlices
 from videoloader.reading.stream import stream_in_threads
 from videoloader.reading.workers import Reader, share_of_cores, workers_of_device
 
@@ -55,6 +56,7 @@ class VideoReader:
         self._device, self._decode = device, decode
         self._output, self._on_corrupt = output, on_corrupt
         self._under_way: list[CancelToken] = []
+        self._following = FollowingSlices()
 
     def _source(self) -> ByteSource:
         if self._opened is None:
@@ -64,6 +66,7 @@ class VideoReader:
     def close(self) -> None:
         """Release the source. Any read from now on, or under way, raises ConfigurationError."""
         self._opened = None
+        self._following.close()
         for token in list(self._under_way):
             token.cancel()
 
@@ -82,6 +85,10 @@ class VideoReader:
 
     def frames(self, numbers: npt.NDArray[np.int64]) -> torch.Tensor:
         """Return untransformed frames, [T, 3, H, W]; raises the errors of ``read``."""
+        if self._device.type == "cpu":
+            following = self._following.read(self._source(), self.index, numbers, self._output)
+            if following is not None:
+                return following
         clip = self._new_clip(numbers)
         self.read([clip], self._output)
         return clip.slots
