@@ -209,6 +209,9 @@ class Video(ShownInNotebooks):
     def __getitem__(self, frames: int | slice | FrameNumbers) -> torch.Tensor:
         """One frame as uint8[3, H, W], or several, for a slice or list, as uint8[T, 3, H, W].
 
+        On the CPU, frames that follow those of the last call are decoded on from there. For them, the video keeps its
+        decoder and a few frames in memory until a call for other frames, or until it is closed.
+
         Args:
             frames: int, slice, or list, array or tensor. The frame numbers, repeats allowed, or a bool for each frame.
                 Negative numbers count from the end.
