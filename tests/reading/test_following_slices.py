@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import videoloader as vl
-from videoloader.reading import stream
+from videoloader.reading import following_slices, stream
 from videoloader.reading.following_slices import FollowingSlices
 
 Sample = Callable[[str], Path]
@@ -152,6 +152,15 @@ def test_a_video_that_nobody_refers_to_is_gone_at_once(sample: Sample) -> None:
     del going, video
     assert frames() is None
     assert seen() is None
+
+
+def test_few_decoders_wait_for_a_next_slice(sample: Sample) -> None:
+    whole = vl.Video(sample("h264_mp4"), device="cpu")[:]
+    videos = [vl.Video(sample("h264_mp4"), device="cpu") for _ in range(20)]
+    for start in (3, 6, 9):
+        for video in videos:
+            assert torch.equal(video[start : start + 3], whole[start : start + 3])
+    assert sum(len(video._reader._following._kept) for video in videos) == following_slices._MOST_WAITING
 
 
 def test_threads_that_share_a_video_do_not_disturb_each_other(sample: Sample) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,9 @@ from videoloader.packets.run_start import WrongIndexError
 from videoloader.reading.cancellation import CancelToken, ReadCancelled
 from videoloader.reading.stream import stream_in_threads
 from videoloader.reading.workers import share_of_cores
+
+# The most decoders that wait for a next slice in a process, since each has threads of its own.
+_MOST_WAITING = 8
 
 
 @dataclass(eq=False)
@@ -146,4 +150,11 @@ class FollowingSlices:
             # No frame is given out before those that it may refer to have come out undamaged.
             ahead = index.stream.reorder_depth + 2 + threads
             frames = stream_in_threads(source, index, rest, runs, output, threads, ahead, self._token, memory)
+        _begun.append(ref(self))
+        while len(_begun) > _MOST_WAITING:
+            if oldest := _begun.popleft()():
+                oldest._kept.clear()
         return _Going(index, first, frames, memory)
+
+
+_begun: deque[ref[FollowingSlices]] = deque()
