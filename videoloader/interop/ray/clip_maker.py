@@ -1,11 +1,9 @@
-"""Makes clips by number in a worker of a cluster, and counts attempts, since Ray retries forever when workers die."""
+"""Makes clips by number in a worker of a cluster."""
 
 from __future__ import annotations
 
-import os
 import threading
 import warnings
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,11 +23,12 @@ from videoloader.convert.spec import Layout
 from videoloader.device import resolve_device
 from videoloader.errors import DecodeError, VideoWarning
 from videoloader.interop.ray.skipped import SkippedClips
+from videoloader.interop.ray_workers import own_device
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import KeepRaiseOrSkip
 from videoloader.reading.workers import DecodeWorkers
 
-# A video that kills its decoder does so every time.
+# A video that kills its decoder does so every time, and Ray retries forever when workers die.
 _MOST_ATTEMPTS = 3
 
 Column = npt.NDArray[Any]
@@ -157,19 +156,6 @@ def _roles(batch: Batch) -> dict[str, Column]:
     return {**places, "target_times": _column(batch.target_times)}
 
 
-def own_device() -> str:
-    """The first GPU that Ray assigned to this worker, or the CPU.
-
-    Workers inherit the variables of a launcher that started the driver, which do not apply here.
-    """
-    given = ray.get_gpu_ids()
-    if not given:
-        return "cpu"
-    # A worker sees only its own GPUs, unless RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES is set.
-    seen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return f"cuda:{seen.split(',').index(str(given[0])) if seen else given[0]}"
-
-
 def _column(values: Any) -> Column:
     """Values of the batch's rows as an array; as an array of arrays where their shapes differ."""
     if isinstance(values, list):
@@ -184,38 +170,3 @@ def _objects(values: Sequence[Any]) -> Column:
     for row, value in enumerate(values):
         column[row] = value
     return column
-
-
-class Attempts:
-    """Counts attempts at numbered pieces of work, in an actor that all workers of a cluster share.
-
-    Args:
-        clips: number of clips of all the work.
-    """
-
-    def __init__(self, clips: int) -> None:
-        self._clips = clips
-        self._begun: Counter[int] = Counter()
-        self._left_out: Counter[int] = Counter()
-
-    def begin(self, work: int) -> int:
-        """Begin an attempt, and return its number, from 1."""
-        self._begun[work] += 1
-        return self._begun[work]
-
-    def end(self, work: int, left_out: int) -> bool:
-        """End an attempt that is done, or that failed without killing its worker.
-
-        Args:
-            work: number of the work.
-            left_out: the number of its clips, if it is done and none of them could be made; else 0.
-
-        Returns:
-            Whether all of the work is done and no clip of it could be made.
-        """
-        del self._begun[work]
-        if left_out:
-            self._left_out[work] = left_out
-        else:
-            self._left_out.pop(work, None)
-        return self._left_out.total() == self._clips

@@ -22,8 +22,9 @@ from videoloader.dataset import VideoDataset
 from videoloader.device import available_cores
 from videoloader.errors import ConfigurationError
 from videoloader.indexing import IndexStore
-from videoloader.interop.ray.clip_maker import Attempts, ClipMaker, ClipRecipe
+from videoloader.interop.ray.clip_maker import ClipMaker, ClipRecipe
 from videoloader.interop.ray.skipped import SkippedClips
+from videoloader.interop.ray_workers import Attempts
 from videoloader.order.clip_table import build_clip_table
 from videoloader.reading.corrupt_frames import KeepRaiseOrSkip, check_on_corrupt
 from videoloader.sampling.mode import FrameMode, FrameNumbers, mode_of

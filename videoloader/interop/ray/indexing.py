@@ -11,7 +11,8 @@ import ray
 from videoloader.checks import check_positive_or_none
 from videoloader.indexing.store.building import BuildReport, StoreBuild
 from videoloader.indexing.store.fingerprints import FingerprintKind
-from videoloader.indexing.store.tasks import Answer, Task, answer_task
+from videoloader.indexing.store.tasks import Answer, Task
+from videoloader.interop.ray_workers import answer_chunk
 
 # Chunks in flight for each core: one being indexed, and the next one, to start while the answer is sent.
 _CHUNKS_A_CORE = 2
@@ -60,13 +61,9 @@ def build_index(
         return build.finish(prune=prune)
 
 
-def _answer_chunk(tasks: list[Task]) -> list[Answer]:
-    return [answer_task(task) for task in tasks]
-
-
 def _answer_on_cluster(chunks: Iterator[list[Task]], in_flight: int) -> Iterator[list[Answer]]:
     """Yield answers as they come, with at most ``in_flight`` chunks in flight."""
-    remote = ray.remote(num_cpus=1, max_retries=3)(_answer_chunk)
+    remote = ray.remote(num_cpus=1, max_retries=3)(answer_chunk)
     waiting: list[Any] = []
     try:
         while True:

@@ -6,22 +6,7 @@ from typing import Any
 
 import ray
 
-
-class _Account:
-    """Entries by clip number, since a clip is tried again if Ray repeats a task or a data set is read twice."""
-
-    def __init__(self) -> None:
-        self._files: list[tuple[str, str]] = []
-        self._clips: dict[int, tuple[str, str]] = {}
-
-    def set_files(self, files: list[tuple[str, str]]) -> None:
-        self._files = files
-
-    def add(self, clip: int, path: str, error: str) -> None:
-        self._clips[clip] = (path, error)
-
-    def entries(self) -> list[tuple[str, str]]:
-        return [*self._files, *(self._clips[clip] for clip in sorted(self._clips))]
+from videoloader.interop.ray_workers import Account
 
 
 class SkippedClips:
@@ -37,7 +22,7 @@ class SkippedClips:
     """
 
     def __init__(self) -> None:
-        self._account: Any = ray.remote(num_cpus=0)(_Account).remote()
+        self._account: Any = ray.remote(num_cpus=0)(Account).remote()
 
     def entries(self) -> list[tuple[str, str]]:
         """(path, error) for every file that could not be indexed, and every clip that could not be made."""
