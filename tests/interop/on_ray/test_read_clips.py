@@ -32,6 +32,7 @@ from videoloader import (
     VideoDataset,
     VideoEntry,
     VideoLoader,
+    VideoLoaderWarning,
     WholeVideo,
     build_index,
     build_store,
@@ -57,7 +58,8 @@ def data(sample: Callable[[str], Path]) -> VideoDataset:
 def made_on_cluster(*arguments: Any, **named: Any) -> list[dict[str, Any]]:
     from videoloader.interop.ray import read_clips
 
-    rows = read_clips(*arguments, batch_size=named.pop("batch_size", 2), concurrency=2, **named).take_all()
+    # Each actor takes seconds to start.
+    rows = read_clips(*arguments, **{"batch_size": 2, "concurrency": 1} | named).take_all()
     return sorted(rows, key=lambda row: row["clip"])
 
 
@@ -93,30 +95,49 @@ def assert_same(there: list[dict[str, Any]], here: list[dict[str, Any]]) -> None
                 assert one[name] == value, name
 
 
-@pytest.mark.parametrize(("dtype", "layout"), [("uint8", "THWC"), ("float16", "CTHW")])
-def test_rows_are_what_the_loader_makes(data: VideoDataset, dtype: str, layout: Any) -> None:
-    transforms = CROP if dtype != "uint8" else CROP[:2]
-    there = made_on_cluster(data, MODE, transforms=transforms, dtype=dtype, layout=layout, seed=5, epoch=2)
+def test_rows_are_what_the_loader_makes_with_indexes_of_a_store(data: VideoDataset, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"transforms": CROP, "dtype": "float16", "layout": "CTHW", "seed": 5}
+    build_store([entry.path for entry in data], tmp_path / "index.db", workers=1)
+    there = made_on_cluster(data, MODE, epoch=2, index=tmp_path / "index.db", concurrency=2, **settings)
     assert len(there) == 9
-    assert_same(there, made_here(data, MODE, 2, transforms=transforms, dtype=dtype, layout=layout, seed=5))
+    assert_same(there, made_here(data, MODE, 2, **settings))
 
 
-def test_rows_of_chosen_columns_are_batches_of_tensors(data: VideoDataset) -> None:
-    from videoloader.interop.ray import read_clips
+def test_chosen_columns_without_damaged_clips_are_batches_of_tensors(data: VideoDataset, tmp_path: Path) -> None:
+    from videoloader.interop.ray import SkippedClips, read_clips
 
-    rows = read_clips(data, MODE, transforms=CROP, columns=["label", "clip", "frames", "score"], batch_size=2)
-    assert set(rows.schema().names) == {"label", "clip", "frames", "score"}
-    expected = {row["clip"]: row for row in made_here(data, MODE, 0, transforms=CROP)}
+    path, index = tmp_path / "damaged.mp4", build_index(data[0].path)
+    content = bytearray(Path(data[0].path).read_bytes())
+    second = int(np.flatnonzero(index.packet_key)[1])
+    offset, size = int(index.packet_offset[second]), int(index.packet_size[second])
+    content[offset + size // 2 : offset + size] = bytes(size - size // 2)
+    path.write_bytes(content)
+    skipped, mode = SkippedClips(), EveryWindow(4, step=12)
+    videos = VideoDataset([VideoEntry(str(path), 3, columns={"name": "damaged", "score": 1.5}), *data])
+    settings: dict[str, Any] = {"transforms": CROP, "on_corrupt": "skip"}
+    names = ["label", "clip", "frames", "score", "corrupt"]
+    rows = read_clips(
+        videos, mode, columns=names, batch_size=5, concurrency=1, skipped=skipped, **settings
+    ).materialize()
+    assert set(rows.schema().names) == set(names)
+    with pytest.warns(VideoLoaderWarning, match="damaged frames"):
+        expected = {row["clip"]: row for row in made_here(videos, mode, 0, **settings)}
+    assert [row["clip"] for row in expected.values() if row["path"] == str(path)] == [0, 2, 3, 4]
     seen = []
     for batch in rows.iter_torch_batches(batch_size=4):
         assert all(isinstance(column, torch.Tensor) for column in batch.values())
+        assert not batch["corrupt"].any()
         for clip, label, score, frames in zip(
             *(batch[name] for name in ("clip", "label", "score", "frames")), strict=True
         ):
             seen.append(int(clip))
-            assert (int(label), float(score)) == (expected[int(clip)]["label"], expected[int(clip)]["score"])
-            assert np.array_equal(frames.numpy(), expected[int(clip)]["frames"])
+            row = expected[int(clip)]
+            assert (int(label), float(score)) == (row["label"], row["score"])
+            assert frames.numpy().dtype == row["frames"].dtype == np.float32
+            assert np.array_equal(frames.numpy(), row["frames"])
     assert sorted(seen) == sorted(expected)
+    ((named, error),) = skipped.entries()
+    assert (named, "damaged frames" in error) == (str(path), True)
     for wrong in ("frames", [], ["pixels"]):
         with pytest.raises(ConfigurationError, match="columns must be a list of some of path, clip, row, label"):
             read_clips(data, MODE, columns=wrong)
@@ -171,24 +192,23 @@ def test_rows_tell_inputs_and_targets(data: VideoDataset) -> None:
     taken = VideoDataset([VideoEntry(entry.path, columns={"target_times": "0.5"}) for entry in data])
     with pytest.raises(ConfigurationError, match="columns target_times have names"):
         made_on_cluster(taken, mode)
-    assert "target_times" in made_on_cluster(taken, UniformFrames(1))[0]
 
 
 def test_clips_of_many_lengths_and_sizes(data: VideoDataset, tmp_path: Path) -> None:
     Image.new("RGB", (31, 17), "teal").save(tmp_path / "teal.png")
-    parts = [VideoEntry(entry.path, stop=10 * row) for row, entry in enumerate(list(data)[:2], 1)]
-    data = VideoDataset([*parts, VideoEntry(str(tmp_path / "teal.png"))])
+    paths = [data[0].path, data[1].path, str(tmp_path / "teal.png")]
+    # Without targets, their times are a name like any other.
+    data = VideoDataset(
+        [
+            VideoEntry(path, stop=stop, columns={"target_times": "0.5"})
+            for path, stop in zip(paths, (10, 20, None), strict=True)
+        ]
+    )
     mode = WholeVideo(stride=5)
-    there = made_on_cluster(data, mode, batch_size=2)
+    there = made_on_cluster(data, mode)
     assert [len(row["frames"]) for row in there] == [2, 4, 1]
     assert len({row["frames"].shape[1:] for row in there}) > 1
     assert_same(there, made_here(data, mode, 0))
-
-
-def test_indexes_come_from_a_store(data: VideoDataset, tmp_path: Path) -> None:
-    build_store([entry.path for entry in data], tmp_path / "index.db", workers=1)
-    there = made_on_cluster(data, MODE, transforms=CROP, dtype="float32", index=tmp_path / "index.db")
-    assert_same(there, made_here(data, MODE, 0, transforms=CROP, dtype="float32"))
 
 
 @dataclass(frozen=True)
@@ -214,9 +234,11 @@ def deadly(marks: Path, times: int) -> Any:
 
 
 def test_a_killed_actor_costs_no_row(data: VideoDataset, tmp_path: Path) -> None:
-    there = made_on_cluster(data, deadly(tmp_path, 1), transforms=CROP, dtype="float32", seed=1)
+    settings: dict[str, Any] = {"transforms": CROP[:2], "dtype": "uint8", "layout": "THWC", "seed": 5}
+    there = made_on_cluster(data, deadly(tmp_path, 1), epoch=2, concurrency=2, **settings)
     assert len(os.listdir(tmp_path)) == 1
-    assert_same(there, made_here(data, MODE, 0, transforms=CROP, dtype="float32", seed=1))
+    assert len(there) == 9
+    assert_same(there, made_here(data, MODE, 2, **settings))
 
 
 def test_a_clip_that_kills_every_actor_ends_the_job(data: VideoDataset, tmp_path: Path) -> None:
@@ -259,7 +281,7 @@ def test_what_is_skipped_is_put_down(damaged: VideoDataset) -> None:
 
     skipped = SkippedClips()
     clips = read_clips(
-        damaged, MODE, transforms=CROP, dtype="float32", batch_size=4, concurrency=2, on_error="skip", skipped=skipped
+        damaged, MODE, transforms=CROP, dtype="float32", batch_size=4, concurrency=1, on_error="skip", skipped=skipped
     )
     gone = Path(damaged[3].path)
     gone.write_bytes(gone.read_bytes()[:1000])
@@ -273,34 +295,18 @@ def test_what_is_skipped_is_put_down(damaged: VideoDataset) -> None:
 
 
 def test_clips_of_which_none_can_be_made_are_an_error(data: VideoDataset, tmp_path: Path) -> None:
-    from videoloader.interop.ray import read_clips
+    from videoloader.interop.ray import SkippedClips, read_clips
 
-    broken = tmp_path / "broken.mp4"
+    broken, skipped = tmp_path / "broken.mp4", SkippedClips()
     shutil.copy(data[0].path, broken)
-    clips = read_clips(VideoDataset.from_paths([broken] * 3), MODE, batch_size=2, concurrency=2, on_error="skip")
+    clips = read_clips(
+        VideoDataset.from_paths([broken] * 3), MODE, batch_size=2, concurrency=2, on_error="skip", skipped=skipped
+    )
     content = broken.read_bytes()
     broken.write_bytes(content[:1000])
     with pytest.raises(SourceError, match=r"broken\.mp4: of the epoch's 9 clips none can be made; the first: "):
         clips.take_all()
-
-
-def test_clips_with_damaged_frames_may_be_skipped(data: VideoDataset, tmp_path: Path) -> None:
-    from videoloader.interop.ray import SkippedClips, read_clips
-
-    path, index = tmp_path / "damaged.mp4", build_index(data[0].path)
-    content = bytearray(Path(data[0].path).read_bytes())
-    second = int(np.flatnonzero(index.packet_key)[1])
-    offset, size = int(index.packet_offset[second]), int(index.packet_size[second])
-    content[offset + size // 2 : offset + size] = bytes(size - size // 2)
-    path.write_bytes(content)
-    skipped = SkippedClips()
-    damaged, mode = VideoDataset.from_paths([path]), EveryWindow(4, step=12)
-    clips = read_clips(damaged, mode, batch_size=5, concurrency=1, on_corrupt="skip", skipped=skipped)
-    rows = clips.take_all()
-    assert sorted(row["clip"] for row in rows) == [0, 2, 3, 4]
-    assert not any(row["corrupt"].any() for row in rows)
-    ((named, error),) = skipped.entries()
-    assert (named, "damaged frames" in error) == (str(path), True)
+    assert [path for path, _ in skipped.entries()] == [str(broken)] * 9
 
 
 @pytest.mark.parametrize(("hidden", "devices"), [(True, ["cuda:0", "cuda:0"]), (False, ["cuda:0", "cuda:1"])])
@@ -308,7 +314,7 @@ def test_workers_take_the_gpu_that_ray_gave_them(hidden: bool, devices: list[str
     """Not the one that a launcher gave the driver, and also where Ray does not hide the GPUs of others."""
     import ray
 
-    from videoloader.interop.ray.clip_maker import own_device
+    from videoloader.interop.ray_workers import own_device
 
     class Worker:
         def device(self) -> str:

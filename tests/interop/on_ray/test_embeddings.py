@@ -10,21 +10,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 from child_environment import child_environment
-from local_cluster import PATIENT_RAY
 
 import videoloader as vl
 
 pytest.importorskip("ray")
 parquet = pytest.importorskip("pyarrow.parquet")
 
-SAMPLE = Path(__file__).parents[2] / "samples" / "embeddings" / "embed.py"
+SAMPLE = Path(__file__).parents[3] / "samples" / "embeddings" / "embed.py"
 
 
 def test_every_clip_has_its_embedding(tmp_path: Path) -> None:
+    import ray
+
+    # It joins the cluster of the other tests, since starting one takes long.
+    address = ray.get_runtime_context().gcs_address
     ran = subprocess.run(
         [sys.executable, SAMPLE, "out", "--frames", "8", "--stride", "4"],
         cwd=tmp_path,
-        env={**child_environment(), **PATIENT_RAY, "PYTHONSAFEPATH": "1"},
+        env={**child_environment(), "RAY_ADDRESS": address, "PYTHONSAFEPATH": "1"},
         capture_output=True,
         text=True,
     )
