@@ -13,6 +13,10 @@ from corpus_files import CORPUS
 from hypothesis import settings
 from sample_videos import RECIPES, write_video
 
+# Threads of torch that wait for each other would keep cores busy that other tests need. OpenMP reads this when torch is
+# imported, here and in the processes that tests start.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 # How long an example takes says more of the machine than of the code. On a build server the examples are always the
 # same: new ones are found where somebody looks at them.
 settings.register_profile("videoloader", deadline=None, derandomize="CI" in os.environ)
