@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +18,22 @@ from waiting import PATIENCE
 # Each batch ends with a collective operation, as a training step does: with unequal numbers of them it never returns.
 # A barrier does: gloo's threads let go of its tensors late, and torch aborts a process that is about to end where they
 # let go of one that Python has seen.
+# One process imports torch for all, and has started no thread yet when it forks.
 SCRIPT = """
-import json, sys
+import json, os, sys
 import torch
 import torch.distributed as dist
 import videoloader as vl
+from videoloader import RandomWindow, VideoLoader
 
-folder, rank, ranks, batches = sys.argv[1], *map(int, sys.argv[2:])
+folder, ranks, batches = sys.argv[1], *map(int, sys.argv[2:])
+children = []
+for rank in range(ranks):
+    children.append(os.fork())
+    if not children[-1]:
+        break
+else:
+    sys.exit(any([os.waitpid(child, 0)[1] for child in children]))
 dist.init_process_group("gloo", init_method=f"file://{folder}/meeting{ranks}", rank=rank, world_size=ranks)
 settings = json.load(open(f"{folder}/settings.json"))
 data = vl.VideoDataset.from_paths(settings["paths"])
@@ -55,15 +67,14 @@ def run_ranks(folder: Path, paths: list[Path], ranks: int, batches: int, states:
     """Have so many processes take some batches of each kind of sharding, all there are with ``batches=0``."""
     settings = {"paths": [str(path) for path in paths], "shardings": SHARDINGS, "states": states}
     (folder / "settings.json").write_text(json.dumps(settings))
-    processes = [
-        subprocess.Popen([sys.executable, "-P", "-c", SCRIPT, *map(str, (folder, rank, ranks, batches))])
-        for rank in range(ranks)
-    ]
-    try:
-        assert [process.wait(PATIENCE) for process in processes] == [0] * ranks
-    finally:
-        for process in processes:
-            process.kill()
+    command = [sys.executable, "-P", "-c", SCRIPT, *map(str, (folder, ranks, batches))]
+    with subprocess.Popen(command, start_new_session=True) as process:
+        try:
+            assert process.wait(PATIENCE) == 0
+        except BaseException:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
     together = {}
     for name in SHARDINGS:
         told = [json.loads((folder / f"{name}.{rank}.json").read_text()) for rank in range(ranks)]
