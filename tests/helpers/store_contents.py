@@ -84,9 +84,11 @@ def make_store(path: Path, frames: dict[str, int]) -> IndexStore:
 
 def make_store_of(path: Path, indexes: dict[str, VideoIndex]) -> IndexStore:
     """A store of videos next to it that need not exist, with these indexes."""
+    # Many videos may have the same index.
+    different = {id(index): index for index in indexes.values()}
+    packed = {number: (facts_of(index), pack_index(index)) for number, index in different.items()}
     with StoreBuild([], path, root=None) as build:
-        build.add(
-            Answer(name, Row(name, None, facts=facts_of(index), packed=pack_index(index)))
-            for name, index in indexes.items()
-        )
+        for name, index in indexes.items():
+            facts, columns = packed[id(index)]
+            build.add([Answer(name, Row(name, None, facts=facts, packed=columns))])
     return IndexStore(path)
