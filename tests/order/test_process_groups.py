@@ -18,7 +18,7 @@ from waiting import PATIENCE
 # Each batch ends with a collective operation, as a training step does: with unequal numbers of them it never returns.
 # A barrier does: gloo's threads let go of its tensors late, and torch aborts a process that is about to end where they
 # let go of one that Python has seen.
-# One process imports torch for all, and has started no thread yet when it forks.
+# One process imports torch for all. No thread of Python has started when it forks.
 SCRIPT = """
 import json, os, sys
 import torch
