@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from weakref import ref
 
@@ -117,7 +118,7 @@ class FollowingSlices:
         first, stop = (int(frames[0]), int(frames[-1]) + 1) if len(frames) else (0, 0)
         follows, self._end = first == self._end, -1
         going = None
-        if self._kept:
+        with suppress(IndexError):  # another thread may take it out
             going = self._kept.pop()
         if len(frames) != stop - first or first >= stop or (np.diff(frames) != 1).any():
             return None
