@@ -171,16 +171,18 @@ class _DamagedGop:
     def _reach(self, last: int) -> DamageReach:
         index = self._index
         codec, record = index.stream.codec, index.config_at(self._start)
-        reach, numbers = DamageReach(codec, record), FrameNumGaps(record)
+        reach = DamageReach(codec, record)
+        numbers: FrameNumGaps | None = None
         expected = self._start
         for packet in self._read(with_all_frames(index, self._start, last)):
             reach.add(packet.number, packet.data)
-            if packet.number != expected:
-                # The leading pictures of an open GOP are left out. Nothing after them uses what is invented there.
-                numbers = FrameNumGaps(record)
+            if codec == "h264":
+                if numbers is None or packet.number != expected:
+                    # The leading pictures of an open GOP are left out. Nothing after them uses what is invented there.
+                    numbers = FrameNumGaps(record)
+                if numbers.show_missing(packet.data):
+                    self._leaps.add(packet.number)
             expected = packet.number + 1
-            if codec == "h264" and numbers.show_missing(packet.data):
-                self._leaps.add(packet.number)
         return reach
 
 
