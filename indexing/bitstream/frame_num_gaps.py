@@ -39,6 +39,11 @@ class FrameNumGaps:
         self._invented = False
         self.guessed = self.is_reference = self.restarts = False
 
+    def restart(self) -> None:
+        """Take the next packet for the first one, with the parameter sets of those before."""
+        self._last = self._before = None
+        self._invented = False
+
     def show_missing(self, payload: bytes | memoryview) -> bool:
         """Process the next packet, and return whether reference pictures are missing, or seem so to libavcodec.
 

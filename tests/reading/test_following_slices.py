@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import threading
 import weakref
 from collections.abc import Callable
@@ -39,6 +41,15 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(stream, "decode_in_threads", counted)
     return packets
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The decoders that began to go on; None where it was tried in vain."""
+    decoders: list[object] = []
+    begin = FollowingSlices._begin
+    monkeypatch.setattr(FollowingSlices, "_begin", lambda *given: decoders.append(begin(*given)) or decoders[-1])
+    return decoders
 
 
 def slices(video: vl.Video, size: int) -> torch.Tensor:
@@ -181,6 +192,90 @@ def test_threads_that_share_a_video_do_not_disturb_each_other(sample: Sample) ->
     assert not wrong
 
 
+@pytest.mark.parametrize("size", [1, 4, 13])
+def test_long_videos_are_planned_in_stretches(
+    sample: Sample, size: int, monkeypatch: pytest.MonkeyPatch, begun: list[object]
+) -> None:
+    monkeypatch.setattr(following_slices, "_STRETCH", 5)
+    monkeypatch.setattr(following_slices, "_LONGEST_STRETCH", 17)
+    for name in ("h264_mp4", "h264_mp4_open_gop", "vp9_webm"):
+        whole = vl.Video(sample(name), device="cpu")[:]
+        assert torch.equal(slices(vl.Video(sample(name), device="cpu"), size), whole)
+    assert len(begun) > 5
+
+
+def test_copies_of_a_video_begin_anew(sample: Sample) -> None:
+    video = vl.Video(sample("h264_mp4"), device="cpu")
+    whole = vl.Video(sample("h264_mp4"), device="cpu")[:]
+    for start in (3, 6, 9):
+        video[start : start + 3]
+    assert video._reader._following._kept
+    for copied in (pickle.loads(pickle.dumps(video)), copy.deepcopy(video)):
+        for start in (12, 15, 18):
+            assert torch.equal(copied[start : start + 3], whole[start : start + 3])
+    assert torch.equal(video[12:15], whole[12:15])
+
+
+def test_a_decoder_that_waits_keeps_no_slice_alive(sample: Sample, monkeypatch: pytest.MonkeyPatch) -> None:
+    memories: list[weakref.ref[np.ndarray]] = []
+
+    def watched(size: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        memory = np.empty(size, np.uint8)
+        memories.append(weakref.ref(memory))
+        return torch.from_numpy(memory)
+
+    monkeypatch.setattr(following_slices, "allocate", watched)
+    video = vl.Video(sample("h264_mp4"), device="cpu")
+    for start in (3, 6, 9, 20, 23, 40, 42, 45):
+        video[start : start + 3]
+        video[start + 3 : start + 6]
+    video[48 : len(video)]
+    assert len(memories) > 5
+    assert not any(memory() is not None for memory in memories)
+
+
+def test_where_one_thread_must_decode_it_is_not_tried_for_each_slice(sample: Sample, begun: list[object]) -> None:
+    index = vl.Video(sample("h264_mp4"), device="cpu").index
+    data = bytearray(sample("h264_mp4").read_bytes())
+    for packet in range(5, len(index), 6):
+        offset, size = int(index.packet_offset[packet]), int(index.packet_size[packet])
+        data[offset + size // 2 : offset + size] = bytes(size - size // 2)
+    video = vl.Video(bytes(data), device="cpu")
+    with pytest.warns(vl.CorruptFramesWarning):
+        slices(video, 2)
+    assert len(begun) == 1
+
+
+def test_a_video_closed_during_a_slice_keeps_no_decoder(sample: Sample, monkeypatch: pytest.MonkeyPatch) -> None:
+    video = vl.Video(sample("h264_mp4"), device="cpu")
+    for start in (3, 6, 9):
+        video[start : start + 3]
+    following, read = video._reader._following, following_slices._Going.read
+
+    def read_and_close(going: following_slices._Going, slots: tuple[torch.Tensor, ...]) -> None:
+        read(going, slots)
+        video.close()
+
+    monkeypatch.setattr(following_slices._Going, "read", read_and_close)
+    with pytest.raises(vl.ConfigurationError, match="closed"):
+        video[12:15]
+    assert not following._kept
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_begins_once(sample: Sample, begun: list[object]) -> None:
+    video = vl.Video(sample("h264_mp4"), device="cpu")
+    for start in (3, 6, 9):
+        video[start : start + 3]
+    assert len(begun) == 1
+    if not (child := os.fork()):
+        for start in range(12, 36, 3):
+            video[start : start + 3]
+        os._exit(len(begun))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_forked_process_reads_on_by_itself(sample: Sample) -> None:
@@ -195,11 +290,8 @@ def test_a_forked_process_reads_on_by_itself(sample: Sample) -> None:
     assert torch.equal(video[12:15], whole[12:15])
 
 
-def test_one_thread_decodes_what_it_must(sample: Sample, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_thread_decodes_what_it_must(sample: Sample, begun: list[object]) -> None:
     """MPEG-4's decoder guesses at encoders' bugs in each thread."""
-    begun: list[object] = []
-    begin = FollowingSlices._begin
-    monkeypatch.setattr(FollowingSlices, "_begin", lambda *given: begun.append(begin(*given)) or begun[-1])
     video = vl.Video(sample("mpeg4_mkv"), device="cpu")
     assert torch.equal(slices(video, 4), vl.Video(sample("mpeg4_mkv"), device="cpu")[:])
     assert begun

@@ -177,9 +177,10 @@ class _DamagedGop:
         for packet in self._read(with_all_frames(index, self._start, last)):
             reach.add(packet.number, packet.data)
             if codec == "h264":
-                if numbers is None or packet.number != expected:
+                numbers = numbers or FrameNumGaps(record)
+                if packet.number != expected:
                     # The leading pictures of an open GOP are left out. Nothing after them uses what is invented there.
-                    numbers = FrameNumGaps(record)
+                    numbers.restart()
                 if numbers.show_missing(packet.data):
                     self._leaps.add(packet.number)
             expected = packet.number + 1

@@ -30,6 +30,8 @@ from videoloader.reading.workers import share_of_cores
 
 # The most decoders that wait for a next slice in a process, since each has threads of its own.
 _MOST_WAITING = 8
+# A decoder is planned for at least so many frames, up to a keyframe, but at most for so many.
+_STRETCH, _LONGEST_STRETCH = 512, 20_000
 
 
 @dataclass(eq=False)
@@ -59,43 +61,46 @@ class _Going:
 
     Attributes:
         index: index by which it decodes.
-        position: number of the next frame.
+        position, stop: numbers of the next frame, and of the one after its last.
         frames: the frames from there on.
         memory: their memory.
+        threads: PyTorch's number of threads when it began.
     """
 
     index: VideoIndex
     position: int
+    stop: int
     frames: Iterator[torch.Tensor]
     memory: _Memory
+    threads: int
 
-    def read(self, count: int) -> torch.Tensor | None:
-        """The next frames, [T, 3, H, W]; None if there are not as many."""
-        made = allocate((count, *self.memory.size), self.memory.dtype, torch.device("cpu"))
-        slots = made.unbind(0)
+    def read(self, slots: tuple[torch.Tensor, ...]) -> None:
+        """Write the next frames into slots."""
         own = max(self.memory.given - self.position, 0)  # so many frames came out before this slice was asked for
         self.memory.slots.extend(slots[own:])
         for number, slot in enumerate(slots):
-            frame = next(self.frames, None)
-            if frame is None:
-                return None
+            frame = next(self.frames)
             if number < own:
-                slot.copy_(frame)
-        self.position += count
-        return made
+                # PyTorch would let several threads copy, which wait for each other on busy cores.
+                np.copyto(slot.numpy(), frame.numpy())
+        self.position += len(slots)
 
 
 class FollowingSlices:
     """The slices of one video, untransformed and on the CPU.
 
     Any thread may ask for them: the decoder is taken out while it is in use, and another thread's slice is read in
-    another way.
+    another way. Copies, and forked processes, begin with nothing.
     """
 
     def __init__(self) -> None:
         self._token = CancelToken()
         self._end = -1  # of the last slice
+        self._unsure_before = 0  # the frame before which one thread must decode
         self._kept: list[_Going] = []
+
+    def __reduce__(self) -> tuple[type[FollowingSlices], tuple[()]]:
+        return FollowingSlices, ()
 
     def close(self) -> None:
         """Drop the decoder. No slice is read any more."""
@@ -115,6 +120,8 @@ class FollowingSlices:
             frames: frame numbers.
             output: the pixel values wanted.
         """
+        if self._token.threads_gone:
+            self._token, self._kept = CancelToken(), []
         first, stop = (int(frames[0]), int(frames[-1]) + 1) if len(frames) else (0, 0)
         follows, self._end = first == self._end, -1
         going = None
@@ -123,39 +130,85 @@ class FollowingSlices:
         if len(frames) != stop - first or first >= stop or (np.diff(frames) != 1).any():
             return None
         self._end = stop
-        if not follows:
+        if not follows or first < self._unsure_before:
             return None
         try:
-            with enough_memory(source=index.source):
-                if going is None or going.index is not index or going.position != first:
-                    going = self._begin(source, index, first, output)
-                made = None if going is None else going.read(len(frames))
+            with enough_memory(source=index.source), share_of_cores() as threads:
+                made = self._read_on(source, index, range(first, stop), output, going, threads)
             check_unchanged(source)
-        except (UnsureError, WrongIndexError, VideoLoaderError, ReadCancelled):
+        except (WrongIndexError, VideoLoaderError, ReadCancelled):
             return None
-        if made is not None and going is not None:
-            self._kept[:] = [going]
+        if self._token.cancelled:
+            self._kept.clear()
+            return None
         return made
 
-    def _begin(self, source: ByteSource, index: VideoIndex, first: int, output: OutputSpec) -> _Going | None:
-        """Begin at a frame; None if a read would not have to begin earlier, or one thread must decode the frames."""
-        rest = np.arange(first, len(index))
+    def _read_on(
+        self,
+        source: ByteSource,
+        index: VideoIndex,
+        frames: range,
+        output: OutputSpec,
+        going: _Going | None,
+        threads: int,
+    ) -> torch.Tensor | None:
+        wanted = (frames.start, index, torch.get_num_threads())
+        if going is not None and (going.position, going.index, going.threads) != wanted:
+            going = None
+        if going is None and int(index.start_packet(frames.start)) == int(index.frame_packet[frames.start]):
+            return None  # a read would begin there, too
+        made: torch.Tensor | None = None
+        at = frames.start
+        while at < frames.stop:
+            if going is None:
+                going = self._begin(source, index, at, output, threads)
+            if going is None:
+                return None
+            if made is None:
+                made = allocate((len(frames), *going.memory.size), output.dtype, torch.device("cpu"))
+            stop = min(frames.stop, going.stop)
+            try:
+                going.read(made[at - frames.start : stop - frames.start].unbind(0))
+            except (UnsureError, StopIteration):
+                self._unsure_before = going.stop
+                return None
+            if stop == going.stop:
+                going = None
+            at = stop
+        if going is not None:
+            self._keep(going)
+        return made
+
+    def _begin(
+        self, source: ByteSource, index: VideoIndex, first: int, output: OutputSpec, threads: int
+    ) -> _Going | None:
+        """Begin at a frame; None if one thread must decode the frames."""
+        # A stretch ends at a keyframe if there is one, where the next begins without decoding anything twice.
+        ends = np.arange(min(first + _STRETCH, len(index) - 1), min(first + _LONGEST_STRETCH, len(index)))
+        is_key = index.start_packet(ends) == index.frame_packet[ends]
+        stop = int(ends[np.argmax(is_key)]) if is_key.any() else int(ends[-1]) + 1
+        rest = np.arange(first, max(stop, first + 1))
         packets = index.frame_packet[rest]
-        repeats = len(np.unique(packets)) < len(packets)
-        if repeats or int(index.start_packet(first)) == int(packets[0]):
-            return None
-        if not suits_threads(index, *(runs := plan_frames(index, rest).runs)):
+        runs = plan_frames(index, rest).runs
+        if len(np.unique(packets)) < len(packets) or not suits_threads(index, *runs):
+            self._unsure_before = int(rest[-1]) + 1
             return None
         memory = _Memory((3, *index.stream.display_size), output.dtype, first)
-        with share_of_cores() as threads:
-            # No frame is given out before those that it may refer to have come out undamaged.
-            ahead = index.stream.reorder_depth + 2 + threads
-            frames = stream_in_threads(source, index, rest, runs, output, threads, ahead, self._token, memory)
-        _begun.append(ref(self))
-        while len(_begun) > _MOST_WAITING:
-            if oldest := _begun.popleft()():
-                oldest._kept.clear()
-        return _Going(index, first, frames, memory)
+        # No frame is given out before those that it may refer to have come out undamaged.
+        ahead = index.stream.reorder_depth + 2 + threads
+        frames = stream_in_threads(source, index, rest, runs, output, threads, ahead, self._token, memory)
+        return _Going(index, first, int(rest[-1]) + 1, frames, memory, torch.get_num_threads())
+
+    def _keep(self, going: _Going) -> None:
+        self._kept[:] = [going]
+        _waiting.pop(id(self), None)
+        _waiting[id(self)] = ref(self)
+        while len(_waiting) > _MOST_WAITING:
+            with suppress(RuntimeError, KeyError):  # another thread may change it
+                oldest = _waiting.pop(next(iter(_waiting)))()
+                if oldest is not None:
+                    oldest._kept.clear()
 
 
-_begun: deque[ref[FollowingSlices]] = deque()
+# Those whose decoder waits, or waited last, by their id; the oldest first.
+_waiting: dict[int, ref[FollowingSlices]] = {}

@@ -107,4 +107,6 @@ def _made(making: deque[tuple[torch.Tensor, Future[None], int]]) -> Iterator[tor
     pixels, conversion, shown = making.popleft()
     conversion.result()
     yield from (pixels.clone() for _ in repeat(None, shown - 1))
-    yield pixels
+    last = [pixels]
+    del pixels  # a stream that waits keeps no frame alive that it gave out
+    yield last.pop()
