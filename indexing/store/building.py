@@ -183,7 +183,9 @@ class StoreBuild:
                     f"WHERE indexer = ? AND source IN ({','.join('?' * len(keys))})",
                     (INDEXER_VERSION, *keys),
                 )
-                known = {from_sql(key): print_ for key, print_, error in rows if not (error and self._retry)}
+                known = {
+                    from_sql(key, self._store): print_ for key, print_, error in rows if not (error and self._retry)
+                }
             yield [Task(key, path, known.get(key), self._kind) for key, path in some]
 
     def add(self, answers: Iterable[Answer]) -> None:
@@ -218,9 +220,11 @@ class StoreBuild:
                 for source, message in self._connection.execute(
                     "SELECT source, error FROM videos WHERE error_type IS NOT NULL ORDER BY id"
                 )
-                if (key := from_sql(source)) in self._paths
+                if (key := from_sql(source, self._store)) in self._paths
             ]
-            known = (from_sql(source) for (source,) in self._connection.execute("SELECT source FROM videos"))
+            known = (
+                from_sql(source, self._store) for (source,) in self._connection.execute("SELECT source FROM videos")
+            )
             vanished = [key for key in known if key not in self._paths and self._keys.is_gone(key)]
             if prune and vanished:
                 _delete_rows(self._connection, vanished)

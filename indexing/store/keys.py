@@ -118,12 +118,17 @@ def to_sql(key: str) -> str | bytes:
     return key
 
 
-def from_sql(key: object) -> str:
+def from_sql(key: object, store: str | None = None) -> str:
     """Convert a key that SQLite returns.
+
+    Args:
+        key: the key.
+        store: path of the store, for the error.
 
     Raises:
         IndexingError: the key is neither text nor bytes.
     """
     if not isinstance(key, str | bytes):
-        raise IndexingError(f"the index store is damaged: it has a video with the name {key!r}")
+        what = f"it has a video with the name {key!r}: delete it and build it again"
+        raise IndexingError(f"the index store is damaged: {what}", store)
     return os.fsdecode(key)

@@ -101,7 +101,7 @@ class IndexStore:
         keys = SourceKeys((self._given_root,) if self._given_root else recorded_roots(settings, self.path))
         # Of a data set that was copied with its store, and whose original is there, too, the copy is meant.
         first = self._select("SELECT source FROM videos LIMIT 1") if len(keys.roots) > 1 else ()
-        self.keys = keys._replace(in_last=any(keys.is_in_last(from_sql(key)) for (key,) in first))
+        self.keys = keys._replace(in_last=any(keys.is_in_last(from_sql(key, self.path)) for (key,) in first))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(type(self), self.path, root=self._given_root, verify=self.verify), ()
@@ -244,7 +244,7 @@ class IndexStore:
     def errors(self) -> Iterator[tuple[str, str]]:
         """Yield (path, message) of each video that could not be indexed."""
         for source, message in self._select("SELECT source, error FROM videos WHERE error_type IS NOT NULL"):
-            yield self.keys.path_of(from_sql(source)), message
+            yield self.keys.path_of(from_sql(source, self.path)), message
 
     def query(self, sql: str, parameters: Sequence[object] = (), *, timeout: float = 60) -> list[tuple[Any, ...]]:
         """Return the rows of any SELECT, which can read only this store.
@@ -325,7 +325,7 @@ class IndexStore:
             rows = rows_where(self.query, where)
         else:
             rows = self._select(f"SELECT {', '.join(COLUMNS)} FROM videos ORDER BY id")
-        return ((self.keys.path_of(from_sql(source)), *facts) for source, *facts in rows)
+        return ((self.keys.path_of(from_sql(source, self.path)), *facts) for source, *facts in rows)
 
     def _not_indexed(self, source: str) -> NotIndexedError:
         return NotIndexedError(

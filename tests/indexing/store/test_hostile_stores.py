@@ -155,7 +155,7 @@ def test_a_name_that_is_not_text_is_an_error(path: Path, value: str) -> None:
         lambda: [*store.to_csv(path.with_suffix(".csv"))],
     ):
         with pytest.raises(
-            IndexingError, match=f"damaged: it has a video with the name {value.replace('NULL', 'None')}"
+            IndexingError, match=f"damaged: it has a video with the name {value.replace('NULL', 'None')}: delete it"
         ):
             look()
 
