@@ -164,7 +164,7 @@ class _Merge:
         close_writer(self._connection)
 
     def begin_part(self, part: IndexStore) -> None:
-        self._root, self.of_part = part.keys.root, 0
+        self._root, self._part, self.of_part = part.keys.root, part.path, 0
 
     def add(self, row: tuple[Any, ...]) -> bool:
         """Take in a row of the part, and return whether rows have just been committed."""
@@ -219,7 +219,7 @@ class _Merge:
 
     def _key(self, stored: str | bytes) -> str:
         """Return the key in this store for a key of a part."""
-        key = from_sql(stored)
+        key = from_sql(stored, self._part)
         return self._keys.key_of(key if "://" in key else os.path.join(self._root, key))
 
 
