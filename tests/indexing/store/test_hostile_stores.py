@@ -197,10 +197,7 @@ def test_records_with_anything_in_them_are_an_index_or_an_error(
     connection.close()
     try:
         index = IndexStore(path, verify=False).get(str(path.parent / "a.mp4"))
-    except IndexingError:
-        return
-    except UnsupportedError as error:  # pictures of such a size
-        assert "beyond the limit picture_pixels" in str(error)
+    except (IndexingError, UnsupportedError):  # the latter for pictures beyond the limit
         return
     assert len(index.timestamps) == len(index) == 24
     assert isinstance(index.stream.display_size[0], int)
