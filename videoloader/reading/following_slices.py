@@ -157,15 +157,13 @@ class FollowingSlices:
             going = None
         if going is None and int(index.start_packet(frames.start)) == int(index.frame_packet[frames.start]):
             return None  # a read would begin there, too
-        made: torch.Tensor | None = None
+        # If this fails, pictures that are still being converted go here, and not into the memory of the next read.
+        made = allocate((len(frames), 3, *index.stream.display_size), output.dtype, torch.device("cpu"))
         at = frames.start
         while at < frames.stop:
-            if going is None:
-                going = self._begin(source, index, at, output, threads)
+            going = going or self._begin(source, index, at, output, threads)
             if going is None:
                 return None
-            if made is None:
-                made = allocate((len(frames), *going.memory.size), output.dtype, torch.device("cpu"))
             stop = min(frames.stop, going.stop)
             try:
                 going.read(made[at - frames.start : stop - frames.start].unbind(0))
