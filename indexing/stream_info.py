@@ -15,20 +15,25 @@ class StreamInfo:
         codec_configs: tuple of bytes. The decoder configuration records (avcC, hvcC, av1C, …), one for each sample
             description; an empty record if the codec needs none.
         time_base: Fraction. The seconds in one timestamp unit.
-        width, height: int. The display size before rotation, in pixels.
+        width: int. The display width before rotation, in pixels.
+        height: int. The display height before rotation, in pixels.
         sample_aspect_ratio: Fraction. The width of a pixel over its height.
         rotation: int. The degrees clockwise that a player turns the picture: 0, 90, 180 or 270.
         mirrored: bool. Whether the picture is flipped left to right after that rotation.
-        bit_depth, chroma: int and str. The format of the coded picture, if the container states it; else 0 and ``""``.
-        color_primaries, color_transfer, color_matrix: int. The code points of ITU-T H.273; 2 is "unspecified".
+        bit_depth: int. The bits of a sample of the coded picture, if the container states them; else 0.
+        chroma: str. The chroma format of the coded picture, if the container states it; else ``""``.
+        color_primaries: int. The code point of ITU-T H.273; 2 is "unspecified".
+        color_transfer: int. The same for the transfer characteristics.
+        color_matrix: int. The same for the matrix coefficients.
         color_range: str. ``"limited"``, ``"full"``, or ``""`` if the container does not state it.
         frame_rate: Fraction. The nominal frames per second if the container states them, else 0.
         reorder_depth: int. The number of frames that a decoder must hold back to output them in display order.
         size_varies: bool. Whether pictures are known to have several sizes; width and height are then those of the
             first.
         encrypted: bool. Whether packets are encrypted, so that they decode to noise.
-        codec_tag, pixel_format, bits_per_coded_sample: str, str and int. Facts that libavcodec needs to open codecs
-            without headers of their own.
+        codec_tag: str. A fact that libavcodec needs to open codecs without headers of their own.
+        pixel_format: str. Another such fact.
+        bits_per_coded_sample: int. Another such fact.
         palettes: tuple of bytes. The palette in force with each record of ``codec_configs``, as libavformat attaches it
             to packets (1024 bytes), ``b""`` if it has none; empty if no record has one.
         container_size: (int, int). The (width, height) that the container states, if libavcodec crops H.264 pictures to

@@ -16,6 +16,7 @@ from videoloader.interop.torch import BatchStream, ClipDataset, ClipRequest, Dec
 
 # What users get and do not make: their fields have no defaults for them.
 RESULTS = (vl.Batch, vl.Clip, vl.ClipInfo, vl.FileReport, vl.LoaderStats, vl.VideoIndex, vl.indexing.StreamInfo)
+ERRORS = (vl.VideoLoaderError, vl.DecodeError)
 ROOT = Path(__file__).parents[1]
 # Texts that open with these can be read only together with the name before them.
 PREPOSITIONS = {"at", "by", "for", "from", "in", "of", "on", "to", "with"}
@@ -85,6 +86,13 @@ def test_types_come_first(door: Callable[..., Any]) -> None:
         kind = str(parameter.annotation).removesuffix(" | None")
         if kind in ("bool", "float", "int", "str") and len(told.get(argument, ((), ""))[0]) == 1:
             assert re.match(rf"({kind}|number)\b|default |as in ", told[argument][1]), argument
+
+
+@pytest.mark.parametrize("door", [*DOORS.values(), *RESULTS, *ERRORS], ids=lambda door: door.__qualname__)
+def test_each_attribute_has_an_entry_of_its_own(door: Callable[..., Any]) -> None:
+    """The reference takes what follows the first of several names for its type."""
+    section = re.search(r"^Attributes:\n((?: .*\n|\n)*)", inspect.cleandoc(door.__doc__ or "") + "\n", re.MULTILINE)
+    assert not [names for names, _ in TOLD.findall(section[1] if section else "") if "," in names]
 
 
 def test_arguments_that_are_told_are_there() -> None:

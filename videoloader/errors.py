@@ -25,7 +25,8 @@ class VideoLoaderError(Exception):
         source: str, default None. The path or name of the video that the error is about; it comes before the message.
 
     Attributes:
-        message, source: as given.
+        message: str. As given.
+        source: str or None. As given.
     """
 
     # What rows that are left out because of it are counted as.
@@ -77,7 +78,7 @@ class DecodeError(VideoLoaderError):
 
     Args:
         message, source: as in every error.
-        packet: number of the packet that caused it, where known.
+        packet: int, default None. The number of the packet that caused it, where known.
     """
 
     counted_as = "cannot be decoded"

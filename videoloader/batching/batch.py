@@ -211,9 +211,15 @@ class Batch(FramesByRole):
 class ListBatch(Batch):
     """The batch of ``collate="list"``: B clips, each with its own number and size of frames.
 
+    The fields below, ``inputs``, ``targets`` and ``target_times`` are lists of B items, without the dimension B. All
+    others are as in ``Batch``.
+
     Attributes:
-        frames, frame_numbers, timestamps, mask, corrupt: lists of B items without the dimension B, like ``inputs``,
-            ``targets`` and ``target_times``. Everything else is as in ``Batch``.
+        frames: list of B tensors. The frames of each clip.
+        frame_numbers: list of B arrays, int64[T].
+        timestamps: list of B arrays, float64[T].
+        mask: list of B arrays, bool[T].
+        corrupt: list of B arrays, bool[T].
 
     Examples:
         >>> for batch in VideoLoader(data, WholeVideo(), batch_size=8, collate="list"):

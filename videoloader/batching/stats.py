@@ -37,8 +37,9 @@ class LoaderStats(Counts):
         corrupt: int. The distinct frames that are damaged, or refer to damaged ones; see ``Batch.corrupt``.
         shown: int. The frames of the clips, including repeats and padding.
         made_up: int. The frames that padding made up; see ``Batch.mask``.
-        skipped, replaced: int. The clips that were left out, and those that were replaced by others, because of
-            ``on_error`` and ``on_corrupt``; see ``unreadable`` of the loader.
+        skipped: int. The clips that were left out because of ``on_error`` or ``on_corrupt``; see ``unreadable`` of the
+            loader.
+        replaced: int. The clips that were replaced by others for the same reasons.
         requests: int. The requested ranges of remote files, not counting retries.
         fetched: int. The bytes received for them.
         fetching: float. The time that threads waited for these bytes, which is part of ``nvdec`` and ``cpu``.

@@ -33,7 +33,8 @@ class DatasetSummary(ShownInNotebooks):
         classes: int. The distinct labels.
         unreadable: int. The videos that cannot be indexed.
         left_out: int. The rows that a reader or a filter left out.
-        frames, hours: int and float. The totals over whole videos, even where rows cover only parts of them.
+        frames: int. The total over whole videos, even where rows cover only parts of them.
+        hours: float. The same total as a time.
         codecs: mapping. The number of videos with each codec.
         sizes: mapping. The number of videos with each displayed (height, width) in pixels.
         fps: mapping. The number of videos with each average frame rate, rounded to hundredths.

@@ -1,4 +1,4 @@
-"""ActivityNet (Caba Heilbron et al., "ActivityNet: A Large-Scale Video Benchmark", CVPR 2015)."""
+"""Reads ActivityNet."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ def activitynet(
 ) -> VideoDataset:
     """Read ActivityNet 1.2 or 1.3, or another data set in its format (HACS, FCVID, THUMOS14): one row for each segment.
 
-    The published files:
+    The paper is Caba Heilbron et al., "ActivityNet: A Large-Scale Video Benchmark", CVPR 2015. The published files:
 
-        activity_net.v1-3.min.json    {"database": {"sJQn6o5fHKw": {"duration": 82.73, "subset": "training",
-                                         "resolution": "1920x1080", "url": …, "annotations":
-                                           [{"segment": [6.19, 17.15], "label": "Hand washing clothes"}, …]}, …}, …}
+        activity_net.v1-3.min.json    {"database": {"sJQn6o5fHKw": {"duration": 82.73,
+                                         "subset": "training", "resolution": "1920x1080", "url": …,
+                                         "annotations": [{"segment": [6.19, 17.15],
+                                                          "label": "Hand washing clothes"}, …]}, …}, …}
         videos/v_sJQn6o5fHKw.mp4      or without the v_, with any ending
 
     Args:

@@ -1,4 +1,4 @@
-"""HMDB51 (Kuehne et al., "HMDB: A Large Video Database for Human Motion Recognition", ICCV 2011)."""
+"""Reads HMDB51."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def hmdb51(
 ) -> VideoDataset:
     """Read HMDB51 from its split files, one for each class and split.
 
-    The published files:
+    The paper is Kuehne et al., "HMDB: A Large Video Database for Human Motion Recognition", ICCV 2011. The published
+    files:
 
         testTrainMulti_7030_splits/brush_hair_test_split1.txt    April_09_brush_hair_u_nm_np1_ba_goo_0.avi 1
         hmdb51/brush_hair/April_09_brush_hair_u_nm_np1_ba_goo_0.avi

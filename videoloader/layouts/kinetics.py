@@ -1,4 +1,4 @@
-"""Kinetics-400, -600 and -700 (Kay et al., "The Kinetics Human Action Video Dataset", arXiv:1705.06950)."""
+"""Reads Kinetics."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ from videoloader.layouts.rows import AnyPath, VideoFolder, dataset_of_list, vide
 def kinetics(
     annotations: AnyPath, videos: AnyPath, *, class_names: ClassNames | None = None, missing: Missing = "raise"
 ) -> VideoDataset:
-    """Read Kinetics from one of its published lists.
+    """Read Kinetics-400, -600 or -700 from one of its published lists.
+
+    The paper is Kay et al., "The Kinetics Human Action Video Dataset", arXiv:1705.06950.
 
     A list is a CSV file with the columns ``label`` (not in test lists), ``youtube_id``, ``time_start``, ``time_end``
     and others, or the JSON file with the same facts. Videos are in class folders or in one folder, with any extension:
 
-        train.csv                   label,youtube_id,time_start,time_end,split
-        videos/abseiling/-3B32lodo2M_000059_000069.mp4       a clip, as most copies have them: it is the row
-        videos/-3B32lodo2M.mp4                               a whole video: the row is what lies between the times
+        train.csv                                         label,youtube_id,time_start,time_end,split
+        videos/abseiling/-3B32lodo2M_000059_000069.mp4    a clip, as in most copies: it is the row
+        videos/-3B32lodo2M.mp4                            a whole video: the row is the part between the times
 
     Args:
         annotations: str or path. The list.

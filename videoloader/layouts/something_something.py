@@ -1,4 +1,4 @@
-"""Something-Something v2 (Goyal et al., "The 'something something' video database", arXiv:1706.04261)."""
+"""Reads Something-Something v2."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ def something_something(
 ) -> VideoDataset:
     """Read Something-Something v2 from one of its published lists.
 
-    The published files:
+    The paper is Goyal et al., "The 'something something' video database", arXiv:1706.04261. The published files:
 
         labels/labels.json       {"Holding something next to something": "63", …}
         labels/train.json        [{"id": "78687", "label": "holding potato next to vicks vaporub bottle",
-                                   "template": "Holding [something] next to [something]", "placeholders": […]}, …]
+                                   "template": "Holding [something] next to [something]",
+                                   "placeholders": […]}, …]
         labels/test.json         [{"id": "1420"}, …]
         20bn-something-something-v2/78687.webm
 

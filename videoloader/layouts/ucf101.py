@@ -1,4 +1,4 @@
-"""UCF101 (Soomro, Zamir and Shah, "UCF101: A Dataset of 101 Human Actions Classes", arXiv:1212.0402)."""
+"""Reads UCF101."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def ucf101(
 ) -> VideoDataset:
     """Read UCF101 from one of its split files.
 
-    The published files:
+    The paper is Soomro, Zamir and Shah, "UCF101: A Dataset of 101 Human Actions Classes", arXiv:1212.0402. The
+    published files:
 
         ucfTrainTestlist/classInd.txt       1 ApplyEyeMakeup
         ucfTrainTestlist/trainlist01.txt    ApplyEyeMakeup/v_ApplyEyeMakeup_g08_c01.avi 1

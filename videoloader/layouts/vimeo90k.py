@@ -1,4 +1,4 @@
-"""Vimeo-90K (Xue et al., "Video Enhancement with Task-Oriented Flow", IJCV 2019)."""
+"""Reads Vimeo-90K."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from videoloader.layouts.rows import AnyPath, dataset_of_list
 def vimeo90k(split: AnyPath, sequences: AnyPath | None = None, *, missing: Missing = "raise") -> VideoDataset:
     """Read Vimeo-90K's triplets or septuplets from one of its lists: one row for each folder of images, without labels.
 
-    The published files:
+    The paper is Xue et al., "Video Enhancement with Task-Oriented Flow", IJCV 2019. The published files:
 
         vimeo_triplet/tri_trainlist.txt       00001/0001
         vimeo_triplet/sequences/00001/0001/im1.png, im2.png, im3.png

@@ -34,7 +34,9 @@ class Compose:
         layout: str, default ``"TCHW"``. The order of the result's axes.
 
     Attributes:
-        transforms, dtype, layout: as given.
+        transforms: tuple. The transforms, in order.
+        dtype: as given.
+        layout: as given.
 
     Raises:
         ConfigurationError: the transforms are incompatible.

@@ -38,7 +38,8 @@ class ClipInfo(NamedTuple):
 
     Attributes:
         length: int. T, the number of frames.
-        height, width: int. The size of the transform's input frames in pixels.
+        height: int. The height of the transform's input frames in pixels.
+        width: int. The width of these frames in pixels.
         label: int or None. The label of the clip's video; None where it has none.
         columns: mapping. The other columns of the data set for the video.
     """

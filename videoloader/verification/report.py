@@ -45,7 +45,8 @@ class FileReport:
 
     Attributes:
         source: str. The name of the video.
-        codec, container: str. The names in the index; ``""`` if the file could not be indexed.
+        codec: str. The codec's name in the index; ``""`` if the file could not be indexed.
+        container: str. The container's name in the index; ``""`` if the file could not be indexed.
         frames: int. The number of frames in the index.
         decoded: int. The number of frames that a sequential decode by libavcodec gives.
         keyframes: int. The number of packets at which decoding can start.
