@@ -33,7 +33,7 @@ def index(
     retry: Annotated[
         bool, typer.Option("--retry", help="Try unreadable files again, even if they have not changed.")
     ] = False,
-    prune: Annotated[bool, typer.Option("--prune", help="Remove videos that no longer exist from the store.")] = False,
+    prune: Annotated[bool, typer.Option("--prune", help="Remove the rows of videos that no longer exist.")] = False,
     fingerprint: Annotated[
         str | None, typer.Option(help="How to recognise an unchanged file: mtime, size or content. Default: as before.")
     ] = None,

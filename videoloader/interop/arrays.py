@@ -1,6 +1,6 @@
 """Converts frames to arrays of other frameworks without copying.
 
-``batch.frames`` and ``batch.labels`` are torch tensors, which support DLPack. Nothing more is needed for
+``batch.frames`` and ``batch.labels`` are torch tensors, which support DLPack. Nothing more is needed for:
 
 - NumPy: ``batch.frames.numpy()``, on the CPU; NumPy has no bfloat16.
 - JAX: ``jax.dlpack.from_dlpack(batch.frames)``, which waits for the frames and keeps their memory while it is used.

@@ -51,7 +51,8 @@ class ClipRequest:
         >>> class Captioned(torch.utils.data.Dataset):
         ...     def __getitem__(self, row):
         ...         path, caption = self.rows[row]
-        ...         return {"video": ClipRequest(path, RandomWindow(16, stride=4)), "tokens": self.tokens_of(caption)}
+        ...         clip = ClipRequest(path, RandomWindow(16, stride=4))
+        ...         return {"video": clip, "tokens": self.tokens_of(caption)}
     """
 
     video: VideoEntry
