@@ -12,7 +12,7 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -128,9 +128,10 @@ class OpenedStore:
     def __init__(self, connection: sqlite3.Connection, state: tuple[int, int, int] | None) -> None:
         self.connection, self.state, self.process = connection, state, os.getpid()
 
-    def __del__(self) -> None:
+    # Defaults, since the module's names are cleared before its last objects when the interpreter ends.
+    def __del__(self, getpid: Callable[[], int] = os.getpid, inherited: list[sqlite3.Connection] = _inherited) -> None:
         # Connections are part of a reference cycle, and one that lingers keeps builders from removing the log.
-        if self.process == os.getpid():
+        if self.process == getpid():
             self.connection.close()
         else:
-            _inherited.append(self.connection)
+            inherited.append(self.connection)

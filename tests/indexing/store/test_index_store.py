@@ -23,12 +23,22 @@ from videoloader.errors import (
     StaleIndexError,
 )
 from videoloader.indexing import IndexStore, build_index, build_store, merge_stores, torchcodec_frame_mappings
+from videoloader.indexing.store import read_only
 from videoloader.indexing.store.schema import COLUMNS, needs_rollback
 
 
 @pytest.fixture
 def store(store_path):
     return IndexStore(store_path)
+
+
+def test_a_connection_is_closed_after_the_names_of_its_module_are_gone(monkeypatch):
+    """As when the interpreter ends with a store in a global variable."""
+    opened = read_only.OpenedStore(sqlite3.connect(":memory:"), None)
+    monkeypatch.setattr(read_only, "os", None)
+    opened.__del__()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        opened.connection.execute("SELECT 1")
 
 
 def test_indexes_are_those_that_were_built(store, videos):
