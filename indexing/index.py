@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from videoloader.attribute_names import tells_of_attributes
 from videoloader.checks import check, check_choice
-from videoloader.errors import FrameRangeError
+from videoloader.errors import FrameRangeError, counted
 from videoloader.indexing.clock import rising_clock
 from videoloader.indexing.stream_info import StreamInfo, TransportLayout
 
@@ -117,7 +117,8 @@ class VideoIndex:
         vars(self).update(state)
 
     def __repr__(self) -> str:
-        stream, frames = self.stream, f"{len(self)} frames in {len(self.packet_size)} packets"
+        stream, packets = self.stream, counted(len(self.packet_size), "packet")
+        frames = f"{counted(len(self), 'frame')} in {packets}"
         return (
             f"VideoIndex({self.source!r}, {self.container}, {frames}, {stream.codec} {stream.width}×{stream.height}, "
             f"method={self.method!r})"

@@ -72,7 +72,7 @@ def test_loaders_and_tables_are_told_in_one_line(sample: Sample, monkeypatch: py
     data, mode = vl.VideoDataset.from_paths([path, path]), vl.EveryWindow(20)
     loader = vl.VideoLoader(data, mode, batch_size=4, device="cpu", num_workers=1, shard_id=1, num_shards=2)
     shown = "EveryWindow(length=20, stride=1, step=None, pad='none')"
-    assert repr(loader) == f"VideoLoader(1 batches of 4, 6 clips of 2 rows, {shown}, shard 1 of 2, on cpu)"
+    assert repr(loader) == f"VideoLoader(1 batch of 4, 6 clips of 2 rows, {shown}, shard 1 of 2, on cpu)"
     monkeypatch.setattr(loader_module, "native_code", lambda: None)
     assert repr(loader).endswith("shard 1 of 2, on cpu without native code)")
     assert repr(ClipDataset(data, mode)) == f"ClipDataset(6 clips of 2 rows, {shown})"

@@ -219,8 +219,9 @@ def reason_of(error: Exception, path: str) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """``1 row``, ``2 rows``."""
-    return f"{number} {noun}{'s' * (number != 1)}"
+    """``1 row``, ``2 rows``, ``2 batches``."""
+    ending = "es" if noun.endswith(("s", "ch")) else "s"
+    return f"{number} {noun if number == 1 else noun + ending}"
 
 
 def warn_user(message: str) -> None:

@@ -260,10 +260,11 @@ class VideoLoader(OneLoop):
         self._resumed = False
 
     def __repr__(self) -> str:
-        epochs, rows = self._epochs, len(self._epochs.table.dataset)
+        epochs, batches = self._epochs, counted(len(self), "batch")
+        clips, rows = counted(self.num_clips, "clip"), counted(len(epochs.table.dataset), "row")
         how = "" if self.device.type == "cuda" or native_code() else " without native code"
         return (
-            f"VideoLoader({len(self)} batches of {epochs.batch_size}, {self.num_clips} clips of {rows} rows, "
+            f"VideoLoader({batches} of {epochs.batch_size}, {clips} of {rows}, "
             f"{self._planner.rule.mode!r:.80}, shard {epochs.rank} of {epochs.ranks}, on {self.device}{how})"
         )
 

@@ -21,7 +21,7 @@ from videoloader.checks import check_choice, check_positive_or_none, check_type
 from videoloader.convert.spec import Layout, OutputSpec, fill_color
 from videoloader.decoding.engine import Decode, check_decode
 from videoloader.device import resolve_device
-from videoloader.errors import ArgumentError, ConfigurationError, warn_user
+from videoloader.errors import ArgumentError, ConfigurationError, counted, warn_user
 from videoloader.indexing import Openable, VideoIndex, build_index
 from videoloader.indexing.images.frame_times import tell_of_frame_times
 from videoloader.indexing.index import Times
@@ -152,7 +152,7 @@ class Video(ShownInNotebooks):
     def __repr__(self) -> str:
         vfr = " on average" if self.is_vfr else ""
         return (
-            f"Video({self.index.source!r}, {len(self)} frames, {self.codec} {self.width}×{self.height}, "
+            f"Video({self.index.source!r}, {counted(len(self), 'frame')}, {self.codec} {self.width}×{self.height}, "
             f"{self.fps:.3f} fps{vfr}, {self.duration:.3f} s)"
         )
 

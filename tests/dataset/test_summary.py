@@ -110,7 +110,7 @@ def test_arguments_of_a_wrong_kind_are_named(data: VideoDataset) -> None:
 def test_what_cannot_be_read_has_no_figures(data: VideoDataset) -> None:
     told = data[4:].describe(FrameList([0]), store=store_of(data))
     assert (told.videos, told.unreadable, told.cost) == (0, 1, None)
-    assert str(told) == "videos       0 in 1 rows\nnot usable   1 video unreadable, 1 row left out"
+    assert str(told) == "videos       0 in 1 row\nnot usable   1 video unreadable, 1 row left out"
     with pytest.raises(NotIndexedError, match=r"other.mp4: is not in the index store"):
         VideoDataset([VideoEntry("/other.mp4")]).describe(store=store_of(data))
 

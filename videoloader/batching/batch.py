@@ -15,7 +15,7 @@ from videoloader.argument_names import tells_of_arguments
 from videoloader.attribute_names import tells_of_attributes
 from videoloader.checks import check, check_integer, shortened
 from videoloader.convert.spec import Layout
-from videoloader.errors import ArgumentError, ConfigurationError
+from videoloader.errors import ArgumentError, ConfigurationError, counted
 from videoloader.reading.clip import tensor_summary
 from videoloader.reading.frames_by_role import FramesByRole, frames_at
 from videoloader.sampling.integers import one_integer, several_integers
@@ -236,7 +236,8 @@ class ListBatch(Batch):
 
     def __repr__(self) -> str:
         lengths = [len(numbers) for numbers in self.frame_numbers]
-        return f"ListBatch({len(lengths)} clips of {min(lengths)} to {max(lengths)} frames, {self._summary()})"
+        clips = f"{counted(len(lengths), 'clip')} of {min(lengths)} to {max(lengths)} frames"
+        return f"ListBatch({clips}, {self._summary()})"
 
     @property
     def target_times(self) -> list[torch.Tensor]:  # type: ignore[override]

@@ -18,7 +18,7 @@ from videoloader.dataset import VideoDataset
 from videoloader.dataset.clip_cost import ADVISED_GOP
 from videoloader.dataset.stores import DISPLAYED_HEIGHT, DISPLAYED_WIDTH, facts_of_rows
 from videoloader.dataset.summary import DatasetSummary
-from videoloader.errors import VideoLoaderError
+from videoloader.errors import VideoLoaderError, counted
 from videoloader.indexing import IndexStore
 
 # The most broken files to list, bars of a chart, example clips, and frames of each.
@@ -60,7 +60,8 @@ def dataset_page(source: str, data: VideoDataset, summaries: Sequence[DatasetSum
         section("Example clips", _examples(data, summaries[0], store)) if good else "",
         section(f"Not usable: {len(broken)}", *_broken(broken)),
     ]
-    return page(f"{source}: {len(data)} rows, {len(good)} videos", parts, f"made by videoloader {__version__}")
+    title = f"{source}: {counted(len(data), 'row')}, {counted(len(good), 'video')}"
+    return page(title, parts, f"made by videoloader {__version__}")
 
 
 def _charts(data: VideoDataset, good: Sequence[tuple[Any, ...]]) -> Iterable[str]:

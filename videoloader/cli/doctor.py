@@ -29,7 +29,7 @@ def doctor(json: Json = False) -> None:
         if json:
             print_json({"ok": ok, "findings": [each._asdict() for each in found], "nvdec": nvdec})
         else:
-            table = Table("", "", "", "found", Column("what to do", overflow="fold"))  # commands to copy
+            table = Table("", "", "", "found", Column("what to do", overflow="fold", min_width=25))  # commands to copy
             for each in found:
                 table.add_row(_MARKS[each.state], each.group, *map(plain, (each.name, each.told, each.advice)))
             out.print(table)

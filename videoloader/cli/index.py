@@ -62,7 +62,8 @@ def index(
 
 
 def _print_build(report: BuildReport) -> None:
-    speed = f", {report.indexed / report.seconds:.0f} a second" if report.indexed else ""
+    rate = report.indexed / report.seconds
+    speed = f", {rate:.{0 if rate > 9 else 1}f} a second" if report.indexed else ""
     out.print(
         f"{report.indexed} indexed, {report.unchanged} unchanged, {len(report.unreadable)} unreadable, "
         f"{len(report.vanished)} vanished{' and forgotten' if report.pruned else ''} "

@@ -12,6 +12,7 @@ from videoloader.cli.sources import Json, is_store
 from videoloader.cli.store_table import print_store, store_facts
 from videoloader.cli.terminal import errors_told, out, plain, print_json, print_line
 from videoloader.cli.video_facts import video_facts
+from videoloader.errors import counted
 from videoloader.indexing import IndexStore, VideoIndex, build_index, open_source
 from videoloader.sampling.exact_time import told_span
 from videoloader.sampling.sampled_video import AllFrames
@@ -115,7 +116,7 @@ def _told_color(color: dict[str, Any]) -> str:
 
 def _told_packets(facts: dict[str, Any]) -> str:
     rate = f", {facts['bits_per_second'] / 1000:.0f} kb/s" if facts["bits_per_second"] else ""
-    return f"{facts['packets']}, {facts['gops']['keyframes']} keyframes{rate}"
+    return f"{facts['packets']}, {counted(facts['gops']['keyframes'], 'keyframe')}{rate}"
 
 
 def _told_gops(gops: dict[str, Any]) -> str:

@@ -67,8 +67,8 @@ class DatasetSummary(ShownInNotebooks):
     @property
     def lines(self) -> dict[str, str]:
         """The lines of the readable table, by topic."""
-        labels = f", {self.classes} classes" if self.classes else ""
-        lines = {"videos": f"{self.videos} in {self.rows} rows{labels}"}
+        labels = f", {counted(self.classes, 'class')}" if self.classes else ""
+        lines = {"videos": f"{self.videos} in {counted(self.rows, 'row')}{labels}"}
         if self.unreadable or self.left_out:
             left_out = counted(self.left_out, "row")
             lines["not usable"] = f"{counted(self.unreadable, 'video')} unreadable, {left_out} left out"
@@ -81,14 +81,15 @@ class DatasetSummary(ShownInNotebooks):
             )
             if self.cost.made_up_share:
                 lines["padding"] = f"{100 * self.cost.made_up_share:.3g} % of the frames of clips are made up"
-            lines[""] = f"({self.cost.clips} clips of {self.cost.videos} videos, {self.cost.mode})"
+            videos = counted(self.cost.videos, "video")
+            lines[""] = f"({counted(self.cost.clips, 'clip')} of {videos}, {self.cost.mode})"
         return lines
 
     def _facts(self) -> dict[str, str]:
         median, most, longest = self.longest_gop
         varying = f"; variable in {_percent(self.variable_rate, self.videos)}" if self.variable_rate else ""
         return {
-            "length": f"{self.hours:.3f} hours, {self.frames} frames",
+            "length": f"{self.hours:.3f} hours, {counted(self.frames, 'frame')}",
             "codecs": _shares(self.codecs.items()),
             "sizes": _shares((f"{width}×{height}", count) for (height, width), count in self.sizes.items()),
             "fps": _shares((f"{rate:g}", count) for rate, count in self.fps.items()) + varying,

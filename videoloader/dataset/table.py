@@ -17,7 +17,7 @@ from videoloader.attribute_names import RowColumns, no_such_column
 from videoloader.checks import check, check_choice
 from videoloader.dataset.columns import ABSENT, Column, PackedStrings, Rows, constant, join, pack, plain, take
 from videoloader.dataset.entry import VideoEntry
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, counted
 from videoloader.indexing.index import Times
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class EntryTable(Sequence[VideoEntry]):
         return hash((len(self), self.path[0], self.path[-1]) if len(self) else 0)
 
     def __repr__(self) -> str:
-        return f"<{len(self)} rows from {self.path[0]!r}>" if len(self) else "<no rows>"
+        return f"<{counted(len(self), 'row')} from {self.path[0]!r}>" if len(self) else "<no rows>"
 
     def _entries(self, part: slice) -> list[VideoEntry]:
         numbers = [

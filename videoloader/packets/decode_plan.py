@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.argument_names import tells_of_arguments
-from videoloader.errors import ArgumentError
+from videoloader.errors import ArgumentError, counted
 from videoloader.indexing.index import DISPOSABLE_YES, VideoIndex
 
 # A part of a video with fewer packets than this is not worth a decoder of its own.
@@ -76,7 +76,8 @@ class DecodePlan:
     frames_wanted: int
 
     def __repr__(self) -> str:
-        return f"DecodePlan({len(self.runs)} runs, {self.packets} packets, {self.frames_wanted} frames wanted)"
+        runs, packets = counted(len(self.runs), "run"), counted(self.packets, "packet")
+        return f"DecodePlan({runs}, {packets}, {counted(self.frames_wanted, 'frame')} wanted)"
 
     @property
     def packets(self) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from videoloader.errors import printable
+from videoloader.errors import counted, printable
 
 # Maximum number of frame ranges that are printed.
 _LISTED = 8
@@ -96,13 +96,14 @@ class FileReport:
         return cls(**{**plain, **arrays, "false_keyframes": tuple(told["false_keyframes"])})
 
     def __str__(self) -> str:
-        what = f"{self.frames} frames, {self.keyframes} keyframes, {self.codec} in {self.container}"
+        counts = f"{counted(self.frames, 'frame')}, {counted(self.keyframes, 'keyframe')}"
+        what = f"{counts}, {self.codec} in {self.container}"
         lines = [f"{self.source}: {'ok' if self.ok else 'NOT OK'}: {what if self.codec else 'not read'}"]
         lines += [f"  {fault}" for fault in self.faults]
         if self.damaged:
             lines.append(f"  damaged: frames {told_ranges(self.damaged)}")
         if self.false_keyframes:
-            lines.append(f"  {len(self.false_keyframes)} packets are not keyframes, although the container says so")
+            lines.append(f"  {counted(len(self.false_keyframes), 'false keyframe')} claimed by the container")
         return printable("\n".join(lines))
 
 
@@ -137,8 +138,8 @@ class VerifyReport:
         if len(self.files) == 1:
             return str(self.files[0])
         wrong = [file for file in self.files if not file.ok]
-        frames = sum(file.frames for file in self.files)
-        return "\n".join([f"{len(self.files)} videos, {frames} frames: {len(wrong)} not ok", *map(str, wrong)])
+        frames = counted(sum(file.frames for file in self.files), "frame")
+        return "\n".join([f"{counted(len(self.files), 'video')}, {frames}: {len(wrong)} not ok", *map(str, wrong)])
 
 
 def ranges_of(numbers: Iterable[int]) -> Ranges:

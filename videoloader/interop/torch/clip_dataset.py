@@ -25,7 +25,7 @@ from videoloader.checks import check_choice, shortened
 from videoloader.convert.spec import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.device import available_cores
-from videoloader.errors import ArgumentError, FrameRangeError, warn_user
+from videoloader.errors import ArgumentError, FrameRangeError, counted, warn_user
 from videoloader.indexing import IndexStore, VideoIndex
 from videoloader.order.clip_table import build_clip_table
 from videoloader.reading.clip_reader import reader_of_thread
@@ -110,7 +110,8 @@ class ClipDataset(Dataset[dict[str, Any]]):
 
     def __repr__(self) -> str:
         planner = self._planner
-        return f"ClipDataset({len(self)} clips of {len(planner.table.dataset)} rows, {planner.rule.mode!r:.80})"
+        rows = counted(len(planner.table.dataset), "row")
+        return f"ClipDataset({counted(len(self), 'clip')} of {rows}, {planner.rule.mode!r:.80})"
 
     def __len__(self) -> int:
         """The number of clips."""
