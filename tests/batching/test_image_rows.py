@@ -16,7 +16,7 @@ from sample_videos import RECIPES, Recipe, write_video
 
 import videoloader as vl
 from videoloader.batching import clip_plan
-from videoloader.order import clip_table, entry_frames
+from videoloader.order import clip_table, entry_video
 from videoloader.reading import reader_processes
 
 Sample = Callable[[str], Path]
@@ -164,7 +164,7 @@ def test_no_file_is_opened_for_its_length(data: vl.VideoDataset, monkeypatch: py
         read.append(path)
         return real(path)
 
-    for module in (clip_plan, entry_frames):
+    for module in (clip_plan, entry_video):
         monkeypatch.setattr(module, "read_image", watched)
     loader = load(data, num_workers=0, shuffle=False)
     assert len(loader) == -(-len(data) // 5)

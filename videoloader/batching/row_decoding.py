@@ -18,7 +18,7 @@ from videoloader.device import profiler_range
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.configurations import decoded_otherwise
 from videoloader.indexing.sources.remote_reads import reads_so_far
-from videoloader.order.entry_frames import EntryFrames
+from videoloader.order.entry_video import EntryVideo
 from videoloader.packets.decode_plan import gops_in_common
 from videoloader.padding.pad import real_frames
 from videoloader.reading.cancellation import CancelToken
@@ -91,7 +91,7 @@ def _groups(index: VideoIndex, rows: list[BatchRow]) -> list[list[BatchRow]]:
 
 def decode_rows(
     job: DecodeJob,
-    video: EntryFrames,
+    video: EntryVideo,
     output: OutputSpec,
     cache: FrameCache | None,
     reader: Reader,
