@@ -334,7 +334,7 @@ class VideoLoader(OneLoop):
     def _start_batches(self, epoch: EpochPlan, token: CancelToken) -> Iterator[list[BatchInMaking]]:
         for first in range(0, len(epoch), self._planned_at_once):
             some = range(first, min(first + self._planned_at_once, len(epoch)))
-            yield self._maker.start([self._batch_plan(epoch, batch) for batch in some], token)
+            yield self._maker.start([self._plan_batch(epoch, batch) for batch in some], token)
 
     def _has_room(self, pending: Sequence[BatchInMaking]) -> bool:
         return len(pending) + self._planned_at_once <= self._prefetch + 1
@@ -355,15 +355,15 @@ class VideoLoader(OneLoop):
         batch = made.hand_over()
         return [] if batch is None else [batch]
 
-    def _batch_plan(self, epoch: EpochPlan, batch: int) -> BatchPlan:
+    def _plan_batch(self, epoch: EpochPlan, batch: int) -> BatchPlan:
         return BatchPlan(
-            partial(self._plan_batch, epoch, batch),
+            partial(self._clips_of_batch, epoch, batch),
             self._collate,
             partial(self._stand_ins, epoch.number),
             partial(clip_rng, self._seed, epoch.number, use=FOR_BATCH),
         )
 
-    def _plan_batch(self, epoch: EpochPlan, batch: int) -> list[PlannedClip] | UnopenedClips:
+    def _clips_of_batch(self, epoch: EpochPlan, batch: int) -> list[PlannedClip] | UnopenedClips:
         clips, repeated = epoch.clips(batch), epoch.repeated(batch)
         if unopened := unopened_clips(self._planner, clips, epoch.number, repeated):
             return unopened

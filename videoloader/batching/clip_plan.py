@@ -199,6 +199,11 @@ class PlannedClip:
     undrawn: Undrawn | None = None
 
     @property
+    def is_drawn(self) -> bool:
+        """Whether its frames and pixels are drawn, as they are for all but image files that were not opened yet."""
+        return self.undrawn is None
+
+    @property
     def shape(self) -> tuple[int, int, int]:
         """(frames, height, width) as decoded."""
         return len(self.frame_numbers), *self.drawn.geometry.output_size
@@ -225,7 +230,7 @@ def drawn_now(clip: PlannedClip) -> PlannedClip:
 
 def drawn_if_unlike(clips: Sequence[PlannedClip]) -> Sequence[PlannedClip]:
     """The clips of a batch, drawn now if their shapes seem to differ; a clip that cannot be read stays undrawn."""
-    if all(clip.undrawn is None for clip in clips) or len({clip.shape for clip in clips}) == 1:
+    if all(clip.is_drawn for clip in clips) or len({clip.shape for clip in clips}) == 1:
         return clips
     drawn = list(clips)
     for place, clip in enumerate(clips):
