@@ -329,7 +329,7 @@ class BatchMaker:
     def _arrange_again(self, decoding: DecodingBatch) -> list[SubmittedJob]:
         """Decode a batch again whose clips turned out to have other shapes than its memory."""
         rows = decoding.rows
-        if decoding.plan.collate == "list":
+        if decoding.stacked is None:
             rows = [row for row in rows if not row.fits]
         like = next(row.clip for row in rows if row.clip.is_drawn)
         for row in rows:
