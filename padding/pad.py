@@ -41,7 +41,8 @@ def check_mode(mode: str) -> str:
 
 def real_frames(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Those of some frame numbers that are frames of the video, not ``CONSTANT_FRAME``."""
-    return numbers[numbers != CONSTANT_FRAME]
+    real: npt.NDArray[np.int64] = numbers[numbers != CONSTANT_FRAME]
+    return real
 
 
 def pad(
