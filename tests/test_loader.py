@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 import torch
 
 import videoloader as vl
+from videoloader.order.epoch import Epochs
+from videoloader.sampling.mode import clip_rng
 
 Sample = Callable[[str], Path]
 NAMES = ["h264_mp4", "hevc_mp4", "vp9_webm", "h264_mp4_vfr", "h264_ts"]
@@ -275,6 +278,28 @@ def test_what_cannot_be_read_is_replaced_the_same_way_every_time(damaged: vl.Vid
     assert sum(len(batch.paths) for batch in one) == 18
     own = [path for batch in one for path, again in zip(batch.paths, batch.repeated, strict=True) if not again]
     assert len(own) == 15 + sum(Path(path).name == "noise.mp4" for path in own) < 18
+
+
+def test_a_replacement_is_not_drawn_from_a_stream_of_the_clip_itself(
+    damaged: vl.VideoDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stream(rng: np.random.Generator) -> list[float]:
+        return copy.deepcopy(rng).random(4).tolist()
+
+    def clip_beside(epochs: Epochs, clip: int, rng: np.random.Generator) -> int:
+        drawn.append(stream(rng))
+        own.extend(stream(clip_rng(5, epoch, clip, use)) for epoch in range(3) for use in range(3))
+        return choose(epochs, clip, rng)
+
+    drawn: list[list[float]] = []
+    own: list[list[float]] = []
+    choose = Epochs.clip_beside
+    monkeypatch.setattr(Epochs, "clip_beside", clip_beside)
+    loader = make(damaged, on_error="replace")
+    for _ in range(2):
+        list(loader)
+    assert drawn
+    assert not [one for one in drawn if one in own]
 
 
 def test_frames_of_different_size_are_an_error_that_says_what_to_do(sample: Sample, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
-import numpy as np
 import torch
 
 from videoloader.argument_names import tells_of_arguments
@@ -39,15 +38,13 @@ from videoloader.order.sharding import LastBatch
 from videoloader.order.shuffle import Order, Sampler, order_of
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import OnCorrupt, check_on_corrupt
-from videoloader.sampling.mode import FrameMode, FrameNumbers, clip_rng, mode_of
+from videoloader.sampling.mode import FOR_BATCH, FOR_STAND_IN, FrameMode, FrameNumbers, clip_rng, mode_of
 from videoloader.transforms.compose import Compose
 from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import Transforms
 
 # The most clips tried in place of one that cannot be made, whether or not they fit into its batch.
 _MOST_STAND_INS = 255
-# The ``use`` of ``clip_rng`` for randomness of a whole batch, which is drawn from the generator of its first clip.
-_FOR_BATCH = 1 << 32
 
 
 @tells_of_arguments
@@ -338,7 +335,7 @@ class VideoLoader(OneLoop):
     def _start_batches(self, epoch: EpochPlan, token: CancelToken) -> Iterator[list[BatchInMaking]]:
         for first in range(0, len(epoch), self._planned_at_once):
             some = range(first, min(first + self._planned_at_once, len(epoch)))
-            yield self._maker.start([self._batch_plan(epoch, batch) for batch in some], token)
+            yield self._maker.start([self._plan_batch(epoch, batch) for batch in some], token)
 
     def _has_room(self, pending: Sequence[BatchInMaking]) -> bool:
         return len(pending) + self._planned_at_once <= self._prefetch + 1
@@ -359,15 +356,15 @@ class VideoLoader(OneLoop):
         batch = made.hand_over()
         return [] if batch is None else [batch]
 
-    def _batch_plan(self, epoch: EpochPlan, batch: int) -> BatchPlan:
+    def _plan_batch(self, epoch: EpochPlan, batch: int) -> BatchPlan:
         return BatchPlan(
-            partial(self._plan_batch, epoch, batch),
+            partial(self._clips_of_batch, epoch, batch),
             self._collate,
             partial(self._stand_ins, epoch.number),
-            partial(clip_rng, self._seed, epoch.number, use=_FOR_BATCH),
+            partial(clip_rng, self._seed, epoch.number, use=FOR_BATCH),
         )
 
-    def _plan_batch(self, epoch: EpochPlan, batch: int) -> list[PlannedClip] | UnopenedClips:
+    def _clips_of_batch(self, epoch: EpochPlan, batch: int) -> list[PlannedClip] | UnopenedClips:
         clips, repeated = epoch.clips(batch), epoch.repeated(batch)
         if unopened := unopened_clips(self._planner, clips, epoch.number, repeated):
             return unopened
@@ -380,6 +377,6 @@ class VideoLoader(OneLoop):
     def _stand_ins(self, epoch: int, clip: PlannedClip) -> Iterator[PlannedClip]:
         """Clips to try in place of ``clip``; they depend only on seed, epoch and clip, so epochs repeat exactly."""
         for candidate in range(_MOST_STAND_INS):
-            rng = np.random.Generator(np.random.Philox(key=self._seed, counter=[0, candidate, epoch, clip.number]))
+            rng = clip_rng(self._seed, epoch, clip.number, FOR_STAND_IN + candidate)
             beside = self._epochs.clip_beside(clip.number, rng)
             yield self._planner.plan(beside, epoch, repeated=True)[clip.view]

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 from image_files import encoded, picture, write_frames
 from range_server import serve
+from same_batches import assert_same_batches
 from sample_videos import RECIPES, Recipe, write_video
 
 import videoloader as vl
 from videoloader.batching import clip_plan
-from videoloader.order import clip_table, entry_frames
+from videoloader.order import clip_table, entry_video
 from videoloader.reading import reader_processes
 
 Sample = Callable[[str], Path]
@@ -48,38 +49,20 @@ def load(data: vl.VideoDataset, mode: Any = (0,), **settings: Any) -> vl.VideoLo
     return vl.VideoLoader(data, mode, **(defaults | {"transforms": CROP} | settings))
 
 
-def facts(batch: vl.Batch) -> list[Any]:
-    frames = batch.frames if isinstance(batch, vl.ListBatch) else [batch.frames]
-    arrays = (batch.clips, batch.rows, batch.repeated, batch.views, batch.boxes, batch.source_matrix)
-    per_clip = (batch.frame_numbers, batch.timestamps, batch.mask, batch.corrupt)
-    return [
-        [each.tolist() for each in frames],
-        batch.labels.tolist(),
-        [array.tolist() for array in arrays],
-        [[row.tolist() for row in rows] for rows in per_clip],
-        (batch.paths, batch.columns),
-        [(view.geometry, view.seeds, len(view.operations)) for view in batch.drawn or ()],
-    ]
-
-
 def opened(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have loaders open all files before the first batch, as those of videos do."""
     monkeypatch.setattr(clip_table, "taken_as_images", lambda data, mode: np.zeros(len(data), np.bool_))
 
 
-def same_as_opened(
-    monkeypatch: pytest.MonkeyPatch, data: vl.VideoDataset, *arguments: Any, **settings: Any
-) -> list[list[Any]]:
+def same_as_opened(monkeypatch: pytest.MonkeyPatch, data: vl.VideoDataset, *arguments: Any, **settings: Any) -> None:
     loader = load(data, *arguments, **settings)
-    given = [facts(batch) for batch in loader]
+    given = list(loader)
     with monkeypatch.context() as patch:
         opened(patch)
         other = load(data, *arguments, **settings)
-        expected = [facts(batch) for batch in other]
+        expected = list(other)
         assert loader.state_dict()["fingerprint"] == other.state_dict()["fingerprint"]
-    for one, another in zip(given, expected, strict=True):
-        assert np.testing.assert_equal(one, another) is None
-    return given
+    assert_same_batches(given, expected)
 
 
 class Halve(vl.PixelTransform):
@@ -164,7 +147,7 @@ def test_no_file_is_opened_for_its_length(data: vl.VideoDataset, monkeypatch: py
         read.append(path)
         return real(path)
 
-    for module in (clip_plan, entry_frames):
+    for module in (clip_plan, entry_video):
         monkeypatch.setattr(module, "read_image", watched)
     loader = load(data, num_workers=0, shuffle=False)
     assert len(loader) == -(-len(data) // 5)
@@ -212,7 +195,7 @@ def test_unreadable_files_are_left_out_when_they_are_met(broken: vl.VideoDataset
 def test_others_stand_in_for_unreadable_files(broken: vl.VideoDataset) -> None:
     with pytest.warns(UserWarning, match="4 files"):
         batches, again = ([*load(broken, on_error="replace", num_workers=count)] for count in (2, 1))
-    assert [facts(batch) for batch in batches] == [facts(batch) for batch in again]
+    assert_same_batches(batches, again)
     rows = np.concatenate([batch.rows for batch in batches])
     assert len(rows) == len(broken)
     assert not set(rows.tolist()) & set(BROKEN)
@@ -285,19 +268,19 @@ class TestInProcesses:
         ids=str,
     )
     def test_batches_are_those_of_threads(self, data: vl.VideoDataset, settings: dict[str, Any]) -> None:
-        expected = [facts(batch) for batch in load(data, num_workers=1, **settings)]
+        expected = list(load(data, num_workers=1, **settings))
         with load(data, num_workers=1, num_processes=1, **settings) as loader:
             self.settled(loader)
-            given = [facts(batch) for batch in loader]
-        assert np.testing.assert_equal(given, expected) is None
+            given = list(loader)
+        assert_same_batches(given, expected)
 
     def test_errors_are_those_of_threads(self, broken: vl.VideoDataset) -> None:
         with load(broken, num_workers=1, on_error="skip") as loader, pytest.warns(UserWarning, match="4 files"):
-            expected = [facts(batch) for batch in loader]
+            expected = list(loader)
         with load(broken, num_workers=1, num_processes=1, on_error="skip") as there:
             self.settled(there)
             with pytest.warns(UserWarning, match="4 files"):
-                assert [facts(batch) for batch in there] == expected
+                assert_same_batches(there, expected)
         assert sorted(there.unreadable) == sorted(loader.unreadable)
 
     @pytest.mark.parametrize("num_processes", [0, 1])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from same_batches import assert_same_batches
 from sample_videos import RECIPES, Recipe, write_video
 
 import videoloader as vl
@@ -102,18 +103,11 @@ def keyframes_of(entry: vl.VideoEntry) -> list[int]:
     return [frame for frame in range(entry.start or 0, entry.stop or 0) if index.packet_key[index.frame_packet[frame]]]
 
 
-def same(one: Sequence[vl.Batch], other: Sequence[vl.Batch]) -> bool:
-    return len(one) == len(other) and all(
-        a.clips.tolist() == b.clips.tolist() and all(map(torch.equal, a.frames, b.frames))
-        for a, b in zip(one, other, strict=True)
-    )
-
-
 @pytest.mark.parametrize("collate", ["pad", "list"])
 def test_batches_do_not_depend_on_workers(data: vl.VideoDataset, collate: str) -> None:
     settings = {"collate": collate, "shuffle": True, "seed": 3}
     one = list(make(data, vl.WholeVideo(), num_workers=1, prefetch=1, **settings))
-    assert same(one, list(make(data, vl.WholeVideo(), num_workers=3, **settings)))
+    assert_same_batches(one, list(make(data, vl.WholeVideo(), num_workers=3, **settings)))
 
 
 def test_a_stack_of_clips_that_differ_is_an_error_that_says_what_to_do(data: vl.VideoDataset, small: Path) -> None:

@@ -8,10 +8,10 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from emulated_engines import EmulatedEngines, emulate
 from image_files import encoded, picture
+from same_batches import assert_same_batches
 
 import videoloader as vl
 from videoloader.batching import batch_maker, image_rows
@@ -68,22 +68,10 @@ def load(data: vl.VideoDataset, **settings: Any) -> vl.VideoLoader:
     return vl.VideoLoader(data, [0], **({"transforms": CROP, "shuffle": True, **defaults} | settings))
 
 
-def facts(batch: vl.Batch) -> list[Any]:
-    names = ("frame_numbers", "timestamps", "mask", "corrupt", "clips", "rows", "repeated", "views", "boxes")
-    return [
-        [each.tolist() for each in batch.frames],
-        batch.labels.tolist(),
-        *[[np.asarray(each).tolist() for each in getattr(batch, name)] for name in names],
-        batch.source_matrix.tolist(),
-        (batch.paths, batch.columns),
-        [(view.geometry, repr(view.operations), view.seeds) for view in batch.drawn or ()],
-    ]
-
-
-def epochs(data: vl.VideoDataset, **settings: Any) -> list[list[Any]]:
+def epochs(data: vl.VideoDataset, **settings: Any) -> list[vl.Batch]:
     """Two epochs."""
     loader = load(data, **settings)
-    return [facts(batch) for _ in range(2) for batch in loader]
+    return [batch for _ in range(2) for batch in loader]
 
 
 def assert_same(data: vl.VideoDataset, **settings: Any) -> None:
@@ -92,9 +80,7 @@ def assert_same(data: vl.VideoDataset, **settings: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(image_rows, "uses_jpeg_engines", lambda device, decode: False)
         expected = epochs(data, **(settings | {"num_processes": 0}))
-    assert len(given) == len(expected)
-    for one, other in zip(given, expected, strict=True):
-        np.testing.assert_equal(one, other)
+    assert_same_batches(given, expected)
 
 
 @pytest.mark.parametrize(
@@ -131,11 +117,11 @@ def test_processes_give_the_same(
     deadline = time.monotonic() + 120
     while not answered:
         assert time.monotonic() < deadline, "no process takes orders"
-        given = [facts(batch) for batch in loader]
+        given = list(loader)
     epoch = loader.state_dict()["epoch"] - 1
     other = load(data, num_processes=0)
     other.set_epoch(epoch)
-    np.testing.assert_equal(given, [facts(batch) for batch in other])
+    assert_same_batches(given, other)
 
 
 @pytest.mark.parametrize("damaged", [False, True])
@@ -159,10 +145,10 @@ def test_processes_on_the_cpu_give_the_same(
         while len(by_columns) < 3 - 2 * damaged:
             assert time.monotonic() < deadline, "no processes make batches by columns"
             by_columns.clear()
-            given = [facts(batch) for batch in loader]
+            given = list(loader)
         other = load(data, num_processes=0, **settings)
         other.set_epoch(loader.state_dict()["epoch"] - 1)
-        np.testing.assert_equal(given, [facts(batch) for batch in other])
+        assert_same_batches(given, other)
     assert len(given) == 3
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from videoloader.convert.spec import Geometry
 from videoloader.transforms import Transform
-from videoloader.transforms.planning.conversion_plan import plan_geometries
+from videoloader.transforms.planning.fused_geometry import plan_geometries
 
 
 def plan_geometry(transforms: Sequence[Transform], display_size: tuple[int, int], rng: np.random.Generator) -> Geometry:

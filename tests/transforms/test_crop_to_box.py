@@ -13,7 +13,7 @@ import torch
 import videoloader as vl
 from videoloader.convert.spec import Geometry
 from videoloader.transforms.operations import ClipInfo
-from videoloader.transforms.planning.conversion_plan import plan_geometries
+from videoloader.transforms.planning.fused_geometry import plan_geometries
 
 Sample = Callable[[str], Path]
 HEIGHT, WIDTH = 60, 90

@@ -21,7 +21,7 @@ from videoloader.transforms import (
     ThreeCrop,
 )
 from videoloader.transforms.choice import RandomApply
-from videoloader.transforms.planning.conversion_plan import plan_geometries, split_conversion
+from videoloader.transforms.planning.fused_geometry import plan_geometries, split_conversion
 from videoloader.transforms.tone import Invert
 from videoloader.transforms.views import count_views
 from videoloader.transforms.warps import Rotate

@@ -177,22 +177,22 @@ class BatchMaker:
             if self.takes_unopened and plan.collate == "stack":
                 rule, likely = clips.planner.rule, clips.planner.likely
                 stacked = self._memory.allocate(len(clips.clips) * rule.num_views, likely[0].shape)
-                unopened = ImageRows(stacked, self._memory.layout, rule, clips.wanted(), unopened=clips)
-                return DecodingBatch(plan, stacked, [], unreadable, token, unopened)
+                columns = ImageRows(stacked, self._memory.layout, rule, clips.wanted(), clips=clips)
+                return DecodingBatch(plan, stacked, [], unreadable, token, columns)
             clips = clips.planned()
         memory, rows = arrange_rows(drawn_if_unlike(clips), plan.collate, self._memory)
         return DecodingBatch(plan, memory, rows, unreadable, token)
 
     def _submit(self, batches: Sequence[DecodingBatch], jobs: list[Future[ClipsReport]], token: CancelToken) -> None:
         """Submit the decoding of some batches' rows, and add the jobs to a list."""
-        batch_of = {row: batch for batch in batches for row in batch.rows if row.clip.undrawn is None}
+        batch_of = {row: batch for batch in batches for row in batch.rows if row.clip.is_drawn}
         rows, output = list(batch_of), self._transforms.decoded
         for batch in batches:
-            if images := batch.unopened or self._images_of(batch.rows):
+            if images := batch.columns or self._images_of(batch.rows):
                 more = self.for_engines, token, self._on_corrupt, self._is_raised
                 batch.jobs, parts = submit_images(self._workers, images, *more)
                 jobs += [job.report for job in batch.jobs]
-                batch.by_job = parts if batch.unopened else []
+                batch.by_job = parts if batch.columns else []
         for job in submit_rows(self._workers, rows, output, self._cache, token, self._on_corrupt):
             jobs.append(job.report)
             # Each batch refers only to its own rows, since a row keeps its batch's memory alive.
@@ -204,7 +204,7 @@ class BatchMaker:
 
     def _images_of(self, rows: Sequence[BatchRow]) -> ImageRows | None:
         """Those of a batch's rows whose clips are not drawn yet."""
-        undrawn = [row for row in rows if row.clip.undrawn is not None]
+        undrawn = [row for row in rows if not row.clip.is_drawn]
         draw = undrawn[0].clip.undrawn if undrawn else None
         if draw is None:
             return None
@@ -264,7 +264,7 @@ class BatchMaker:
                 event.synchronize()
             for row in failed:
                 planned, make = row.clip, partial(self._make_replaced, row, decoding)
-                index = SEEN if planned.undrawn else planned.video.index
+                index = planned.video.index if planned.is_drawn else SEEN
                 again = self._workers.submit(make, index, 0).result()
                 used.pop(row, None)
                 if again is None:
@@ -302,7 +302,7 @@ class BatchMaker:
                 if job.planned_by is not None:
                     for row in rows:
                         used.setdefault(row, []).append(report.index)
-                failed += [row for row in rows if row.clip.undrawn is not None]
+                failed += [row for row in rows if not row.clip.is_drawn]
             elif not self._is_raised(error) or self._was_by_an_outdated_index(job):
                 failed += [row for row in rows if row not in failed]
             else:
@@ -329,16 +329,16 @@ class BatchMaker:
     def _arrange_again(self, decoding: DecodingBatch) -> list[SubmittedJob]:
         """Decode a batch again whose clips turned out to have other shapes than its memory."""
         rows = decoding.rows
-        if decoding.plan.collate == "list":
+        if decoding.stacked is None:
             rows = [row for row in rows if not row.fits]
-        like = next(row.clip for row in rows if row.clip.undrawn is None)
+        like = next(row.clip for row in rows if row.clip.is_drawn)
         for row in rows:
-            if row.clip.undrawn is not None:
+            if not row.clip.is_drawn:
                 row.clip = replace(row.clip, frame_numbers=like.frame_numbers, mask=like.mask, drawn=like.drawn)
         decoding.stacked, others = arrange_rows([row.clip for row in rows], decoding.plan.collate, self._memory)
         for row, other in zip(rows, others, strict=True):
             row.take_over(other)
-        drawn, output = [row for row in rows if row.clip.undrawn is None], self._transforms.decoded
+        drawn, output = [row for row in rows if row.clip.is_drawn], self._transforms.decoded
         return submit_rows(self._workers, drawn, output, self._cache, decoding.token, self._on_corrupt)
 
     def _remedy(self, error: BaseException | None) -> OnError:

@@ -30,7 +30,7 @@ from videoloader.indexing.forks import after_fork
 from videoloader.indexing.one_image import read_image
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.order.clip_table import ClipTable
-from videoloader.order.entry_frames import UNOPENED, EntryFrames, SameIndex
+from videoloader.order.entry_video import UNOPENED, EntryVideo, SameIndex
 from videoloader.reading.own_code import contents, is_own
 from videoloader.sampling.mode import FrameMode, chosen_frames, clip_rng, padded, tell_of_no_own_frame
 from videoloader.sampling.roles import Roles, roles_of
@@ -100,13 +100,13 @@ class ClipRule:
         """The number of views of each clip."""
         return self.repeats * self.transforms.views
 
-    def views(self, clip: int, epoch: int, video: EntryFrames, clip_in_video: int) -> list[PlannedClip]:
+    def views(self, clip: int, epoch: int, video: EntryVideo, clip_in_video: int) -> list[PlannedClip]:
         """The views of a clip in an epoch; see ``views_by``."""
         rngs = [clip_rng(self.seed, epoch, clip, use) for use in range(self.repeats)]
         return self.views_by(rngs, clip, video, clip_in_video)
 
     def views_by(
-        self, rngs: Sequence[np.random.Generator], clip: int, video: EntryFrames, clip_in_video: int
+        self, rngs: Sequence[np.random.Generator], clip: int, video: EntryVideo, clip_in_video: int
     ) -> list[PlannedClip]:
         """Plan the views of a clip from the index alone.
 
@@ -154,7 +154,7 @@ class ClipRule:
         """
         image, index = read_image(entry.path)
         with nullcontext() if self.is_own else _one_at_a_time:
-            video = EntryFrames(entry, 0, 1, SameIndex(index), row)
+            video = EntryVideo(entry, 0, 1, SameIndex(index), row)
             return image, index, self.views(clip, epoch, video, clip_in_video)
 
 
@@ -189,7 +189,7 @@ class PlannedClip:
     """
 
     number: int
-    video: EntryFrames
+    video: EntryVideo
     frame_numbers: npt.NDArray[np.int64]
     mask: npt.NDArray[np.bool_]
     drawn: DrawnView
@@ -197,6 +197,11 @@ class PlannedClip:
     repeated: bool = False
     roles: Roles | None = None
     undrawn: Undrawn | None = None
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether its frames and pixels are drawn, as they are for all but image files that were not opened yet."""
+        return self.undrawn is None
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -225,7 +230,7 @@ def drawn_now(clip: PlannedClip) -> PlannedClip:
 
 def drawn_if_unlike(clips: Sequence[PlannedClip]) -> Sequence[PlannedClip]:
     """The clips of a batch, drawn now if their shapes seem to differ; a clip that cannot be read stays undrawn."""
-    if all(clip.undrawn is None for clip in clips) or len({clip.shape for clip in clips}) == 1:
+    if all(clip.is_drawn for clip in clips) or len({clip.shape for clip in clips}) == 1:
         return clips
     drawn = list(clips)
     for place, clip in enumerate(clips):
@@ -276,7 +281,7 @@ class ClipPlanner:
         ):
             yield self._plan(clip, video, number, epoch, again)
 
-    def _plan(self, clip: int, video: EntryFrames, clip_in_video: int, epoch: int, repeated: bool) -> list[PlannedClip]:
+    def _plan(self, clip: int, video: EntryVideo, clip_in_video: int, epoch: int, repeated: bool) -> list[PlannedClip]:
         if video.indexes is not UNOPENED:
             views = self.rule.views(clip, epoch, video, clip_in_video)
             return [replace(view, repeated=True) for view in views] if repeated else views

@@ -146,9 +146,7 @@ def collate_columns(frames: torch.Tensor, parts: Sequence[ImageRows], layout: La
         timestamps=frame_times(SEEN, numbers),
         mask=np.concatenate([each.mask for each in made])[:, None],
         corrupt=np.zeros(numbers.shape, np.bool_),
-        repeated=np.repeat(
-            np.concatenate([part.unopened.repeated for part in parts if part.unopened is not None]), views
-        ),
+        repeated=np.repeat(np.concatenate([part.clips.repeated for part in parts if part.clips is not None]), views),
         views=np.tile(np.arange(views), len(numbers) // views),
         boxes=np.concatenate([each.boxes for each in made]),
         source_matrix=np.concatenate([each.matrices for each in made]),

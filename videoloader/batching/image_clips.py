@@ -29,9 +29,9 @@ from videoloader.indexing.index import Times
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.patience import cancellable
 from videoloader.indexing.sources.remote_reads import NO_READS, RemoteReads, reads_so_far
-from videoloader.order.entry_frames import EntryFrames, SameIndex
+from videoloader.order.entry_video import EntryVideo, SameIndex
 from videoloader.packets.decode_plan import plan_frames
-from videoloader.padding import CONSTANT_FRAME
+from videoloader.padding.pad import real_frames
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport, ImageRead
 from videoloader.reading.clip_sink import MOST_PIXELS_HELD
@@ -89,7 +89,7 @@ class MadeImage(NamedTuple):
     def put_into(self, row: BatchRow) -> None:
         """Let a row show what was made for it."""
         old, video = row.clip, row.clip.video
-        video = EntryFrames(video.entry, 0, 1, SameIndex(self.known) if self.known else _ALL_SEEN, video.row)
+        video = EntryVideo(video.entry, 0, 1, SameIndex(self.known) if self.known else _ALL_SEEN, video.row)
         drawn = self.drawn[old.view]
         # The constructor is four times as fast as ``replace``.
         clip = PlannedClip(old.number, video, self.frame_numbers, self.mask, drawn, old.view, old.repeated, old.roles)
@@ -317,7 +317,7 @@ def _draw_image(
 def _as_read(image: _DrawnImage, slots: Sequence[torch.Tensor]) -> ImageRead:
     numbers = image.frame_numbers
     parts = [whole_clip(numbers, view.drawn.geometry, there) for there, view in zip(slots, image.views, strict=True)]
-    return ImageRead(image.source, image.known, parts, plan_frames(image.known, numbers[numbers != CONSTANT_FRAME]))
+    return ImageRead(image.source, image.known, parts, plan_frames(image.known, real_frames(numbers)))
 
 
 def _decode(

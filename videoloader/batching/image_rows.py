@@ -70,7 +70,7 @@ def submit_images(
     # With this many files in a part, every worker has one.
     together = max(min(-(-images.num_clips // max(workers.num_workers, 1)), _MOST_FILES), 1)
     jobs, parts = [], []
-    for part in images.parts(FILES_OF_JOB if for_engines and images.unopened is not None else together):
+    for part in images.parts(FILES_OF_JOB if for_engines and images.clips is not None else together):
         make = partial(_make_rows, part, token, on_corrupt, raises)
         jobs.append(SubmittedJob(workers.submit(make, SEEN, part.num_clips, in_process=True), part.rows))
         parts.append(part)
@@ -91,7 +91,7 @@ def _make_rows(
     except UNREADABLE:
         part.objects()  # each is then made by itself
         raise
-    if part.unopened is not None and not made.others:
+    if part.clips is not None and not made.others:
         part.made = made
         return made.report
     part.objects()
@@ -118,7 +118,7 @@ def _damage(rows: Sequence[BatchRow], made: MadeImage, on_corrupt: OnCorrupt) ->
 def _make(part: ImageRows, token: CancelToken, reader: Reader, decode: Decode) -> MadeImages:
     wanted, rule, layout = part.wanted, part.rule, part.layout
     # Columns pay off only with other processes: the work per image in this one costs more than row objects.
-    by_columns = part.unopened is not None
+    by_columns = part.clips is not None
     local, process = (reader.local, reader) if isinstance(reader, ProcessReader) else (reader, None)
     if not rule.is_own or not (by_columns or all(not each.columns or is_own(dict(each.columns)) for each in wanted)):
         process = None

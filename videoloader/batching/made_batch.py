@@ -99,7 +99,7 @@ class DecodingBatch:
         rows: the rows; empty while the clips are unopened files.
         unreadable: see ``BatchInMaking``.
         token: the token that cancels it.
-        unopened: the rows as columns; None where they are objects.
+        columns: the rows as columns; None where they are objects.
         by_job: the same, those of each job apart, until one of them must be an object; then all are.
         jobs: jobs that decode for it.
         shared: jobs that also decode for an earlier batch, which counts them in its statistics.
@@ -112,7 +112,7 @@ class DecodingBatch:
     rows: list[BatchRow]
     unreadable: list[tuple[PlannedClip, str]]
     token: CancelToken
-    unopened: ImageRows | None = None
+    columns: ImageRows | None = None
     by_job: list[ImageRows] = field(default_factory=list)
     jobs: list[SubmittedJob] = field(default_factory=list)
     shared: list[SubmittedJob] = field(default_factory=list)

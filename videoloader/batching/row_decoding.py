@@ -18,9 +18,9 @@ from videoloader.device import profiler_range
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.configurations import decoded_otherwise
 from videoloader.indexing.sources.remote_reads import reads_so_far
-from videoloader.order.entry_frames import EntryFrames
+from videoloader.order.entry_video import EntryVideo
 from videoloader.packets.decode_plan import gops_in_common
-from videoloader.padding import CONSTANT_FRAME
+from videoloader.padding.pad import real_frames
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipsReport
 from videoloader.reading.corrupt_frames import OnCorrupt, tell_of_corrupt
@@ -58,7 +58,7 @@ def is_outdated(row: BatchRow, used: Iterable[VideoIndex]) -> bool:
         used: indexes by which its frames were decoded. Other jobs may have corrected the index since then.
     """
     known, frames = row.clip.video.index, row.clip.frame_numbers
-    packets = known.frame_packet[frames[frames != CONSTANT_FRAME]]
+    packets = known.frame_packet[real_frames(frames)]
     return any(decoded_otherwise(index, known, packets).any() for index in used)
 
 
@@ -85,13 +85,13 @@ def _groups(index: VideoIndex, rows: list[BatchRow]) -> list[list[BatchRow]]:
     if len(rows) == 1:
         return [rows]
     numbers = [row.clip.frame_numbers for row in rows]
-    groups = gops_in_common(index, [frames[frames != CONSTANT_FRAME] for frames in numbers])
+    groups = gops_in_common(index, [real_frames(frames) for frames in numbers])
     return [[rows[clip] for clip in group] for group in groups]
 
 
 def decode_rows(
     job: DecodeJob,
-    video: EntryFrames,
+    video: EntryVideo,
     output: OutputSpec,
     cache: FrameCache | None,
     reader: Reader,

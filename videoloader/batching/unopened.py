@@ -95,7 +95,7 @@ class ImageRows:
         rule: the rule by which the clips are drawn.
         wanted: the clips, as a process needs them.
         rows: the rows, all views of a clip one after the other; empty for unopened clips as long as they are columns.
-        unopened: the clips as columns; None where they are objects.
+        clips: the clips as columns; None where they are objects.
         made: the outcome of unopened clips, if they are all columns.
     """
 
@@ -104,7 +104,7 @@ class ImageRows:
     rule: ClipRule
     wanted: WantedImages
     rows: list[BatchRow] = field(default_factory=list)
-    unopened: UnopenedClips | None = None
+    clips: UnopenedClips | None = None
     made: MadeImages | None = None
 
     @property
@@ -117,9 +117,9 @@ class ImageRows:
         views = self.rule.num_views
         for first in range(0, self.num_clips, clips):
             some = slice(first * views, (first + clips) * views)
-            unopened = None if self.unopened is None else self.unopened.part(first, first + clips)
+            columns = None if self.clips is None else self.clips.part(first, first + clips)
             wanted = WantedImages(self.wanted[first : first + clips])
-            yield ImageRows(self.frames[some], self.layout, self.rule, wanted, self.rows[some], unopened)
+            yield ImageRows(self.frames[some], self.layout, self.rule, wanted, self.rows[some], columns)
 
     @property
     def as_clips(self) -> float:
@@ -128,8 +128,8 @@ class ImageRows:
 
     def objects(self) -> list[BatchRow]:
         """All rows as objects."""
-        if self.unopened is not None and not self.rows:
-            self.rows += map(partial(BatchRow, layout=self.layout), self.unopened.planned(), self.frames)
+        if self.clips is not None and not self.rows:
+            self.rows += map(partial(BatchRow, layout=self.layout), self.clips.planned(), self.frames)
             for image, rows in self.with_rows(self.made.outcomes() if self.made else ()):
                 assert isinstance(image, MadeImage), "columns are made"
                 for row in rows:

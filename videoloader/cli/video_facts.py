@@ -14,7 +14,7 @@ from videoloader.indexing.sources.folder import FolderSource
 from videoloader.indexing.sources.stream import StreamSource
 from videoloader.indexing.stream_info import StreamInfo
 from videoloader.packets.decode_plan import plan_frames
-from videoloader.padding import CONSTANT_FRAME
+from videoloader.padding.pad import real_frames
 from videoloader.permutation import permute
 from videoloader.sampling.mode import clip_frames, clip_rng
 from videoloader.sampling.sampled_video import AllFrames
@@ -177,7 +177,7 @@ def mode_cost(index: VideoIndex, mode: str) -> dict[str, Any]:
     draws = permute(np.arange(min(count, _CLIPS)), count, 0, 0).tolist() if count > 1 else [0] * count * _CLIPS
     for draw, clip in enumerate(draws):
         wanted, _ = clip_frames(made, video, clip, clip_rng(draw, 0, clip))
-        plan = plan_frames(index, wanted[wanted != CONSTANT_FRAME])
+        plan = plan_frames(index, real_frames(wanted))
         packets, frames = packets + plan.packets, frames + plan.frames_wanted
     averages = {"packets_per_clip": packets / max(len(draws), 1), "packets_per_frame": packets / max(frames, 1)}
     return {"mode": mode, "clips": count, **averages}

@@ -13,7 +13,7 @@ from videoloader.errors import NotIndexedError, VideoLoaderError
 from videoloader.indexing import IndexStore, VideoIndex
 from videoloader.live_line import counted_live
 from videoloader.packets.decode_plan import plan_frames
-from videoloader.padding import CONSTANT_FRAME
+from videoloader.padding.pad import real_frames
 from videoloader.permutation import permute
 from videoloader.sampling.mode import FrameMode, clip_frames, clip_rng, count_clips
 from videoloader.sampling.sampled_video import VideoPart
@@ -77,7 +77,7 @@ def estimate_cost(table: EntryTable, mode: FrameMode, store: IndexStore, videos:
         for clip in chosen:
             with note("for {}", entry.path, source=entry.path, row=row):
                 frames, mask = clip_frames(mode, video, clip, clip_rng(0, row, clip))
-            frames = frames[frames != CONSTANT_FRAME]
+            frames = real_frames(frames)
             # The chosen clips also stand for the clips of their video that were not chosen.
             plan, weight = plan_frames(index, frames), count / len(chosen)
             shown += weight * len(mask)

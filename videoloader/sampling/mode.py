@@ -34,6 +34,12 @@ if TYPE_CHECKING:
 FrameNumbers: TypeAlias = "Sequence[int] | npt.NDArray[np.integer[Any]] | torch.Tensor"
 # The note on errors of a frame mode.
 IN_MODE = "in the frame mode {}"
+# The ``use`` of ``clip_rng``, so that no two draws share a stream. From 0: a clip's frames and the transforms of its
+# first repeat; each further repeat has the next number.
+# The mixing of a batch, drawn from the generator of its first clip.
+FOR_BATCH = 1 << 32
+# The first clip to try in place of one that cannot be made; each further one has the next number.
+FOR_STAND_IN = 1 << 33
 
 
 @runtime_checkable

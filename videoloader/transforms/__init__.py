@@ -7,7 +7,7 @@ from videoloader.attribute_names import no_such_name
 from videoloader.public_names import modules_of_names, public_name
 
 # Names of earlier versions, to be removed in the next one.
-from videoloader.transforms.planning.conversion_plan import plan_geometries  # noqa: F401
+from videoloader.transforms.planning.fused_geometry import plan_geometries  # noqa: F401
 from videoloader.transforms.planning.pipeline import TransformPlan, arrange_transforms  # noqa: F401
 
 _MODULES = modules_of_names(__file__)

@@ -14,7 +14,7 @@ from videoloader.errors import ConfigurationError
 from videoloader.padding import check_mode
 from videoloader.transforms.geometry.resampling import Resampling, Size, compose, of_geometry
 from videoloader.transforms.operations import IN_TRANSFORM, ClipInfo, PixelTransform, Transform, Warp
-from videoloader.transforms.planning.conversion_plan import steps_with_border
+from videoloader.transforms.planning.fused_geometry import steps_with_border
 from videoloader.transforms.planning.steps import Choice, GeometryStep, Step, WarpStep, single_steps
 
 

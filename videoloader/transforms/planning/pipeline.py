@@ -31,7 +31,7 @@ from videoloader.transforms.operations import (
     operations_of,
 )
 from videoloader.transforms.planning.composing import group_geometric, output_size
-from videoloader.transforms.planning.conversion_plan import plan_geometries, split_conversion
+from videoloader.transforms.planning.fused_geometry import plan_geometries, split_conversion
 from videoloader.transforms.planning.steps import ConversionStep, GeometryStep, Step, ViewStep
 from videoloader.transforms.replay import Kind, Picture, replay
 from videoloader.transforms.time import TimeTransform, apply_to_positions

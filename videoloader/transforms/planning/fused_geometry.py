@@ -1,4 +1,4 @@
-"""Plans the single conversion that carries out leading geometric transforms."""
+"""Fuses leading geometric transforms into one geometry, which a single conversion carries out."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class SameIndex:
 
 
 @dataclass(eq=False, slots=True)
-class EntryFrames:
+class EntryVideo:
     """One entry of the data set with its range of frames, as a ``SampledVideo`` for frame modes.
 
     Attributes:
