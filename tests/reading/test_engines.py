@@ -59,7 +59,7 @@ def test_the_cpu_makes_again_what_an_engine_of_the_gpu_made_before_it_failed(fai
     with pytest.warns(RuntimeWarning, match="decoded on the CPU: .*the GPU refuses it"):
         pixels, report = read(failing, path, "auto")
     assert torch.equal(pixels, expected)
-    assert not report.by_gpu
+    assert report.engine == "cpu"
 
 
 def test_nothing_else_decodes_where_nvdec_must(failing: ClipReader, sample) -> None:

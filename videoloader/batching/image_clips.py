@@ -275,9 +275,9 @@ def joined_reports(reports: Sequence[ClipsReport]) -> ClipsReport:
         sum([getattr(each, name) for each in reports]) for name in ("packets", "frames", "corrupt_frames", "seconds")
     )
     ready = [event for each in reports for event in each.ready]
-    by_gpu = any(each.by_gpu for each in reports)
+    engine = next((each.engine for each in reports if each.engine != "cpu"), "cpu")
     remote = sum((each.remote for each in reports), NO_READS)
-    return ClipsReport(packets, frames, corrupt, SEEN, (), ready, seconds, by_gpu, remote)
+    return ClipsReport(packets, frames, corrupt, SEEN, (), ready, seconds, engine, remote)
 
 
 class _DrawnImage(NamedTuple):

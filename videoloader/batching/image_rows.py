@@ -160,7 +160,7 @@ def _make_by_engines(
     refused = [place for place, error in zip(made.places, done.errors, strict=True) if error is not None]
     count = len(made.places) - len(refused)
     # ``made.report`` counts what the processes have read from servers.
-    reports = [made.report, ClipsReport(count, count, 0, SEEN, (), [done.ready], seconds, True)]
+    reports = [made.report, ClipsReport(count, count, 0, SEEN, (), [done.ready], seconds, "jpeg")]
     others = {**made.others, **dict.fromkeys(refused)}
     for at in sorted(place for place, outcome in others.items() if outcome is None):
         there = list(frames[at * views : (at + 1) * views])

@@ -59,7 +59,7 @@ class ClipsReport:
         corrections: corrections of the index, in the order to apply them.
         ready: CUDA events; the slots are complete when all have occurred. Empty on the CPU.
         seconds: time that the read took in its thread.
-        by_gpu: whether NVDEC or the JPEG engines decoded the clips, not the CPU.
+        engine: the engine that decoded the clips; ``"jpeg"`` also where the CPU decoded some of their files.
         remote: reads from servers that this took.
     """
 
@@ -70,7 +70,7 @@ class ClipsReport:
     corrections: tuple[Correction, ...]
     ready: list[torch.cuda.Event]
     seconds: float
-    by_gpu: bool
+    engine: Engine
     remote: RemoteReads = NO_READS
 
     def __getstate__(self) -> dict[str, Any]:
@@ -166,7 +166,7 @@ class ClipReader:
                 sink = ClipSink(index, clips, output, self._stream)
                 progress = ReadProgress(source, index, numbers, plan, sink, token, threads, cache)
                 try:
-                    by_gpu = self._decode(progress, decode)
+                    engine = self._decode(progress, decode)
                     check_unchanged(source, state)
                 except BaseException:
                     # The caller will use this memory for something else, so no stream may write to it any more.
@@ -181,7 +181,7 @@ class ClipReader:
         seconds = time.perf_counter() - begin
         wanted, corrupt, learned = len(sink.packets), len(sink.marked), tuple(progress.corrections)
         remote = reads_so_far() - read_before
-        return ClipsReport(progress.packets, wanted, corrupt, progress.index, learned, ready, seconds, by_gpu, remote)
+        return ClipsReport(progress.packets, wanted, corrupt, progress.index, learned, ready, seconds, engine, remote)
 
     def read_images(
         self, images: Sequence[ImageRead], output: OutputSpec, token: CancelToken
@@ -202,7 +202,7 @@ class ClipReader:
         seconds = (time.perf_counter() - begin) / max(len(both), 1)
         counts = [(image.plan.packets, len(sink.packets), len(sink.marked)) for image, sink in both]
         return [
-            error or ClipsReport(*each, image.index, (), [], seconds, by_gpu=False)
+            error or ClipsReport(*each, image.index, (), [], seconds, "cpu")
             for error, each, image in zip(errors, counts, images, strict=True)
         ]
 
@@ -214,8 +214,8 @@ class ClipReader:
             _, corrupt = self._cpu.take_packets(image.index, run, read, sink)
             sink.mark(corrupt)
 
-    def _decode(self, progress: ReadProgress, decode: Decode) -> bool:
-        """Decode run after run until nothing is left to correct; return whether the GPU did it."""
+    def _decode(self, progress: ReadProgress, decode: Decode) -> Engine:
+        """Decode run after run until nothing is left to correct; return the engine that did it."""
         engine = choose_engine(progress.index, self.device, decode)
         self._engines[engine].begin(progress)
         while True:
@@ -224,16 +224,16 @@ class ClipReader:
                     progress.token.raise_if_cancelled()
                     progress.packets += self._engines[engine].decode(progress, run)
                     progress.settle(run.wanted)
-                return engine != "cpu"
+                return engine
             except WrongIndexError as found:
                 progress.correct(found)
             except UnsureError:
                 progress.threads, progress.packets = 1, 0
                 progress.start_again()
             except DecodeError as error:
-                if engine == "cpu" or decode == "nvdec":
+                if decode != "auto" or not self._engines[engine].falls_back:
                     raise
-                # What the GPU made of this clip cannot be trusted, so the CPU decodes all of it again.
+                # What the engine made of this clip cannot be trusted, so the CPU decodes all of it again.
                 leave_to_cpu(progress.index, str(error))
                 engine = "cpu"
                 progress.start_again()

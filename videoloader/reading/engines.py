@@ -33,7 +33,13 @@ class DecodingEngine(Protocol):
 
     An engine belongs to one thread. Its decoders stay open from run to run, until the engine is dropped or the process
     ends. ``choose_engine`` says which engine takes a video.
+
+    Attributes:
+        falls_back: whether the CPU makes all of a read again if this engine raises DecodeError, unless the user asked
+            for one engine alone.
     """
+
+    falls_back: bool = True
 
     def begin(self, progress: ReadProgress) -> None:
         """Deliver what is available without decoding, before the first run of a read. Most engines do nothing here."""
@@ -55,6 +61,8 @@ class DecodingEngine(Protocol):
 
 class CpuEngine(DecodingEngine):
     """Decodes with libavcodec, in the calling thread, or in several threads if the read may use them."""
+
+    falls_back = False
 
     def __init__(self, device: torch.device) -> None:
         self._device, self._decoder = device, CpuDecoder()
