@@ -21,7 +21,7 @@ from videoloader.batching.clip_plan import UNREADABLE, ClipRule, PlannedClip
 from videoloader.batching.rows import BatchRow
 from videoloader.convert.spec import Layout, OutputSpec, as_planes
 from videoloader.dataset import VideoEntry
-from videoloader.decoding.engine import Decode
+from videoloader.decoding.engine import Decode, choose_engine
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.images.index import image_of_a_pixel
@@ -323,8 +323,10 @@ def _as_read(image: _DrawnImage, slots: Sequence[torch.Tensor]) -> ImageRead:
 def _decode(
     images: Sequence[ImageRead], reader: ClipReader, rule: ClipRule, token: CancelToken, decode: Decode
 ) -> list[ClipsReport | VideoLoaderError]:
-    output = rule.transforms.decoded
-    if reader.device.type == "cpu" and all(image.index.container == "images" for image in images):
+    output, device = rule.transforms.decoded, reader.device
+    if device.type == "cpu" and all(
+        image.index.container == "images" and choose_engine(image.index, device, decode) == "cpu" for image in images
+    ):
         return reader.read_images(images, output, token)
     return [_read_alone(image, reader, output, token, decode) for image in images]
 

@@ -126,7 +126,7 @@ def _make(part: ImageRows, token: CancelToken, reader: Reader, decode: Decode) -
         if uses_jpeg_engines(local.device, decode):
             return _make_by_engines(part, process, local, token, decode)
         if process is not None and local.device.type == "cpu":
-            work = partial(make_images, wanted, layout, by_columns)
+            work = partial(make_images, wanted, layout, by_columns, decode=decode)
             frames = [part.frames] if isinstance(part.frames, torch.Tensor) else part.frames
             done: MadeImages | None = process.do(work, rule, frames, token, part.as_clips)
             if done is not None:
