@@ -88,7 +88,7 @@ def decode_truth(path: Path, video: vl.Video) -> Truth:
                     if number < min(len(index), most):
                         pixels = torch.empty((1, 3, *geometry.size), dtype=torch.uint8)
                         sink = ClipSink(index, [whole_clip(np.array([number]), geometry, pixels)], OutputSpec(), None)
-                        sink.put_frame(int(index.frame_packet[number]), frame)
+                        sink.write_frame(int(index.frame_packet[number]), frame)
                         shown.append(hash_of(pixels[0]))
     except (av.error.FFmpegError, VideoLoaderError, ValueError) as raised:
         error = f"{type(raised).__name__}: {raised}"

@@ -94,7 +94,7 @@ class CpuEngine(DecodingEngine):
         frames = decode_in_threads(progress.index, counted, progress.threads)
         if self._device.type == "cuda":
             for packet, frame in frames:
-                progress.sink.put_frame(packet, frame)
+                progress.sink.write_frame(packet, frame)
         else:
             convert_in_threads(frames, progress.sink, 2 * progress.threads)
         return next(fed)
@@ -117,7 +117,7 @@ class NvdecEngine(DecodingEngine):
         sink = progress.sink
         kept = progress.cache.find(progress.index, sink.packets, self._stream)
         for packet, surface in kept.items():
-            sink.put_surface(packet, surface, self._stream)
+            sink.take_surface(packet, surface, self._stream)
         sink.finish()
         if kept:
             progress.settle(np.array(list(kept), np.int64))
@@ -127,7 +127,7 @@ class NvdecEngine(DecodingEngine):
         index, sink, cache = progress.index, progress.sink, progress.cache
         read = partial(read_packets, progress.source, index, places=True)
         if cache is None:
-            return self._decoder.decode(index, partial(read, run), sink.put_surface, sink.finish)
+            return self._decoder.decode(index, partial(read, run), sink.take_surface, sink.finish)
         # Every picture of the run goes to clips or to the cache.
         run = with_all_frames(index, int(run.packets[0]), int(run.packets[-1]))
         kept: dict[int, CudaSurface] = {}
@@ -137,7 +137,7 @@ class NvdecEngine(DecodingEngine):
             kept[packet] = copy_surface(surface, stream)
             used.append(stream)
             if packet in wanted:
-                sink.put_surface(packet, surface, stream)
+                sink.take_surface(packet, surface, stream)
 
         decoded = self._decoder.decode(index, partial(read, run), put, sink.finish)
         # Only now, at the end: in a run that fails, a packet may have got the wrong picture.
@@ -172,7 +172,7 @@ class JpegEngine(DecodingEngine):
                 alone = np.array([packet.number])
                 self._cpu.decode_packets(index, Run(alone, alone), partial(_again, packet), sink)
             else:
-                sink.put_surface(packet.number, self._decoder.surface(picture, layout, self._stream), self._stream)
+                sink.take_surface(packet.number, self._decoder.surface(picture, layout, self._stream), self._stream)
                 sink.finish()
             decoded += 1
         return decoded

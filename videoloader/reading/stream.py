@@ -73,7 +73,7 @@ def stream_in_threads(
                     raise UnsureError
                 pixels = memory()
                 sink = ClipSink(index, [whole_clip(np.array([frame]), geometry, pixels[None])], output, None)
-                making.append((pixels, conversion_threads().submit(sink.put_frame, packet, picture), shown))
+                making.append((pixels, conversion_threads().submit(sink.write_frame, packet, picture), shown))
                 if len(making) >= ahead:
                     yield from _made(making)
                     token.raise_if_forked()
