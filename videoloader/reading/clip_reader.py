@@ -179,9 +179,9 @@ class ClipReader:
                         clip.slots.record_stream(stream)
                 _check_complete(index, sink)
         seconds = time.perf_counter() - begin
-        wanted, corrupt, learned = len(sink.packets), len(sink.marked), tuple(progress.corrections)
+        wanted, corrupt, learned = len(sink.wanted), len(sink.marked), tuple(progress.corrections)
         remote = reads_so_far() - read_before
-        return ClipsReport(progress.packets, wanted, corrupt, progress.index, learned, ready, seconds, engine, remote)
+        return ClipsReport(progress.decoded, wanted, corrupt, progress.index, learned, ready, seconds, engine, remote)
 
     def read_images(
         self, images: Sequence[ImageRead], output: OutputSpec, token: CancelToken
@@ -200,7 +200,7 @@ class ClipReader:
         for step in (partial(self._take_image, token), _finish_image):
             errors = [error or _error_of(step, *each) for error, each in zip(errors, both, strict=True)]
         seconds = (time.perf_counter() - begin) / max(len(both), 1)
-        counts = [(image.plan.packets, len(sink.packets), len(sink.marked)) for image, sink in both]
+        counts = [(image.plan.packets, len(sink.wanted), len(sink.marked)) for image, sink in both]
         return [
             error or ClipsReport(*each, image.index, (), [], seconds, "cpu")
             for error, each, image in zip(errors, counts, images, strict=True)
@@ -222,13 +222,13 @@ class ClipReader:
             try:
                 for run in progress.runs():
                     progress.token.raise_if_cancelled()
-                    progress.packets += self._engines[engine].decode(progress, run)
+                    progress.decoded += self._engines[engine].decode(progress, run)
                     progress.settle(run.wanted)
                 return engine
             except WrongIndexError as found:
                 progress.correct(found)
             except UnsureError:
-                progress.threads, progress.packets = 1, 0
+                progress.threads, progress.decoded = 1, 0
                 progress.start_again()
             except DecodeError as error:
                 if decode != "auto" or not self._engines[engine].falls_back:
@@ -279,7 +279,7 @@ def _error_of(step: Callable[[ImageRead, ClipSink], None], image: ImageRead, sin
 
 def _check_complete(index: VideoIndex, sink: ClipSink) -> None:
     """Raise DecodeError if a wanted frame has not come."""
-    if missing := sorted(sink.packets - sink.done):
+    if missing := sorted(sink.wanted - sink.done):
         raise lost_frame(index, missing[0])
 
 

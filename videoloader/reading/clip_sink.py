@@ -40,7 +40,7 @@ class ClipSink:
         stream: CUDA stream for borders, padding and pictures that NVDEC does not decode; None on the CPU.
 
     Attributes:
-        packets: the packets whose pictures are wanted.
+        wanted: the packets whose pictures are wanted.
         done: the wanted packets whose pictures have arrived.
         marked: the wanted packets whose frames are corrupt.
         streams: the CUDA streams on which slots are written.
@@ -86,7 +86,7 @@ class ClipSink:
         self._places = dict(zip(wanted.tolist(), zip(begin.tolist(), stop.tolist(), strict=True), strict=True))
 
     @property
-    def packets(self) -> set[int]:
+    def wanted(self) -> set[int]:
         return set(self._places)
 
     def _frames_of(self, packet: int) -> Iterator[tuple[int, list[int]]]:
@@ -100,7 +100,7 @@ class ClipSink:
 
     def start_again(self) -> None:
         """Forget all pictures that have arrived. They are written again, after the writes under way."""
-        self.forget(self.packets)
+        self.forget(self.wanted)
         self._frames.clear()
         self._arrived.clear()
         if self._cuda_stream is not None:

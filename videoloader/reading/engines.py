@@ -115,7 +115,7 @@ class NvdecEngine(DecodingEngine):
         if progress.cache is None:
             return
         sink = progress.sink
-        kept = progress.cache.find(progress.index, sink.packets, self._stream)
+        kept = progress.cache.find(progress.index, sink.wanted, self._stream)
         for packet, surface in kept.items():
             sink.take_surface(packet, surface, self._stream)
         sink.finish()
@@ -131,7 +131,7 @@ class NvdecEngine(DecodingEngine):
         # Every picture of the run goes to clips or to the cache.
         run = with_all_frames(index, int(run.packets[0]), int(run.packets[-1]))
         kept: dict[int, CudaSurface] = {}
-        wanted, used = sink.packets, []
+        wanted, used = sink.wanted, []
 
         def put(packet: int, surface: CudaSurface, stream: torch.cuda.Stream) -> None:
             kept[packet] = copy_surface(surface, stream)

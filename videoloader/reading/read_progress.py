@@ -29,7 +29,7 @@ class ReadProgress:
         token: cancels the read.
         threads: maximum number of threads that decode and convert on the CPU.
         cache: cache of decoded frames on the GPU; None to keep none.
-        packets: number of packets decoded.
+        decoded: number of packets decoded.
         corrections: corrections of the index, in the order they were found.
         settled: wanted packets of runs that have been decoded.
     """
@@ -42,7 +42,7 @@ class ReadProgress:
     token: CancelToken
     threads: int
     cache: FrameCache | None
-    packets: int = 0
+    decoded: int = 0
     corrections: list[Correction] = field(default_factory=list)
     settled: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
