@@ -34,7 +34,7 @@ from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.corrupt_frames import OnCorrupt, tell_of_corrupt
 from videoloader.reading.engine_files import ViewMemory, engine_files_of
 from videoloader.reading.own_code import is_own
-from videoloader.reading.reader_processes import ProcessDied, ProcessReader
+from videoloader.reading.process_pool import ProcessDied, ProcessReader
 from videoloader.reading.workers import DecodeWorkers, Reader
 
 # The most files of one job: handing a job over costs a tenth of an image.

@@ -28,7 +28,7 @@ from videoloader.indexing.forks import after_fork
 from videoloader.quiet_time import begin_quiet_time, wait_for_quiet_time
 from videoloader.reading.clip_reader import ClipReader, reader_of_thread
 from videoloader.reading.fetch_ahead import FetchAhead
-from videoloader.reading.reader_processes import ProcessReader, ReaderProcesses
+from videoloader.reading.process_pool import ProcessReader, ReaderProcesses
 from videoloader.shared_memory import can_share
 from videoloader.threads import executor_of
 

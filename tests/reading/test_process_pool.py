@@ -28,11 +28,11 @@ from videoloader.device import HostMemory
 from videoloader.errors import DecodeError, SourceError, StaleIndexError, VideoLoaderError
 from videoloader.indexing import VideoIndex, build_index, open_source
 from videoloader.indexing.sources.state import state_of
-from videoloader.reading import reader_processes
+from videoloader.reading import process_pool
 from videoloader.reading.cancellation import CancelToken, ReadCancelled
 from videoloader.reading.clip_reader import ClipReader
 from videoloader.reading.decode_job import ClipSlots, whole_clip
-from videoloader.reading.reader_processes import ProcessReader, ReaderProcesses
+from videoloader.reading.process_pool import ProcessReader, ReaderProcesses
 from videoloader.reading.workers import DecodeWorkers
 
 Sample = Callable[[str], Path]
@@ -56,7 +56,7 @@ class Waiting(ReaderProcesses):
 @pytest.fixture(autouse=True, scope="module")
 def _at_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reader_processes, "_CLIPS_BEFORE", 0)
+        patch.setattr(process_pool, "_CLIPS_BEFORE", 0)
         yield
 
 
@@ -267,7 +267,7 @@ def test_many_pieces_of_memory_are_not_shared(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch, sample: Sample) -> None:
-    monkeypatch.setattr(reader_processes.sys, "executable", "/bin/false")
+    monkeypatch.setattr(process_pool.sys, "executable", "/bin/false")
     pool = ReaderProcesses(1)
     with pytest.raises(VideoLoaderError, match=r"no process can be started with /bin/false .*num_processes=0"):
         becomes(lambda: pool.take() is not None)
@@ -275,8 +275,8 @@ def test_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch, sample: Samp
 
 @pytest.mark.parametrize(("clips", "started"), [(1, 0), (32, 0), (33, 1), (33.5, 2), (64, 3)])
 def test_processes_start_when_clips_repay_it(monkeypatch: pytest.MonkeyPatch, clips: float, started: int) -> None:
-    monkeypatch.setattr(reader_processes, "_CLIPS_BEFORE", 32)
-    monkeypatch.setattr(reader_processes, "_Process", lambda: SimpleNamespace(is_ready=lambda: False, end=int))
+    monkeypatch.setattr(process_pool, "_CLIPS_BEFORE", 32)
+    monkeypatch.setattr(process_pool, "_Process", lambda: SimpleNamespace(is_ready=lambda: False, end=int))
     pool = ReaderProcesses(3)
     assert pool.take(clips) is None
     assert len(pool._all) == started

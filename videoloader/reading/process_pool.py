@@ -36,7 +36,7 @@ from videoloader.packets.decode_plan import DecodePlan
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.decode_job import ClipSlots
-from videoloader.reading.reader_process import Answer, GivenWarning, Task, Work, read_in_process, serve
+from videoloader.reading.process_main import Answer, GivenWarning, Task, Work, read_in_process, serve
 from videoloader.shared_memory import Place, SharedBlock, block_of, new_shared_block, numbers_in_use
 
 # Milliseconds between checks whether a task has been cancelled.
