@@ -332,7 +332,7 @@ class TestInProcesses:
         with load(data, num_workers=1, num_processes=1, on_error="skip", shuffle=False) as loader:
             real = type(self.settled(loader)._all[0]).do
             monkeypatch.setattr(process_pool._Process, "do", do)
-            monkeypatch.setattr(process_pool.ReaderProcesses, "bury", lambda pool, dead: pool.give_back(dead) or 9)
+            monkeypatch.setattr(process_pool.ProcessPool, "bury", lambda pool, dead: pool.give_back(dead) or 9)
             assert next(iter(loader)).rows.tolist() == [0, 1, 3, 4]
             assert loader.unreadable[0][0] == data.paths[2]
             assert "2 processes died over it, the last with exit status 9" in loader.unreadable[0][1]

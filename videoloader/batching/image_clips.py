@@ -1,6 +1,6 @@
 """Makes clips of image files: reads, draws and decodes each file in one go, or prepares it for a GPU's JPEG engines.
 
-This module also runs in other processes; see ``ReaderProcesses``.
+This module also runs in other processes; see ``ProcessPool``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Makes rows that show image files, several with each job.
 
 Files are not opened earlier. So an image costs the planning thread almost nothing, and where processes decode
-(``ReaderProcesses``), they do all the work.
+(``ProcessPool``), they do all the work.
 """
 
 from __future__ import annotations

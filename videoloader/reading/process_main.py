@@ -122,10 +122,10 @@ def serve(descriptor: int) -> None:
         (message, category, filename, lineno)
     )
     try:
-        maker = _Maker(connection)
+        runner = _TaskRunner(connection)
         connection.send(None)  # tells the parent that this process is ready
         while True:
-            answer = maker.answer(connection.recv())
+            answer = runner.answer(connection.recv())
             answer.warnings.extend(given)
             given.clear()
             connection.send(answer)
@@ -133,7 +133,7 @@ def serve(descriptor: int) -> None:
         return
 
 
-class _Maker:
+class _TaskRunner:
     """Carries out tasks, with one reader for all of them."""
 
     def __init__(self, connection: Connection[Any, Any]) -> None:

@@ -127,7 +127,7 @@ class _Process:
         return self._process.wait()
 
 
-class ReaderProcesses:
+class ProcessPool:
     """Processes that make clips on the CPU, each for one thread at a time.
 
     Args:
@@ -226,7 +226,7 @@ class ProcessReader:
         local: as given.
     """
 
-    def __init__(self, local: ClipReader, processes: ReaderProcesses) -> None:
+    def __init__(self, local: ClipReader, processes: ProcessPool) -> None:
         self.device = local.device
         self.local, self._processes = local, processes
 

@@ -176,12 +176,8 @@ class VideoReader:
     def _stream(self, numbers: npt.NDArray[np.int64], most: int) -> Iterator[torch.Tensor]:
         # So that no frame is yielded before those that it may refer to have come out undamaged.
         least = self.index.stream.reorder_depth + 2
-        in_order = least <= most and len(numbers) > 1 and numbers[0] < numbers[-1]
-        if (
-            in_order
-            and self._decodes_in_threads()
-            and suits_threads(self.index, *(runs := plan_frames(self.index, numbers).runs))
-        ):
+        in_order = least <= most and len(numbers) > 1 and numbers[0] < numbers[-1] and self._decodes_in_threads()
+        if in_order and suits_threads(self.index, *(runs := plan_frames(self.index, numbers).runs)):
             given = 0
             try:
                 with share_of_cores() as threads, self._reading() as token:

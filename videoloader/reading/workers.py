@@ -28,7 +28,7 @@ from videoloader.indexing.forks import after_fork
 from videoloader.quiet_time import begin_quiet_time, wait_for_quiet_time
 from videoloader.reading.clip_reader import ClipReader, reader_of_thread
 from videoloader.reading.fetch_ahead import FetchAhead
-from videoloader.reading.process_pool import ProcessReader, ReaderProcesses
+from videoloader.reading.process_pool import ProcessPool, ProcessReader
 from videoloader.shared_memory import can_share
 from videoloader.threads import executor_of
 
@@ -99,7 +99,7 @@ class DecodeWorkers:
         cpu_workers: number of threads that decode beside NVDEC, with ``decode="auto"``. None for half of the cores that
             this process may use, divided likewise. There are none if ``num_workers`` is 0.
         num_processes: number of processes that decode on the CPU for these threads, or, if the device is a GPU, that
-            read image files for its engines; see ``ReaderProcesses``. None for one for each thread if there are more
+            read image files for its engines; see ``ProcessPool``. None for one for each thread if there are more
             than four, or more than one that decode ``images`` on the CPU, and on a GPU for at most the number of cores
             minus two.
         images: whether all jobs are about image files.
@@ -177,7 +177,7 @@ class DecodeWorkers:
 
     def _start(self) -> None:
         self._readers: list[tuple[ClipReader, FilterGraphs]] = []
-        self._processes = ReaderProcesses(self.num_processes) if self.num_processes else None
+        self._processes = ProcessPool(self.num_processes) if self.num_processes else None
         self.fetch_ahead = FetchAhead()
         self._main = executor_of(self.num_workers, "videoloader-decode", lent=self._lent)
         self._beside = ThreadPoolExecutor(self.cpu_workers, "videoloader-cpu") if self.cpu_workers else None
