@@ -21,7 +21,7 @@ from videoloader.batching.clip_plan import UNREADABLE, ClipRule, PlannedClip
 from videoloader.batching.rows import BatchRow
 from videoloader.convert.spec import Layout, OutputSpec, as_planes
 from videoloader.dataset import VideoEntry
-from videoloader.decoding.engine import Decode, choose_engine
+from videoloader.decoding.engine import Decode, Engine, choose_engine
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.images.index import image_of_a_pixel
@@ -275,7 +275,7 @@ def joined_reports(reports: Sequence[ClipsReport]) -> ClipsReport:
         sum([getattr(each, name) for each in reports]) for name in ("packets", "frames", "corrupt_frames", "seconds")
     )
     ready = [event for each in reports for event in each.ready]
-    engine = next((each.engine for each in reports if each.engine != "cpu"), "cpu")
+    engine: Engine = next((each.engine for each in reports if each.engine != "cpu"), "cpu")
     remote = sum((each.remote for each in reports), NO_READS)
     return ClipsReport(packets, frames, corrupt, SEEN, (), ready, seconds, engine, remote)
 
