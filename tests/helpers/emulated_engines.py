@@ -18,7 +18,7 @@ from videoloader.batching.batch_maker import BatchMaker
 from videoloader.convert.native import _Kind, _Picture, native_code
 from videoloader.convert.spec import OUTPUT_TYPES
 from videoloader.errors import DecodeError
-from videoloader.reading.engine_files import EngineList, Made, ViewMemory
+from videoloader.reading.jpeg_lists import EngineList, Made, ViewMemory
 from videoloader.shared_memory import new_block
 
 

@@ -32,7 +32,7 @@ from videoloader.errors import DecodeError, VideoLoaderError
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.corrupt_frames import OnCorrupt, tell_of_corrupt
-from videoloader.reading.engine_files import ViewMemory, engine_files_of
+from videoloader.reading.jpeg_lists import ViewMemory, engine_files_of
 from videoloader.reading.own_code import is_own
 from videoloader.reading.process_pool import ProcessDied, ProcessReader
 from videoloader.reading.workers import DecodeWorkers, Reader

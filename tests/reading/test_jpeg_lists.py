@@ -9,7 +9,7 @@ import torch
 from videoloader.convert.cuda import PICTURE_PLAN
 from videoloader.convert.surface import SurfaceLayout
 from videoloader.decoding.jpeg_engine import coded_file
-from videoloader.reading.engine_files import EngineFile, _bounded, list_files
+from videoloader.reading.jpeg_lists import EngineFile, _bounded, list_files
 
 LAYOUT = SurfaceLayout(8, 8, 8, 1, 0, "ycbcr", (0, 0), 8, 8, 1, 64, 128)
 
