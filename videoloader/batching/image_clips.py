@@ -36,7 +36,7 @@ from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport, ImageRead
 from videoloader.reading.clip_sink import MOST_PIXELS_HELD
 from videoloader.reading.decode_job import whole_clip
-from videoloader.reading.jpeg_lists import EngineFile, EngineList, engine_file, list_files
+from videoloader.reading.jpeg_lists import EngineFile, EngineList, engine_file, pack_files
 from videoloader.transforms.geometry.coordinates import picture_box
 from videoloader.transforms.planning.pipeline import DrawnView
 
@@ -266,7 +266,7 @@ def prepare_images(
             files.append(file)
             columns[at] = image.made(np.zeros(len(image.frame_numbers), np.bool_))
     made = gather_images(columns, others, remote=reads_so_far() - read_before)
-    return made, list_files(files, memory[0])
+    return made, pack_files(files, memory[0])
 
 
 def joined_reports(reports: Sequence[ClipsReport]) -> ClipsReport:

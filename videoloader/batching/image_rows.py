@@ -32,7 +32,7 @@ from videoloader.errors import DecodeError, VideoLoaderError
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.corrupt_frames import OnCorrupt, tell_of_corrupt
-from videoloader.reading.jpeg_lists import ViewMemory, engine_files_of
+from videoloader.reading.jpeg_lists import ViewMemory, list_decoder_of
 from videoloader.reading.own_code import is_own
 from videoloader.reading.process_pool import ProcessDied, ProcessReader
 from videoloader.reading.workers import DecodeWorkers, Reader
@@ -146,7 +146,7 @@ def _make_by_engines(
 ) -> MadeImages:
     """Let a GPU's JPEG engines make all clips that they can at once; make the rest file by file."""
     wanted, rule, frames, views = part.wanted, part.rule, part.frames, part.rule.num_views
-    engines = engine_files_of(local.device)
+    engines = list_decoder_of(local.device)
     with engines.memory() as memory:
         # All clips that were not opened yet have memory of the same shape.
         shapes = [(tuple(each.shape), each.stride()) for each in frames[:views]]
