@@ -17,8 +17,8 @@ import torch
 from videoloader.convert.spec import OutputSpec, hdr_transfer
 from videoloader.decoding.damage import lost_frame
 from videoloader.decoding.engine import Decode, Engine, choose_engine, leave_to_cpu
-from videoloader.decoding.frame_cache import FrameCache
 from videoloader.decoding.frame_threads import UnsureError
+from videoloader.decoding.gop_cache import GopCache
 from videoloader.device import own_stream
 from videoloader.errors import (
     DecodeError,
@@ -124,7 +124,7 @@ class ClipReader:
         output: OutputSpec,
         *,
         decode: Decode = "auto",
-        cache: FrameCache | None = None,
+        cache: GopCache | None = None,
         token: CancelToken | None = None,
         threads: int = 1,
         state: SourceState | None = None,

@@ -28,7 +28,7 @@ import torch
 
 from videoloader.convert.spec import OutputSpec
 from videoloader.decoding.engine import Decode
-from videoloader.decoding.frame_cache import FrameCache
+from videoloader.decoding.gop_cache import GopCache
 from videoloader.errors import DecodeError, VideoLoaderError
 from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.sources.opening import is_remote
@@ -240,7 +240,7 @@ class ProcessReader:
         output: OutputSpec,
         *,
         decode: Decode = "auto",
-        cache: FrameCache | None = None,
+        cache: GopCache | None = None,
         token: CancelToken | None = None,
         threads: int = 1,
         state: SourceState | None = None,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.decoding.frame_cache import FrameCache
+from videoloader.decoding.gop_cache import GopCache
 from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.configurations import decoded_otherwise
 from videoloader.packets.decode_plan import DecodePlan, Run, plan_frames
@@ -41,7 +41,7 @@ class ReadProgress:
     sink: ClipSink
     token: CancelToken
     threads: int
-    cache: FrameCache | None
+    cache: GopCache | None
     decoded: int = 0
     corrections: list[Correction] = field(default_factory=list)
     settled: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
