@@ -14,7 +14,7 @@ from videoloader.convert.spec import Geometry, OutputSpec
 from videoloader.indexing import build_index, open_source
 from videoloader.reading.clip_reader import ClipReader
 from videoloader.reading.clip_sink import ClipSink
-from videoloader.reading.decode_job import whole_clip
+from videoloader.reading.clip_slots import whole_clip
 
 
 def most_objects(path: Path, device: torch.device, monkeypatch: pytest.MonkeyPatch, repeats: int) -> float:

@@ -17,7 +17,7 @@ from videoloader.indexing import build_index, open_source
 from videoloader.packets.decode_plan import Run
 from videoloader.reading import clip_reader, video_reader
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
-from videoloader.reading.decode_job import whole_clip
+from videoloader.reading.clip_slots import whole_clip
 from videoloader.reading.engines import DecodingEngine
 from videoloader.reading.following_slices import FollowingSlices
 from videoloader.reading.read_progress import ReadProgress

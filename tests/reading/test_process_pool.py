@@ -31,7 +31,7 @@ from videoloader.indexing.sources.state import state_of
 from videoloader.reading import process_pool
 from videoloader.reading.cancellation import CancelToken, ReadCancelled
 from videoloader.reading.clip_reader import ClipReader
-from videoloader.reading.decode_job import ClipSlots, whole_clip
+from videoloader.reading.clip_slots import ClipSlots, whole_clip
 from videoloader.reading.process_pool import ProcessPool, ProcessReader
 from videoloader.reading.workers import DecodeWorkers
 

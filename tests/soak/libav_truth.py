@@ -21,7 +21,7 @@ from videoloader.indexing.decoder import put_beside
 from videoloader.indexing.libav import open_video
 from videoloader.indexing.pictures import digest_of
 from videoloader.reading.clip_sink import ClipSink
-from videoloader.reading.decode_job import whole_clip
+from videoloader.reading.clip_slots import whole_clip
 
 # More would take the time of many cases; such a file is compared as far as that.
 _MOST_PIXELS, MOST_FRAMES = 60_000_000, 400

@@ -35,7 +35,7 @@ from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport, ImageRead
 from videoloader.reading.clip_sink import MOST_PIXELS_HELD
-from videoloader.reading.decode_job import whole_clip
+from videoloader.reading.clip_slots import whole_clip
 from videoloader.reading.jpeg_lists import EngineFile, EngineList, engine_file, pack_files
 from videoloader.transforms.geometry.coordinates import picture_box
 from videoloader.transforms.planning.pipeline import DrawnView

@@ -41,7 +41,7 @@ from videoloader.packets.run_start import Correction, WrongIndexError
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_sink import ClipSink
-from videoloader.reading.decode_job import ClipSlots
+from videoloader.reading.clip_slots import ClipSlots
 from videoloader.reading.engines import CpuEngine, DecodingEngine, JpegEngine, NvdecEngine
 from videoloader.reading.read_progress import ReadProgress
 

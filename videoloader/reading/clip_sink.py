@@ -21,7 +21,7 @@ from videoloader.convert.upload import upload_frame
 from videoloader.device import on_stream
 from videoloader.indexing import VideoIndex
 from videoloader.padding import CONSTANT_FRAME
-from videoloader.reading.decode_job import ClipSlots
+from videoloader.reading.clip_slots import ClipSlots
 
 # Limits on the pictures that a thread holds to convert them together, in number and in pixels (16 MiB at 8 bits and
 # 4:2:0).

@@ -22,7 +22,7 @@ from videoloader.indexing.sources.state import SourceState
 from videoloader.packets.decode_plan import DecodePlan
 from videoloader.reading.cancellation import CancelToken, ReadCancelled
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
-from videoloader.reading.decode_job import ClipSlots
+from videoloader.reading.clip_slots import ClipSlots
 from videoloader.shared_memory import Place, map_block
 
 # Work for a process: a function of its reader, an object it knows, tensors in shared memory, and a cancel token. It is

@@ -37,7 +37,7 @@ from videoloader.indexing.store.processes import start_process
 from videoloader.packets.decode_plan import DecodePlan
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
-from videoloader.reading.decode_job import ClipSlots
+from videoloader.reading.clip_slots import ClipSlots
 from videoloader.reading.process_main import Answer, GivenWarning, Task, Work, read_in_process, serve
 from videoloader.shared_memory import Place, SharedBlock, block_of, new_shared_block, numbers_in_use
 

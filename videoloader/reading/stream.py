@@ -22,8 +22,8 @@ from videoloader.packets.read_packets import read_packets
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import warn_of_hdr
 from videoloader.reading.clip_sink import ClipSink
+from videoloader.reading.clip_slots import whole_clip
 from videoloader.reading.conversion_threads import conversion_threads
-from videoloader.reading.decode_job import whole_clip
 
 
 def stream_in_threads(

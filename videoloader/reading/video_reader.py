@@ -23,8 +23,9 @@ from videoloader.packets.decode_plan import plan_frames, split_at_keyframes
 from videoloader.packets.run_start import WrongIndexError
 from videoloader.reading.cancellation import CancelToken, ReadCancelled
 from videoloader.reading.clip_reader import ClipsReport, reader_of_thread
+from videoloader.reading.clip_slots import ClipSlots, whole_clip
 from videoloader.reading.corrupt_frames import KeepOrRaise, tell_of_corrupt
-from videoloader.reading.decode_job import ClipSlots, DecodeJob, split_clips, whole_clip, whole_job
+from videoloader.reading.decode_job import DecodeJob, split_clips, whole_job
 from videoloader.reading.following_slices import FollowingSlices
 from videoloader.reading.stream import stream_in_threads
 from videoloader.reading.workers import Reader, share_of_cores, workers_of_device

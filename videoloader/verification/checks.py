@@ -28,7 +28,7 @@ from videoloader.indexing.sources.part import PartSource
 from videoloader.indexing.sources.stream import StreamSource
 from videoloader.reading.clip_reader import ClipReader
 from videoloader.reading.clip_sink import ClipSink
-from videoloader.reading.decode_job import whole_clip
+from videoloader.reading.clip_slots import whole_clip
 from videoloader.verification.report import Fault, FileReport, ranges_of
 
 # Limits in bytes for the frames of one read, and for one piece of a checksum.
