@@ -39,6 +39,12 @@ def check_mode(mode: str) -> str:
     return name
 
 
+def real_frames(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Those of some frame numbers that are frames of the video, not ``CONSTANT_FRAME``."""
+    real: npt.NDArray[np.int64] = numbers[numbers != CONSTANT_FRAME]
+    return real
+
+
 def pad(
     frame_numbers: npt.ArrayLike, first: int, stop: int, mode: str
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:

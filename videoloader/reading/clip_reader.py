@@ -38,7 +38,7 @@ from videoloader.indexing.sources.state import SourceState, check_unchanged
 from videoloader.packets.decode_plan import DecodePlan
 from videoloader.packets.read_packets import read_packets
 from videoloader.packets.run_start import Correction, WrongIndexError
-from videoloader.padding import CONSTANT_FRAME
+from videoloader.padding.pad import real_frames
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_sink import ClipSink
 from videoloader.reading.clip_slots import ClipSlots
@@ -158,8 +158,7 @@ class ClipReader:
         on_device = torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
         with cancellable(token.raise_if_cancelled), on_device:
             source = reopen_source(source, state) if isinstance(source, str) else source
-            numbers = np.concatenate([clip.frame_numbers for clip in clips])
-            numbers = numbers[numbers != CONSTANT_FRAME]
+            numbers = real_frames(np.concatenate([clip.frame_numbers for clip in clips]))
             index.check_range(numbers)
             warn_of_hdr(index)
             with _errors_of_files(source, index, state):

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from videoloader.indexing import VideoIndex
 from videoloader.packets.decode_plan import DecodePlan, plan_frames, split_at_keyframes
 from videoloader.padding import CONSTANT_FRAME
+from videoloader.padding.pad import real_frames
 from videoloader.reading.clip_slots import ClipSlots
 
 
@@ -39,7 +40,7 @@ def whole_job(index: VideoIndex, clip: ClipSlots) -> DecodeJob:
     Raises:
         FrameRangeError: a frame number lies outside the video.
     """
-    frames = clip.frame_numbers[clip.frame_numbers != CONSTANT_FRAME]
+    frames = real_frames(clip.frame_numbers)
     return DecodeJob(index, frames, plan_frames(index, frames), [clip], [0])
 
 
@@ -55,7 +56,7 @@ def split_clips(index: VideoIndex, clips: Sequence[ClipSlots]) -> Iterator[Decod
     """
     numbers = np.concatenate([clip.frame_numbers for clip in clips])
     # Frames of padding need no packets. They go with the first job, which may be the only one.
-    jobs = split_at_keyframes(index, numbers[numbers != CONSTANT_FRAME]) or [numbers[:0]]
+    jobs = split_at_keyframes(index, real_frames(numbers)) or [numbers[:0]]
     for job, frames in enumerate(jobs):
         parts, owners = [], []
         for number, clip in enumerate(clips):
