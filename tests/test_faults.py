@@ -21,8 +21,8 @@ import videoloader as vl
 from videoloader import threads
 from videoloader.indexing.store import building
 from videoloader.indexing.store.tasks import Answer, answer_task
-from videoloader.reading import reader_processes
-from videoloader.reading.reader_processes import _Process
+from videoloader.reading import process_pool
+from videoloader.reading.process_pool import _Process
 
 Sample = Callable[[str], Path]
 
@@ -144,7 +144,7 @@ def processes_from_the_first_clip(monkeypatch: pytest.MonkeyPatch) -> None:
         return plain(process)
 
     monkeypatch.setattr(_Process, "is_ready", is_ready)
-    monkeypatch.setattr(reader_processes, "_CLIPS_BEFORE", 0)
+    monkeypatch.setattr(process_pool, "_CLIPS_BEFORE", 0)
 
 
 @pytest.mark.usefixtures("processes_from_the_first_clip")
@@ -180,7 +180,7 @@ def test_a_reader_process_that_is_killed_at_any_step_costs_no_clip(
 def test_processes_end_with_a_loader_that_is_killed_at_any_order(
     paths: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
-    plain, pids = reader_processes.start_process, tmp_path / "pids"
+    plain, pids = process_pool.start_process, tmp_path / "pids"
 
     def start(*arguments: object) -> object:
         process, connection = plain(*arguments)  # type: ignore[arg-type]
@@ -192,7 +192,7 @@ def test_processes_end_with_a_loader_that_is_killed_at_any_order(
         status = Path("/proc", pid, "stat")
         return status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z"
 
-    monkeypatch.setattr(reader_processes, "start_process", start)
+    monkeypatch.setattr(process_pool, "start_process", start)
     Points(steps, kill).watch(monkeypatch, _Process, "do")
     assert in_child(lambda: frames_of(paths * 3, num_workers=2, num_processes=2) and 0) == -signal.SIGKILL
     assert becomes(lambda: not any(map(runs, pids.read_text().split())))
@@ -202,7 +202,7 @@ def test_processes_end_with_a_loader_that_is_killed_at_any_order(
 def test_a_process_without_descriptors_works_or_says_so(
     paths: list[Path], monkeypatch: pytest.MonkeyPatch, workers: int, processes: int
 ) -> None:
-    monkeypatch.setattr(reader_processes, "_CLIPS_BEFORE", 0)
+    monkeypatch.setattr(process_pool, "_CLIPS_BEFORE", 0)
     expected = frames_of(paths)
 
     def work() -> int:

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 
 import videoloader as vl
 from videoloader.interop.torch import ClipDataset, ClipRequest, DecodingLoader, list_clips
-from videoloader.reading import reader_processes
+from videoloader.reading import process_pool
 
 # Larger ones would take the time of all others.
 _LARGEST = 1 << 20
@@ -116,7 +116,7 @@ DOORS: dict[str, Callable[[int], Iterator[Shown]]] = {
 def test_all_doors_give_the_same_frames(
     expected: Expected, threads: int, door: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reader_processes, "_CLIPS_BEFORE", 0)
+    monkeypatch.setattr(process_pool, "_CLIPS_BEFORE", 0)
     files = set()
     for path, numbers, pictures, marks in DOORS[door](threads):
         files.add(Path(path))

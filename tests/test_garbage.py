@@ -14,7 +14,7 @@ from videoloader.convert.spec import Geometry, OutputSpec
 from videoloader.indexing import build_index, open_source
 from videoloader.reading.clip_reader import ClipReader
 from videoloader.reading.clip_sink import ClipSink
-from videoloader.reading.decode_job import whole_clip
+from videoloader.reading.clip_slots import whole_clip
 
 
 def most_objects(path: Path, device: torch.device, monkeypatch: pytest.MonkeyPatch, repeats: int) -> float:
@@ -34,16 +34,16 @@ def most_objects(path: Path, device: torch.device, monkeypatch: pytest.MonkeyPat
         gc.collect()
         living.append(len(gc.get_objects()))
 
-    put = ClipSink.put_frames if device.type == "cpu" else ClipSink.put_surface
+    give = ClipSink.write_frames if device.type == "cpu" else ClipSink.take_surface
 
-    def put_and_count(sink: ClipSink, *pictures: object) -> None:
-        put(sink, *pictures)  # type: ignore[arg-type]
+    def give_and_count(sink: ClipSink, *pictures: object) -> None:
+        give(sink, *pictures)  # type: ignore[arg-type]
         if len(sink.done) // 40 >= len(living):
             count()
 
     reader = ClipReader(device)
     reader.read(source, index, [clip], OutputSpec(), decode="nvdec" if device.type == "cuda" else "cpu")
-    monkeypatch.setattr(ClipSink, put.__name__, put_and_count)
+    monkeypatch.setattr(ClipSink, give.__name__, give_and_count)
     gc.collect()
     gc.freeze()
     try:

@@ -26,11 +26,11 @@ import faulthandler, os, signal, sys, tempfile, threading, torch
 faulthandler.enable()
 import videoloader as vl
 from videoloader.interop.torch import ClipRequest, DecodingLoader
-from videoloader.reading import reader_processes
+from videoloader.reading import process_pool
 
 signal.alarm({HANGS})
 torch.set_num_threads(2)
-reader_processes._CLIPS_BEFORE = 0
+process_pool._CLIPS_BEFORE = 0
 paths = sys.argv[1:]
 data = vl.VideoDataset.from_paths(paths * 4)
 folder = tempfile.TemporaryDirectory()

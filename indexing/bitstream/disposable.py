@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
 
@@ -13,6 +14,55 @@ _MPEG2_CODING_EXTENSION = re.compile(rb"\0\0\x01\xb5[\x80-\x8f].{2}", re.DOTALL)
 _B, _FRAME_PICTURE, _MPEG4_B = 3, 3, 2
 # The note that DivX writes into streams in which the packet of a P-VOP also contains the B-VOP after it.
 _PACKED = re.compile(rb"\0\0\x01\xb2DivX\d+(?:b|Build)\d+p")
+
+
+def _h264_is_disposable(payload: bytes | memoryview, config: bytes) -> bool:
+    length_size = nal_length_size("h264", config)
+    # Usually the first unit is a slice.
+    if 0 < length_size < len(payload) and any(payload[:length_size]) and 1 <= payload[length_size] & 31 <= 5:
+        return payload[length_size] & 0x60 == 0
+    for start, _ in iterate_nals(payload, length_size):
+        if 1 <= payload[start] & 31 <= 5:
+            return payload[start] & 0x60 == 0
+    return False
+
+
+def _mpeg2_is_disposable(packet: bytes | memoryview, config: bytes) -> bool:
+    payload, pictures = bytes(packet), []
+    start = payload.find(_MPEG2_PICTURE)
+    while start >= 0:
+        if start + 6 > len(payload) or payload[start + 5] >> 3 & 7 != _B:
+            return False
+        pictures.append(start)
+        start = payload.find(_MPEG2_PICTURE, start + 4)
+    if not pictures:
+        return False
+    extension = _MPEG2_CODING_EXTENSION.search(payload, pictures[0])
+    # For a single field, it is unknown here where the other one is, and whether its frame is wanted.
+    return extension is None or payload[extension.start() + 6] & 3 == _FRAME_PICTURE or len(pictures) == 2
+
+
+def _mpeg4_is_disposable(packet: bytes | memoryview, config: bytes) -> bool:
+    payload = bytes(packet)
+    picture = payload.find(_MPEG4_PICTURE)
+    if not 0 <= picture < len(payload) - 4 or payload[picture + 4] >> 6 != _MPEG4_B:
+        return False
+    is_alone = payload.find(_MPEG4_PICTURE, picture + 4) < 0
+    return is_alone and not _PACKED.search(config) and not _PACKED.search(payload, 0, picture)
+
+
+# For each codec, a function of a packet's bytes and its configuration record.
+_READERS: dict[str, Callable[[bytes | memoryview, bytes], bool]] = {
+    "h264": _h264_is_disposable,
+    "mpeg1video": _mpeg2_is_disposable,
+    "mpeg2video": _mpeg2_is_disposable,
+    "mpeg4": _mpeg4_is_disposable,
+}
+
+
+def names_disposable(codec: str) -> bool:
+    """Whether the codec's headers tell that no other packet depends on a packet."""
+    return codec in _READERS
 
 
 def is_disposable(codec: str, config: bytes, payload: bytes | memoryview) -> bool:
@@ -27,43 +77,4 @@ def is_disposable(codec: str, config: bytes, payload: bytes | memoryview) -> boo
         config: the packet's configuration record.
         payload: bytes of the packet.
     """
-    if codec == "h264":
-        return _h264_is_disposable(payload, nal_length_size(codec, config))
-    if codec in ("mpeg1video", "mpeg2video"):
-        return _mpeg2_is_disposable(bytes(payload))
-    if codec == "mpeg4":
-        return _mpeg4_is_disposable(bytes(payload), config)
-    return False
-
-
-def _h264_is_disposable(payload: bytes | memoryview, length_size: int) -> bool:
-    # Usually the first unit is a slice.
-    if 0 < length_size < len(payload) and any(payload[:length_size]) and 1 <= payload[length_size] & 31 <= 5:
-        return payload[length_size] & 0x60 == 0
-    for start, _ in iterate_nals(payload, length_size):
-        if 1 <= payload[start] & 31 <= 5:
-            return payload[start] & 0x60 == 0
-    return False
-
-
-def _mpeg2_is_disposable(payload: bytes) -> bool:
-    pictures = []
-    start = payload.find(_MPEG2_PICTURE)
-    while start >= 0:
-        if start + 6 > len(payload) or payload[start + 5] >> 3 & 7 != _B:
-            return False
-        pictures.append(start)
-        start = payload.find(_MPEG2_PICTURE, start + 4)
-    if not pictures:
-        return False
-    extension = _MPEG2_CODING_EXTENSION.search(payload, pictures[0])
-    # For a single field, it is unknown here where the other one is, and whether its frame is wanted.
-    return extension is None or payload[extension.start() + 6] & 3 == _FRAME_PICTURE or len(pictures) == 2
-
-
-def _mpeg4_is_disposable(payload: bytes, config: bytes) -> bool:
-    picture = payload.find(_MPEG4_PICTURE)
-    if not 0 <= picture < len(payload) - 4 or payload[picture + 4] >> 6 != _MPEG4_B:
-        return False
-    is_alone = payload.find(_MPEG4_PICTURE, picture + 4) < 0
-    return is_alone and not _PACKED.search(config) and not _PACKED.search(payload, 0, picture)
+    return codec in _READERS and _READERS[codec](payload, config)

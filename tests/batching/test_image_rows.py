@@ -18,7 +18,7 @@ from sample_videos import RECIPES, Recipe, write_video
 import videoloader as vl
 from videoloader.batching import clip_plan
 from videoloader.order import clip_table, entry_video
-from videoloader.reading import reader_processes
+from videoloader.reading import process_pool
 
 Sample = Callable[[str], Path]
 SIZES = [(48, 32), (64, 64), (31, 57), (90, 40), (48, 32), (33, 33)]
@@ -246,7 +246,7 @@ class TestInProcesses:
 
     @pytest.fixture(autouse=True)
     def _at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(reader_processes, "_CLIPS_BEFORE", 0)
+        monkeypatch.setattr(process_pool, "_CLIPS_BEFORE", 0)
 
     @staticmethod
     def settled(loader: vl.VideoLoader) -> Any:
@@ -314,8 +314,8 @@ class TestInProcesses:
 
         with load(data, num_workers=1, num_processes=1, on_error="skip", shuffle=False) as loader:
             real = type(self.settled(loader)._all[0]).do
-            monkeypatch.setattr(reader_processes._Process, "do", do)
-            monkeypatch.setattr(reader_processes.ReaderProcesses, "bury", lambda pool, dead: pool.give_back(dead) or 9)
+            monkeypatch.setattr(process_pool._Process, "do", do)
+            monkeypatch.setattr(process_pool.ProcessPool, "bury", lambda pool, dead: pool.give_back(dead) or 9)
             assert next(iter(loader)).rows.tolist() == [0, 1, 3, 4]
             assert loader.unreadable[0][0] == data.paths[2]
             assert "2 processes died over it, the last with exit status 9" in loader.unreadable[0][1]

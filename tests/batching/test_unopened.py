@@ -15,7 +15,7 @@ from same_batches import assert_same_batches
 
 import videoloader as vl
 from videoloader.batching import batch_maker, image_rows
-from videoloader.reading import reader_processes
+from videoloader.reading import process_pool
 
 SIZES = [(48, 32), (64, 64), (31, 57), (90, 40), (33, 33)]
 CROP = [vl.RandomResizedCrop(24), vl.RandomHorizontalFlip()]
@@ -105,15 +105,15 @@ def test_batches_are_those_of_rows_one_by_one(
 def test_processes_give_the_same(
     data: vl.VideoDataset, engines: EmulatedEngines, by_columns: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reader_processes, "_CLIPS_BEFORE", 0)
+    monkeypatch.setattr(process_pool, "_CLIPS_BEFORE", 0)
     loader, answered = load(data), []
-    do = reader_processes._Process.do
+    do = process_pool._Process.do
 
     def counted(process: Any, *arguments: Any) -> Any:
         answered.append(do(process, *arguments))
         return answered[-1]
 
-    monkeypatch.setattr(reader_processes._Process, "do", counted)
+    monkeypatch.setattr(process_pool._Process, "do", counted)
     deadline = time.monotonic() + 120
     while not answered:
         assert time.monotonic() < deadline, "no process takes orders"
@@ -128,7 +128,7 @@ def test_processes_give_the_same(
 def test_processes_on_the_cpu_give_the_same(
     folder: Path, tmp_path: Path, by_columns: list[int], monkeypatch: pytest.MonkeyPatch, damaged: bool
 ) -> None:
-    monkeypatch.setattr(reader_processes, "_CLIPS_BEFORE", 0)
+    monkeypatch.setattr(process_pool, "_CLIPS_BEFORE", 0)
     for path in folder.iterdir():
         shutil.copy(path, tmp_path)
     picture(3).save(tmp_path / "03.png")

@@ -31,7 +31,7 @@ from videoloader.packets.read_packets import read_packets
 from videoloader.reading import engines
 from videoloader.reading import stream as streaming
 from videoloader.reading.clip_reader import ClipReader
-from videoloader.reading.decode_job import whole_clip
+from videoloader.reading.clip_slots import whole_clip
 
 # Of these packets lose their second half.
 DAMAGED = ("h264_mp4", "hevc_mkv", "mpeg2_mkv", "mpeg4_mkv", "vp9_webm", "av1_mkv", "h264_mkv_interlaced")

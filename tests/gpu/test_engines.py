@@ -1,4 +1,4 @@
-"""NVDEC, the CPU beside it, several sessions for one video, and the frame cache: the same pixels from all."""
+"""NVDEC, the CPU beside it, several sessions for one video, and the GOP cache: the same pixels from all."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from videoloader.indexing import FileSource, VideoIndex, build_index
 from videoloader.packets.decode_plan import PacketBytes, plan_frames
 from videoloader.packets.read_packets import read_packets
 from videoloader.reading.clip_reader import ClipReader
-from videoloader.reading.decode_job import whole_clip
+from videoloader.reading.clip_slots import whole_clip
 
 pytestmark = pytest.mark.gpu
 cupy = pytest.importorskip("cupy")

@@ -18,7 +18,7 @@ from videoloader.decoding.nvcuvid import Capabilities, ask_capabilities
 from videoloader.decoding.sessions import pool_of
 from videoloader.indexing import FileSource, build_index
 from videoloader.reading.clip_reader import ClipReader
-from videoloader.reading.decode_job import whole_clip
+from videoloader.reading.clip_slots import whole_clip
 
 pytestmark = pytest.mark.gpu
 if not torch.cuda.is_available():

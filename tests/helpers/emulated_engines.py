@@ -18,7 +18,7 @@ from videoloader.batching.batch_maker import BatchMaker
 from videoloader.convert.native import _Kind, _Picture, native_code
 from videoloader.convert.spec import OUTPUT_TYPES
 from videoloader.errors import DecodeError
-from videoloader.reading.engine_files import EngineList, Made, ViewMemory
+from videoloader.reading.jpeg_lists import DecodedList, EngineList, ViewMemory
 from videoloader.shared_memory import new_block
 
 
@@ -31,7 +31,7 @@ def planes(content: bytes) -> np.ndarray:
 
 
 class EmulatedEngines:
-    """Has the methods of ``EngineFiles``, and memory on the CPU.
+    """Has the methods of ``JpegListDecoder``, and memory on the CPU.
 
     Attributes:
         made: bytes of each file that was made.
@@ -47,7 +47,7 @@ class EmulatedEngines:
         block = new_block(1 << 16)
         yield torch.from_numpy(block.memory)
 
-    def make(self, files: EngineList, slots: ViewMemory, memory: torch.Tensor) -> Made:
+    def make(self, files: EngineList, slots: ViewMemory, memory: torch.Tensor) -> DecodedList:
         contents, bytes_there = iter(files.contents), memory.numpy()
         views = len(files.plans) // max(len(files.files), 1)
         errors: list[DecodeError | None] = []
@@ -63,7 +63,7 @@ class EmulatedEngines:
                 convert(samples, file, files.plans[view], int(slots.addresses[view]), slots.dtype)
             self.made.append(size)
             errors.append(None)
-        return Made(errors, _Done())  # type: ignore[arg-type]
+        return DecodedList(errors, _Done())  # type: ignore[arg-type]
 
 
 class _Done:
@@ -88,7 +88,7 @@ def emulate(monkeypatch: pytest.MonkeyPatch) -> EmulatedEngines:
     if native_code() is None:
         pytest.skip("native code was not compiled")
     engines = EmulatedEngines()
-    monkeypatch.setattr(image_rows, "engine_files_of", lambda device: engines)
+    monkeypatch.setattr(image_rows, "list_decoder_of", lambda device: engines)
     monkeypatch.setattr(image_rows, "uses_jpeg_engines", lambda device, decode: True)
     monkeypatch.setattr(BatchMaker, "for_engines", property(lambda maker: maker.takes_unopened))
     return engines

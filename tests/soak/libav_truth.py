@@ -21,7 +21,7 @@ from videoloader.indexing.decoder import put_beside
 from videoloader.indexing.libav import open_video
 from videoloader.indexing.pictures import digest_of
 from videoloader.reading.clip_sink import ClipSink
-from videoloader.reading.decode_job import whole_clip
+from videoloader.reading.clip_slots import whole_clip
 
 # More would take the time of many cases; such a file is compared as far as that.
 _MOST_PIXELS, MOST_FRAMES = 60_000_000, 400
@@ -88,7 +88,7 @@ def decode_truth(path: Path, video: vl.Video) -> Truth:
                     if number < min(len(index), most):
                         pixels = torch.empty((1, 3, *geometry.size), dtype=torch.uint8)
                         sink = ClipSink(index, [whole_clip(np.array([number]), geometry, pixels)], OutputSpec(), None)
-                        sink.put_frame(int(index.frame_packet[number]), frame)
+                        sink.write_frame(int(index.frame_packet[number]), frame)
                         shown.append(hash_of(pixels[0]))
     except (av.error.FFmpegError, VideoLoaderError, ValueError) as raised:
         error = f"{type(raised).__name__}: {raised}"

@@ -37,7 +37,7 @@ from videoloader.batching.stats import LoaderStats, clip_stats
 from videoloader.batching.unopened import ImageRows, UnopenedClips, wanted_image
 from videoloader.convert.spec import Layout
 from videoloader.decoding.engine import Decode
-from videoloader.decoding.frame_cache import FrameCache
+from videoloader.decoding.gop_cache import GopCache
 from videoloader.device import hand_over, on_stream, own_stream, profiler_range
 from videoloader.errors import CorruptFramesError, DecodeError, enough_memory, reason_of
 from videoloader.indexing import VideoIndex
@@ -76,7 +76,7 @@ class BatchMaker:
         layout: Layout,
         device: torch.device,
         *,
-        cache: FrameCache | None,
+        cache: GopCache | None,
         on_error: OnError,
         on_corrupt: OnCorrupt,
     ) -> None:

@@ -22,8 +22,7 @@ from videoloader.batching.image_clips import SEEN
 from videoloader.batching.rows import BatchRow
 from videoloader.batching.unopened import ImageRows
 from videoloader.convert.spec import Layout
-from videoloader.reading.clip import Clip
-from videoloader.reading.decode_job import frame_times
+from videoloader.reading.clip import Clip, frame_times
 from videoloader.sampling.roles import target_times
 from videoloader.transforms.geometry.coordinates import picture_box
 from videoloader.transforms.planning.pipeline import DrawnView

@@ -1,6 +1,6 @@
 """Makes clips of image files: reads, draws and decodes each file in one go, or prepares it for a GPU's JPEG engines.
 
-This module also runs in other processes; see ``ReaderProcesses``.
+This module also runs in other processes; see ``ProcessPool``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from videoloader.batching.clip_plan import UNREADABLE, ClipRule, PlannedClip
 from videoloader.batching.rows import BatchRow
 from videoloader.convert.spec import Layout, OutputSpec, as_planes
 from videoloader.dataset import VideoEntry
-from videoloader.decoding.engine import Decode
+from videoloader.decoding.engine import Decode, Engine, choose_engine
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.images.index import image_of_a_pixel
@@ -35,8 +35,8 @@ from videoloader.padding.pad import real_frames
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport, ImageRead
 from videoloader.reading.clip_sink import MOST_PIXELS_HELD
-from videoloader.reading.decode_job import whole_clip
-from videoloader.reading.engine_files import EngineFile, EngineList, engine_file, list_files
+from videoloader.reading.clip_slots import whole_clip
+from videoloader.reading.jpeg_lists import EngineFile, EngineList, engine_file, pack_files
 from videoloader.transforms.geometry.coordinates import picture_box
 from videoloader.transforms.planning.pipeline import DrawnView
 
@@ -266,7 +266,7 @@ def prepare_images(
             files.append(file)
             columns[at] = image.made(np.zeros(len(image.frame_numbers), np.bool_))
     made = gather_images(columns, others, remote=reads_so_far() - read_before)
-    return made, list_files(files, memory[0])
+    return made, pack_files(files, memory[0])
 
 
 def joined_reports(reports: Sequence[ClipsReport]) -> ClipsReport:
@@ -275,9 +275,9 @@ def joined_reports(reports: Sequence[ClipsReport]) -> ClipsReport:
         sum([getattr(each, name) for each in reports]) for name in ("packets", "frames", "corrupt_frames", "seconds")
     )
     ready = [event for each in reports for event in each.ready]
-    by_gpu = any(each.by_gpu for each in reports)
+    engine: Engine = next((each.engine for each in reports if each.engine != "cpu"), "cpu")
     remote = sum((each.remote for each in reports), NO_READS)
-    return ClipsReport(packets, frames, corrupt, SEEN, (), ready, seconds, by_gpu, remote)
+    return ClipsReport(packets, frames, corrupt, SEEN, (), ready, seconds, engine, remote)
 
 
 class _DrawnImage(NamedTuple):
@@ -323,8 +323,10 @@ def _as_read(image: _DrawnImage, slots: Sequence[torch.Tensor]) -> ImageRead:
 def _decode(
     images: Sequence[ImageRead], reader: ClipReader, rule: ClipRule, token: CancelToken, decode: Decode
 ) -> list[ClipsReport | VideoLoaderError]:
-    output = rule.transforms.decoded
-    if reader.device.type == "cpu" and all(image.index.container == "images" for image in images):
+    output, device = rule.transforms.decoded, reader.device
+    if device.type == "cpu" and all(
+        image.index.container == "images" and choose_engine(image.index, device, decode) == "cpu" for image in images
+    ):
         return reader.read_images(images, output, token)
     return [_read_alone(image, reader, output, token, decode) for image in images]
 

@@ -1,7 +1,7 @@
 """Makes rows that show image files, several with each job.
 
 Files are not opened earlier. So an image costs the planning thread almost nothing, and where processes decode
-(``ReaderProcesses``), they do all the work.
+(``ProcessPool``), they do all the work.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from videoloader.errors import DecodeError, VideoLoaderError
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.corrupt_frames import OnCorrupt, tell_of_corrupt
-from videoloader.reading.engine_files import ViewMemory, engine_files_of
+from videoloader.reading.jpeg_lists import ViewMemory, list_decoder_of
 from videoloader.reading.own_code import is_own
-from videoloader.reading.reader_processes import ProcessDied, ProcessReader
+from videoloader.reading.process_pool import ProcessDied, ProcessReader
 from videoloader.reading.workers import DecodeWorkers, Reader
 
 # The most files of one job: handing a job over costs a tenth of an image.
@@ -126,7 +126,7 @@ def _make(part: ImageRows, token: CancelToken, reader: Reader, decode: Decode) -
         if uses_jpeg_engines(local.device, decode):
             return _make_by_engines(part, process, local, token, decode)
         if process is not None and local.device.type == "cpu":
-            work = partial(make_images, wanted, layout, by_columns)
+            work = partial(make_images, wanted, layout, by_columns, decode=decode)
             frames = [part.frames] if isinstance(part.frames, torch.Tensor) else part.frames
             done: MadeImages | None = process.do(work, rule, frames, token, part.as_clips)
             if done is not None:
@@ -146,7 +146,7 @@ def _make_by_engines(
 ) -> MadeImages:
     """Let a GPU's JPEG engines make all clips that they can at once; make the rest file by file."""
     wanted, rule, frames, views = part.wanted, part.rule, part.frames, part.rule.num_views
-    engines = engine_files_of(local.device)
+    engines = list_decoder_of(local.device)
     with engines.memory() as memory:
         # All clips that were not opened yet have memory of the same shape.
         shapes = [(tuple(each.shape), each.stride()) for each in frames[:views]]
@@ -160,7 +160,7 @@ def _make_by_engines(
     refused = [place for place, error in zip(made.places, done.errors, strict=True) if error is not None]
     count = len(made.places) - len(refused)
     # ``made.report`` counts what the processes have read from servers.
-    reports = [made.report, ClipsReport(count, count, 0, SEEN, (), [done.ready], seconds, True)]
+    reports = [made.report, ClipsReport(count, count, 0, SEEN, (), [done.ready], seconds, "jpeg")]
     others = {**made.others, **dict.fromkeys(refused)}
     for at in sorted(place for place, outcome in others.items() if outcome is None):
         there = list(frames[at * views : (at + 1) * views])

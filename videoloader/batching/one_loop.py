@@ -14,7 +14,7 @@ from videoloader.batching.stats import LoaderStats
 from videoloader.checks import check_choice, check_integer
 from videoloader.convert.spec import Layout
 from videoloader.decoding.engine import Decode, check_decode
-from videoloader.decoding.frame_cache import FrameCache
+from videoloader.decoding.gop_cache import GopCache
 from videoloader.errors import ArgumentError, ConfigurationError, no_copy
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import OnCorrupt
@@ -69,7 +69,7 @@ class OneLoop:
         numbers = {"num_workers": num_workers, "cpu_workers": cpu_workers, "num_processes": num_processes}
         # The workers are kept from epoch to epoch, since their threads own open decoders.
         self._workers = DecodeWorkers(device, decode=decode, images=images, **numbers)
-        cache = FrameCache(gop_cache) if gop_cache else None
+        cache = GopCache(gop_cache) if gop_cache else None
         self._maker = BatchMaker(
             self._workers, plan, layout, device, cache=cache, on_error=on_error, on_corrupt=on_corrupt
         )

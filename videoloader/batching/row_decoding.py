@@ -13,7 +13,7 @@ import numpy as np
 from videoloader.batching.rows import BatchRow
 from videoloader.convert.spec import OutputSpec
 from videoloader.decoding.engine import Decode
-from videoloader.decoding.frame_cache import FrameCache
+from videoloader.decoding.gop_cache import GopCache
 from videoloader.device import profiler_range
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.configurations import decoded_otherwise
@@ -93,7 +93,7 @@ def decode_rows(
     job: DecodeJob,
     video: EntryVideo,
     output: OutputSpec,
-    cache: FrameCache | None,
+    cache: GopCache | None,
     reader: Reader,
     decode: Decode,
     token: CancelToken | None,
@@ -142,7 +142,7 @@ def submit_rows(
     workers: DecodeWorkers,
     rows: Sequence[BatchRow],
     output: OutputSpec,
-    cache: FrameCache | None,
+    cache: GopCache | None,
     token: CancelToken,
     on_corrupt: OnCorrupt,
 ) -> list[SubmittedJob]:

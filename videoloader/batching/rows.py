@@ -16,7 +16,7 @@ from videoloader.device import HostMemory, allocate
 from videoloader.error_notes import note_rows
 from videoloader.errors import ConfigurationError, enough_memory
 from videoloader.padding import CONSTANT_FRAME
-from videoloader.reading.decode_job import ClipSlots, whole_clip
+from videoloader.reading.clip_slots import ClipSlots, whole_clip
 from videoloader.transforms.operations import hold_last
 from videoloader.transforms.planning.pipeline import TransformPlan
 

@@ -1,4 +1,4 @@
-"""Find out what a GPU's NVDEC can decode, and how many engines it has."""
+"""Find out what a GPU's NVDEC can decode, and how many hardware engines it has."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def capabilities(gpu: int, codec: str, chroma: str, bit_depth: int) -> Capabilit
 
 
 def default_workers(gpu: int) -> int:
-    """Return the number of threads that keep a GPU's NVDEC busy: five for every two engines.
+    """Return the number of threads that keep a GPU's NVDEC busy: five for every two of its hardware engines.
 
     While one thread of an engine decodes, another runs Python code. With two threads for each engine, engines sometimes
     wait for a thread between two clips: decoding every frame of 360p videos reached 18.4 to 19.5 thousand frames a

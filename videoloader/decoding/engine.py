@@ -36,8 +36,9 @@ def uses_jpeg_engines(device: torch.device, decode: Decode) -> bool:
 def choose_engine(index: VideoIndex, device: torch.device, decode: Decode) -> Engine:
     """Choose the engine that decodes a video.
 
-    With ``"auto"``, the GPU's JPEG engines decode JPEG files, NVDEC what it can, and the CPU everything else. For each
-    video that the GPU cannot decode, a warning is given once.
+    With ``"auto"``, the GPU's JPEG engines decode JPEG files, NVDEC what it can, and the CPU everything else. The first
+    call for a video that the GPU cannot decode warns, and leaves the video to the CPU from then on. In a loader with
+    worker threads, the thread that plans makes that call when it submits the first job of the video.
 
     Args:
         index: the video's index.

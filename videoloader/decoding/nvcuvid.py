@@ -24,7 +24,7 @@ class Capabilities(ctypes.Structure):
     Attributes:
         codec, chroma, bit_depth_minus8: the query, with ``cudaVideoCodec`` and ``cudaVideoChromaFormat`` numbers.
         supported: not 0 if NVDEC decodes it.
-        num_engines: number of the GPU's engines for that codec.
+        num_engines: number of the GPU's hardware engines for that codec.
         output_formats: a bit for each ``cudaVideoSurfaceFormat``.
         max_width, max_height, min_width, min_height: bounds of coded pictures, in pixels.
         max_blocks: maximum number of 16×16 blocks in a picture.

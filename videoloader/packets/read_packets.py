@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import DecodeError, SourceError
-from videoloader.indexing.bitstream.disposable import is_disposable
+from videoloader.indexing.bitstream.disposable import is_disposable, names_disposable
 from videoloader.indexing.bitstream.frame_num_gaps import FrameNumGaps
 from videoloader.indexing.bitstream.nal import MOST_HELD, nal_length_size
 from videoloader.indexing.bitstream.parameter_sets import (
@@ -84,7 +84,7 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: boo
     # decoder guesses which frames to give out from all the packets it is fed.
     leaves_out = not (all_wanted or index.method == "decoded" or run.packets[0] < index.first_keyframe)
     if codec in WITH_PARAMETER_SETS:
-        leaves_some = leaves_out and codec == "h264"
+        leaves_some = leaves_out and names_disposable(codec)
         # The plan, too, leaves out packets that the index knows to be disposable.
         left_out = codec == "h264" and len(run.packets) <= run.packets[-1] - run.packets[0]
         packets = _with_sets_told(
@@ -104,7 +104,8 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: boo
         packets = _with_x264_version(source, index, packets)
     if leaves_out and names_references(codec):
         return _referenced(index, run, packets)
-    if leaves_out and codec in WITH_HEADERS and codec not in WITH_PARAMETER_SETS:
+    # Of codecs with parameter sets, ``_with_sets_told`` leaves packets out.
+    if leaves_out and names_disposable(codec) and codec not in WITH_PARAMETER_SETS:
         return _without_disposable(index, run, packets)
     return packets
 

@@ -12,6 +12,8 @@ import torch
 from videoloader.attribute_names import tells_of_attributes
 from videoloader.convert.spec import Layout
 from videoloader.errors import ArgumentError
+from videoloader.indexing import VideoIndex
+from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.frames_by_role import FramesByRole
 from videoloader.sampling.roles import Roles
 
@@ -60,6 +62,12 @@ class Clip(FramesByRole):
             told.append(f"timestamps={self.timestamps[first]:.3f} … {self.timestamps[last]:.3f} s")
         told += [f"made_up={int((~self.mask).sum())}", f"corrupt={int(self.corrupt.sum())}"]
         return f"Clip({', '.join(told)})"
+
+
+def frame_times(index: VideoIndex, frame_numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Return the presentation times of a clip's frames in seconds, float64[T]; NaN for constant padding."""
+    constant = frame_numbers == CONSTANT_FRAME
+    return np.where(constant, np.nan, index.timestamps[np.where(constant, 0, frame_numbers)])
 
 
 def tensor_summary(tensor: torch.Tensor) -> str:

@@ -17,8 +17,8 @@ import torch
 from videoloader.convert.spec import OutputSpec, hdr_transfer
 from videoloader.decoding.damage import lost_frame
 from videoloader.decoding.engine import Decode, Engine, choose_engine, leave_to_cpu
-from videoloader.decoding.frame_cache import FrameCache
 from videoloader.decoding.frame_threads import UnsureError
+from videoloader.decoding.gop_cache import GopCache
 from videoloader.device import own_stream
 from videoloader.errors import (
     DecodeError,
@@ -38,10 +38,10 @@ from videoloader.indexing.sources.state import SourceState, check_unchanged
 from videoloader.packets.decode_plan import DecodePlan
 from videoloader.packets.read_packets import read_packets
 from videoloader.packets.run_start import Correction, WrongIndexError
-from videoloader.padding import CONSTANT_FRAME
+from videoloader.padding.pad import real_frames
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_sink import ClipSink
-from videoloader.reading.decode_job import ClipSlots
+from videoloader.reading.clip_slots import ClipSlots
 from videoloader.reading.engines import CpuEngine, DecodingEngine, JpegEngine, NvdecEngine
 from videoloader.reading.read_progress import ReadProgress
 
@@ -59,7 +59,7 @@ class ClipsReport:
         corrections: corrections of the index, in the order to apply them.
         ready: CUDA events; the slots are complete when all have occurred. Empty on the CPU.
         seconds: time that the read took in its thread.
-        by_gpu: whether NVDEC or the JPEG engines decoded the clips, not the CPU.
+        engine: the engine that decoded the clips; ``"jpeg"`` also where the CPU decoded some of their files.
         remote: reads from servers that this took.
     """
 
@@ -70,7 +70,7 @@ class ClipsReport:
     corrections: tuple[Correction, ...]
     ready: list[torch.cuda.Event]
     seconds: float
-    by_gpu: bool
+    engine: Engine
     remote: RemoteReads = NO_READS
 
     def __getstate__(self) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class ClipReader:
         output: OutputSpec,
         *,
         decode: Decode = "auto",
-        cache: FrameCache | None = None,
+        cache: GopCache | None = None,
         token: CancelToken | None = None,
         threads: int = 1,
         state: SourceState | None = None,
@@ -158,15 +158,14 @@ class ClipReader:
         on_device = torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
         with cancellable(token.raise_if_cancelled), on_device:
             source = reopen_source(source, state) if isinstance(source, str) else source
-            numbers = np.concatenate([clip.frame_numbers for clip in clips])
-            numbers = numbers[numbers != CONSTANT_FRAME]
+            numbers = real_frames(np.concatenate([clip.frame_numbers for clip in clips]))
             index.check_range(numbers)
             warn_of_hdr(index)
             with _errors_of_files(source, index, state):
                 sink = ClipSink(index, clips, output, self._stream)
                 progress = ReadProgress(source, index, numbers, plan, sink, token, threads, cache)
                 try:
-                    by_gpu = self._decode(progress, decode)
+                    engine = self._decode(progress, decode)
                     check_unchanged(source, state)
                 except BaseException:
                     # The caller will use this memory for something else, so no stream may write to it any more.
@@ -179,9 +178,9 @@ class ClipReader:
                         clip.slots.record_stream(stream)
                 _check_complete(index, sink)
         seconds = time.perf_counter() - begin
-        wanted, corrupt, learned = len(sink.packets), len(sink.marked), tuple(progress.corrections)
+        wanted, corrupt, learned = len(sink.wanted), len(sink.marked), tuple(progress.corrections)
         remote = reads_so_far() - read_before
-        return ClipsReport(progress.packets, wanted, corrupt, progress.index, learned, ready, seconds, by_gpu, remote)
+        return ClipsReport(progress.decoded, wanted, corrupt, progress.index, learned, ready, seconds, engine, remote)
 
     def read_images(
         self, images: Sequence[ImageRead], output: OutputSpec, token: CancelToken
@@ -200,9 +199,9 @@ class ClipReader:
         for step in (partial(self._take_image, token), _finish_image):
             errors = [error or _error_of(step, *each) for error, each in zip(errors, both, strict=True)]
         seconds = (time.perf_counter() - begin) / max(len(both), 1)
-        counts = [(image.plan.packets, len(sink.packets), len(sink.marked)) for image, sink in both]
+        counts = [(image.plan.packets, len(sink.wanted), len(sink.marked)) for image, sink in both]
         return [
-            error or ClipsReport(*each, image.index, (), [], seconds, by_gpu=False)
+            error or ClipsReport(*each, image.index, (), [], seconds, "cpu")
             for error, each, image in zip(errors, counts, images, strict=True)
         ]
 
@@ -214,26 +213,26 @@ class ClipReader:
             _, corrupt = self._cpu.take_packets(image.index, run, read, sink)
             sink.mark(corrupt)
 
-    def _decode(self, progress: ReadProgress, decode: Decode) -> bool:
-        """Decode run after run until nothing is left to correct; return whether the GPU did it."""
+    def _decode(self, progress: ReadProgress, decode: Decode) -> Engine:
+        """Decode run after run until nothing is left to correct; return the engine that did it."""
         engine = choose_engine(progress.index, self.device, decode)
         self._engines[engine].begin(progress)
         while True:
             try:
                 for run in progress.runs():
                     progress.token.raise_if_cancelled()
-                    progress.packets += self._engines[engine].decode(progress, run)
+                    progress.decoded += self._engines[engine].decode(progress, run)
                     progress.settle(run.wanted)
-                return engine != "cpu"
+                return engine
             except WrongIndexError as found:
                 progress.correct(found)
             except UnsureError:
-                progress.threads, progress.packets = 1, 0
+                progress.threads, progress.decoded = 1, 0
                 progress.start_again()
             except DecodeError as error:
-                if engine == "cpu" or decode == "nvdec":
+                if decode != "auto" or not self._engines[engine].falls_back:
                     raise
-                # What the GPU made of this clip cannot be trusted, so the CPU decodes all of it again.
+                # What the engine made of this clip cannot be trusted, so the CPU decodes all of it again.
                 leave_to_cpu(progress.index, str(error))
                 engine = "cpu"
                 progress.start_again()
@@ -279,7 +278,7 @@ def _error_of(step: Callable[[ImageRead, ClipSink], None], image: ImageRead, sin
 
 def _check_complete(index: VideoIndex, sink: ClipSink) -> None:
     """Raise DecodeError if a wanted frame has not come."""
-    if missing := sorted(sink.packets - sink.done):
+    if missing := sorted(sink.wanted - sink.done):
         raise lost_frame(index, missing[0])
 
 

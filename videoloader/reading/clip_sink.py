@@ -21,7 +21,7 @@ from videoloader.convert.upload import upload_frame
 from videoloader.device import on_stream
 from videoloader.indexing import VideoIndex
 from videoloader.padding import CONSTANT_FRAME
-from videoloader.reading.decode_job import ClipSlots
+from videoloader.reading.clip_slots import ClipSlots
 
 # Limits on the pictures that a thread holds to convert them together, in number and in pixels (16 MiB at 8 bits and
 # 4:2:0).
@@ -31,6 +31,8 @@ _MOST_FRAMES_HELD, MOST_PIXELS_HELD = 16, (16 << 20) * 2 // 3
 class ClipSink:
     """Takes the pictures of one video from a decoder and converts each into all slots that want it.
 
+    What is taken is converted with other pictures, at the latest in ``finish``; what is written, at once.
+
     Args:
         index: index of the video.
         clips: clips of that video.
@@ -38,7 +40,7 @@ class ClipSink:
         stream: CUDA stream for borders, padding and pictures that NVDEC does not decode; None on the CPU.
 
     Attributes:
-        packets: the packets whose pictures are wanted.
+        wanted: the packets whose pictures are wanted.
         done: the wanted packets whose pictures have arrived.
         marked: the wanted packets whose frames are corrupt.
         streams: the CUDA streams on which slots are written.
@@ -84,7 +86,7 @@ class ClipSink:
         self._places = dict(zip(wanted.tolist(), zip(begin.tolist(), stop.tolist(), strict=True), strict=True))
 
     @property
-    def packets(self) -> set[int]:
+    def wanted(self) -> set[int]:
         return set(self._places)
 
     def _frames_of(self, packet: int) -> Iterator[tuple[int, list[int]]]:
@@ -98,7 +100,7 @@ class ClipSink:
 
     def start_again(self) -> None:
         """Forget all pictures that have arrived. They are written again, after the writes under way."""
-        self.forget(self.packets)
+        self.forget(self.wanted)
         self._frames.clear()
         self._arrived.clear()
         if self._cuda_stream is not None:
@@ -131,18 +133,18 @@ class ClipSink:
         self._frames.append((packet, frame))
         count = len(self._frames)
         if count == _MOST_FRAMES_HELD or count * frame.width * frame.height >= MOST_PIXELS_HELD:
-            self._convert_frames()
+            self._write_taken()
 
-    def _convert_frames(self) -> None:
-        self.put_frames(self._frames)
+    def _write_taken(self) -> None:
+        self.write_frames(self._frames)
         self._frames.clear()
 
-    def put_frame(self, packet: int, frame: av.VideoFrame) -> None:
-        """Convert one picture from the CPU engine immediately."""
-        self.put_frames([(packet, frame)])
+    def write_frame(self, packet: int, frame: av.VideoFrame) -> None:
+        """Convert one picture from the CPU engine at once."""
+        self.write_frames([(packet, frame)])
 
-    def put_frames(self, frames: Sequence[tuple[int, av.VideoFrame]]) -> None:
-        """Convert pictures from the CPU engine immediately."""
+    def write_frames(self, frames: Sequence[tuple[int, av.VideoFrame]]) -> None:
+        """Convert pictures from the CPU engine at once."""
         info = self._stream_info
         alike: defaultdict[ColorSpec, list[tuple[int, av.VideoFrame]]] = defaultdict(list)
         for packet, frame in frames:
@@ -153,7 +155,7 @@ class ClipSink:
                 frame = VideoReformatter().reformat(frame, info.width, info.height, threads=1)
             colors = color_spec(info, frame)
             if self._cuda_stream is not None and (surface := upload_frame(frame, self._cuda_stream)):
-                self.put_surface(packet, surface, self._cuda_stream)
+                self.take_surface(packet, surface, self._cuda_stream)
                 self._convert(colors, self._cuda_stream)
             else:
                 alike[colors].append((packet, frame))
@@ -183,7 +185,7 @@ class ClipSink:
                         self._complete(clip, frames)
         self.done.update(packet for packet, _ in pictures)
 
-    def put_surface(self, packet: int, surface: CudaSurface, stream: torch.cuda.Stream) -> None:
+    def take_surface(self, packet: int, surface: CudaSurface, stream: torch.cuda.Stream) -> None:
         """Take a picture in GPU memory that is ready on a stream and stays valid until ``finish``."""
         if stream is not self._last_stream:
             self._last_stream = stream
@@ -193,8 +195,8 @@ class ClipSink:
         self.done.add(packet)
 
     def finish(self) -> None:
-        """Convert the pictures that ``take_frame`` and ``put_surface`` have collected."""
-        self._convert_frames()
+        """Convert the pictures that ``take_frame`` and ``take_surface`` have collected."""
+        self._write_taken()
         if self._last_stream is not None:
             self._convert(self._colors, self._last_stream)
 

@@ -34,7 +34,7 @@ def convert_in_threads(frames: Iterable[tuple[int, av.VideoFrame]], sink: ClipSi
     waiting: deque[Future[None]] = deque()
     try:
         for packet, frame in frames:
-            waiting.append(conversion_threads().submit(sink.put_frame, packet, frame))
+            waiting.append(conversion_threads().submit(sink.write_frame, packet, frame))
             if len(waiting) > ahead:
                 waiting.popleft().result()
         while waiting:

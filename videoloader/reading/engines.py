@@ -33,7 +33,13 @@ class DecodingEngine(Protocol):
 
     An engine belongs to one thread. Its decoders stay open from run to run, until the engine is dropped or the process
     ends. ``choose_engine`` says which engine takes a video.
+
+    Attributes:
+        falls_back: whether the CPU makes all of a read again if this engine raises DecodeError, unless the user asked
+            for one engine alone.
     """
+
+    falls_back: bool = True
 
     def begin(self, progress: ReadProgress) -> None:
         """Deliver what is available without decoding, before the first run of a read. Most engines do nothing here."""
@@ -55,6 +61,8 @@ class DecodingEngine(Protocol):
 
 class CpuEngine(DecodingEngine):
     """Decodes with libavcodec, in the calling thread, or in several threads if the read may use them."""
+
+    falls_back = False
 
     def __init__(self, device: torch.device) -> None:
         self._device, self._decoder = device, CpuDecoder()
@@ -86,7 +94,7 @@ class CpuEngine(DecodingEngine):
         frames = decode_in_threads(progress.index, counted, progress.threads)
         if self._device.type == "cuda":
             for packet, frame in frames:
-                progress.sink.put_frame(packet, frame)
+                progress.sink.write_frame(packet, frame)
         else:
             convert_in_threads(frames, progress.sink, 2 * progress.threads)
         return next(fed)
@@ -107,9 +115,9 @@ class NvdecEngine(DecodingEngine):
         if progress.cache is None:
             return
         sink = progress.sink
-        kept = progress.cache.find(progress.index, sink.packets, self._stream)
+        kept = progress.cache.find(progress.index, sink.wanted, self._stream)
         for packet, surface in kept.items():
-            sink.put_surface(packet, surface, self._stream)
+            sink.take_surface(packet, surface, self._stream)
         sink.finish()
         if kept:
             progress.settle(np.array(list(kept), np.int64))
@@ -119,17 +127,17 @@ class NvdecEngine(DecodingEngine):
         index, sink, cache = progress.index, progress.sink, progress.cache
         read = partial(read_packets, progress.source, index, places=True)
         if cache is None:
-            return self._decoder.decode(index, partial(read, run), sink.put_surface, sink.finish)
+            return self._decoder.decode(index, partial(read, run), sink.take_surface, sink.finish)
         # Every picture of the run goes to clips or to the cache.
         run = with_all_frames(index, int(run.packets[0]), int(run.packets[-1]))
         kept: dict[int, CudaSurface] = {}
-        wanted, used = sink.packets, []
+        wanted, used = sink.wanted, []
 
         def put(packet: int, surface: CudaSurface, stream: torch.cuda.Stream) -> None:
             kept[packet] = copy_surface(surface, stream)
             used.append(stream)
             if packet in wanted:
-                sink.put_surface(packet, surface, stream)
+                sink.take_surface(packet, surface, stream)
 
         decoded = self._decoder.decode(index, partial(read, run), put, sink.finish)
         # Only now, at the end: in a run that fails, a packet may have got the wrong picture.
@@ -164,7 +172,7 @@ class JpegEngine(DecodingEngine):
                 alone = np.array([packet.number])
                 self._cpu.decode_packets(index, Run(alone, alone), partial(_again, packet), sink)
             else:
-                sink.put_surface(packet.number, self._decoder.surface(picture, layout, self._stream), self._stream)
+                sink.take_surface(packet.number, self._decoder.surface(picture, layout, self._stream), self._stream)
                 sink.finish()
             decoded += 1
         return decoded

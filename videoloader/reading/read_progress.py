@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.decoding.frame_cache import FrameCache
+from videoloader.decoding.gop_cache import GopCache
 from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.configurations import decoded_otherwise
 from videoloader.packets.decode_plan import DecodePlan, Run, plan_frames
@@ -29,7 +29,7 @@ class ReadProgress:
         token: cancels the read.
         threads: maximum number of threads that decode and convert on the CPU.
         cache: cache of decoded frames on the GPU; None to keep none.
-        packets: number of packets decoded.
+        decoded: number of packets decoded.
         corrections: corrections of the index, in the order they were found.
         settled: wanted packets of runs that have been decoded.
     """
@@ -41,8 +41,8 @@ class ReadProgress:
     sink: ClipSink
     token: CancelToken
     threads: int
-    cache: FrameCache | None
-    packets: int = 0
+    cache: GopCache | None
+    decoded: int = 0
     corrections: list[Correction] = field(default_factory=list)
     settled: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 

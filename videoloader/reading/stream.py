@@ -22,8 +22,8 @@ from videoloader.packets.read_packets import read_packets
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import warn_of_hdr
 from videoloader.reading.clip_sink import ClipSink
+from videoloader.reading.clip_slots import whole_clip
 from videoloader.reading.conversion_threads import conversion_threads
-from videoloader.reading.decode_job import whole_clip
 
 
 def stream_in_threads(
@@ -73,7 +73,7 @@ def stream_in_threads(
                     raise UnsureError
                 pixels = memory()
                 sink = ClipSink(index, [whole_clip(np.array([frame]), geometry, pixels[None])], output, None)
-                making.append((pixels, conversion_threads().submit(sink.put_frame, packet, picture), shown))
+                making.append((pixels, conversion_threads().submit(sink.write_frame, packet, picture), shown))
                 if len(making) >= ahead:
                     yield from _made(making)
                     token.raise_if_forked()

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert.spec import OutputSpec, full_geometry
-from videoloader.decoding.engine import Decode
+from videoloader.decoding.engine import Decode, choose_engine
 from videoloader.decoding.frame_threads import UnsureError, suits_threads
 from videoloader.device import allocate, hand_over
 from videoloader.errors import ConfigurationError, DecodeError, UnsupportedError, enough_memory
@@ -23,8 +23,9 @@ from videoloader.packets.decode_plan import plan_frames, split_at_keyframes
 from videoloader.packets.run_start import WrongIndexError
 from videoloader.reading.cancellation import CancelToken, ReadCancelled
 from videoloader.reading.clip_reader import ClipsReport, reader_of_thread
+from videoloader.reading.clip_slots import ClipSlots, whole_clip
 from videoloader.reading.corrupt_frames import KeepOrRaise, tell_of_corrupt
-from videoloader.reading.decode_job import ClipSlots, DecodeJob, split_clips, whole_clip, whole_job
+from videoloader.reading.decode_job import DecodeJob, split_clips, whole_job
 from videoloader.reading.following_slices import FollowingSlices
 from videoloader.reading.stream import stream_in_threads
 from videoloader.reading.workers import Reader, share_of_cores, workers_of_device
@@ -85,13 +86,17 @@ class VideoReader:
 
     def frames(self, numbers: npt.NDArray[np.int64]) -> torch.Tensor:
         """Return untransformed frames, [T, 3, H, W]; raises the errors of ``read``."""
-        if self._device.type == "cpu":
+        if self._decodes_in_threads():
             following = self._following.read(self._source(), self.index, numbers, self._output)
             if following is not None:
                 return following
         clip = self._new_clip(numbers)
         self.read([clip], self._output)
         return clip.slots
+
+    def _decodes_in_threads(self) -> bool:
+        """Whether the threads of one libavcodec decoder may go through the video, without a ``ClipReader``."""
+        return self._device.type == "cpu" and choose_engine(self.index, self._device, self._decode) == "cpu"
 
     def read(self, clips: Sequence[ClipSlots], output: OutputSpec) -> None:
         """Make clips, with several decoders where that pays off.
@@ -172,7 +177,7 @@ class VideoReader:
     def _stream(self, numbers: npt.NDArray[np.int64], most: int) -> Iterator[torch.Tensor]:
         # So that no frame is yielded before those that it may refer to have come out undamaged.
         least = self.index.stream.reorder_depth + 2
-        in_order = self._device.type == "cpu" and least <= most and len(numbers) > 1 and numbers[0] < numbers[-1]
+        in_order = least <= most and len(numbers) > 1 and numbers[0] < numbers[-1] and self._decodes_in_threads()
         if in_order and suits_threads(self.index, *(runs := plan_frames(self.index, numbers).runs)):
             given = 0
             try:

@@ -1,4 +1,4 @@
-"""Threads that decode clips: they feed NVDEC, or use CPU cores that would idle beside it."""
+"""Threads that decode clips: they feed a GPU's decoders, or use CPU cores that would idle beside these."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from videoloader.indexing.forks import after_fork
 from videoloader.quiet_time import begin_quiet_time, wait_for_quiet_time
 from videoloader.reading.clip_reader import ClipReader, reader_of_thread
 from videoloader.reading.fetch_ahead import FetchAhead
-from videoloader.reading.reader_processes import ProcessReader, ReaderProcesses
+from videoloader.reading.process_pool import ProcessPool, ProcessReader
 from videoloader.shared_memory import can_share
 from videoloader.threads import executor_of
 
@@ -37,7 +37,7 @@ Reader: TypeAlias = ClipReader | ProcessReader
 
 # Weight of the newest job in the running mean of job times.
 _NEWEST = 0.1
-# Pixels that a JPEG engine decodes in about the time that Python needs for one image (H200).
+# Pixels that a JPEG hardware engine decodes in about the time that Python needs for one image (H200).
 _JPEG_PIXELS = 1 << 19
 # Threads of one process that decode small videos, or images, without waiting much for the GIL.
 _MOST_THREADS_ALONE, _MOST_THREADS_FOR_IMAGES = 4, 1
@@ -83,23 +83,25 @@ class _Job(Generic[T]):
 class DecodeWorkers:
     """Runs decoding jobs in threads, each with decoders of its own.
 
-    NVDEC's threads take the oldest job. A CPU thread takes a job that NVDEC cannot decode. If there is none, it takes
-    NVDEC's youngest job, provided that the CPU would finish it before NVDEC does, by the times measured so far. So the
-    CPU takes work only from a queue that is long enough, and no batch waits longer for it.
+    The main threads take the oldest job. Where they feed a GPU, a CPU thread takes a job that only the CPU can decode.
+    If there is none, it takes the youngest job of the main threads, provided that the CPU would finish it before they
+    do, by the times measured so far. So the CPU takes work only from a queue that is long enough, and no batch waits
+    longer for it.
 
     All threads share the GIL with the consumer, who needs it to launch a network's kernels. So a consumer with batches
-    in store reports that (``set_pace``), and then fewer threads decode, and CPU threads leave NVDEC's jobs alone.
+    in store reports that (``set_pace``), and then fewer threads decode, and CPU threads leave the jobs
+    of the main threads alone.
 
     Args:
         device: device on which frames are wanted.
         decode: engines that may decode; see ``choose_engine``.
-        num_workers: number of threads that feed NVDEC, or decode where there is no NVDEC. None for five for every two
-            NVDEC engines, or one for each core divided by the processes of this machine (``LOCAL_WORLD_SIZE``). With 0,
-            ``submit`` does each job in the calling thread.
-        cpu_workers: number of threads that decode beside NVDEC, with ``decode="auto"``. None for half of the cores that
-            this process may use, divided likewise. There are none if ``num_workers`` is 0.
+        num_workers: number of main threads, which feed a GPU's decoders, or decode on the CPU where there are none.
+            None for five for every two hardware engines of NVDEC, or one for each core divided by the processes of this
+            machine (``LOCAL_WORLD_SIZE``). With 0, ``submit`` does each job in the calling thread.
+        cpu_workers: number of CPU threads, which decode beside a GPU with ``decode="auto"``. None for half of the cores
+            that this process may use, divided likewise. There are none if ``num_workers`` is 0.
         num_processes: number of processes that decode on the CPU for these threads, or, if the device is a GPU, that
-            read image files for its engines; see ``ReaderProcesses``. None for one for each thread if there are more
+            read image files for its JPEG engines; see ``ProcessPool``. None for one for each thread if there are more
             than four, or more than one that decode ``images`` on the CPU, and on a GPU for at most the number of cores
             minus two.
         images: whether all jobs are about image files.
@@ -177,7 +179,7 @@ class DecodeWorkers:
 
     def _start(self) -> None:
         self._readers: list[tuple[ClipReader, FilterGraphs]] = []
-        self._processes = ReaderProcesses(self.num_processes) if self.num_processes else None
+        self._processes = ProcessPool(self.num_processes) if self.num_processes else None
         self.fetch_ahead = FetchAhead()
         self._main = executor_of(self.num_workers, "videoloader-decode", lent=self._lent)
         self._beside = ThreadPoolExecutor(self.cpu_workers, "videoloader-cpu") if self.cpu_workers else None
@@ -185,9 +187,9 @@ class DecodeWorkers:
         # Threads that may work on ``_waiting`` and those that do; threads that help. Each ends when it finds no job.
         self._allowed, self._working, self._helping = self.num_workers, 0, 0
         self._in_hurry = True
-        self._waiting: deque[_Job[Any]] = deque()  # for NVDEC, or all jobs if there is no NVDEC
-        self._waiting_for_cpu: deque[_Job[Any]] = deque()
-        self._nvdec_seconds, self._cpu_seconds = _Times(), _Times()
+        self._waiting: deque[_Job[Any]] = deque()
+        self._waiting_for_cpu: deque[_Job[Any]] = deque()  # jobs that only the CPU can decode, if there are CPU threads
+        self._main_seconds, self._cpu_seconds = _Times(), _Times()
 
     def submit(
         self, make: Callable[[Reader, Decode], T], index: VideoIndex, packets: int, *, in_process: bool = False
@@ -195,7 +197,7 @@ class DecodeWorkers:
         """Queue a job.
 
         Args:
-            make: function of a thread's reader and the engine to use.
+            make: function of a thread's reader and the engines that may decode.
             index: index of the video to decode.
             packets: approximate number of packets that will be decoded.
             in_process: whether a process does most of the job, if there are processes. CPU threads leave it to others.
@@ -294,7 +296,7 @@ class DecodeWorkers:
                 self._start_work()  # more threads may take the next job
             start = time.perf_counter()
             job.run(self._reader, self._decode)
-            self._nvdec_seconds.add(job, time.perf_counter() - start)
+            self._main_seconds.add(job, time.perf_counter() - start)
             del job  # see _Job.run
             self._call_help()
 
@@ -327,21 +329,21 @@ class DecodeWorkers:
 
     def _helps(self) -> bool:
         """Whether there is work for a CPU thread."""
-        waits_for_nvdec = bool(self._waiting) and self._in_hurry
-        return bool(self._waiting_for_cpu) or (waits_for_nvdec and self._pays(self._waiting[-1]))
+        takes_from_main = bool(self._waiting) and self._in_hurry
+        return bool(self._waiting_for_cpu) or (takes_from_main and self._pays(self._waiting[-1]))
 
     def _pays(self, job: _Job[Any]) -> bool:
-        """Whether the CPU would finish the youngest job before NVDEC does, and with the same pixels."""
+        """Whether the CPU would finish the youngest job before the main threads do, and with the same pixels."""
         # A process already has the CPU's part of such a job, so a thread would only take the GIL from the others.
         if job.in_process or job.pixels < _HELP_PIXELS or job.codec in INEXACT_CODECS:
             return False
-        on_cpu, on_nvdec = self._cpu_seconds.of(job), self._nvdec_seconds.of(job)
-        if on_nvdec is None:
+        on_cpu, in_main = self._cpu_seconds.of(job), self._main_seconds.of(job)
+        if in_main is None:
             return False
         if on_cpu is None:
             on_cpu = _CPU_SECONDS * job.pixels * job.packets
-        before = sum(self._nvdec_seconds.of(other) or on_nvdec for other in self._waiting) - on_nvdec
-        return on_cpu < before / self.num_workers + on_nvdec
+        before = sum(self._main_seconds.of(other) or in_main for other in self._waiting) - in_main
+        return on_cpu < before / self.num_workers + in_main
 
 
 def _local_processes() -> int:

@@ -28,7 +28,7 @@ from videoloader.indexing.sources.part import PartSource
 from videoloader.indexing.sources.stream import StreamSource
 from videoloader.reading.clip_reader import ClipReader
 from videoloader.reading.clip_sink import ClipSink
-from videoloader.reading.decode_job import whole_clip
+from videoloader.reading.clip_slots import whole_clip
 from videoloader.verification.report import Fault, FileReport, ranges_of
 
 # Limits in bytes for the frames of one read, and for one piece of a checksum.
@@ -140,7 +140,7 @@ def _decode_in_order(source: ByteSource, index: VideoIndex, devices: Sequence[to
             for device, picture in shown.items():
                 stream = torch.cuda.current_stream(device) if device.type == "cuda" else None
                 clip = whole_clip(np.array([number]), geometry, picture)
-                ClipSink(index, [clip], OutputSpec(), stream).put_frame(int(index.frame_packet[number]), frame)
+                ClipSink(index, [clip], OutputSpec(), stream).write_frame(int(index.frame_packet[number]), frame)
                 given = _print_of(picture[0], index)
                 # One array instead of an object for each frame, for videos of several hours.
                 prints.setdefault(device, np.zeros((len(index), *given.shape), given.dtype))[number] = given

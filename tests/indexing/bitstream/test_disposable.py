@@ -5,7 +5,7 @@ import pytest
 from sample_videos import RECIPES
 from truth import hash_of
 
-from videoloader.indexing.bitstream.disposable import is_disposable
+from videoloader.indexing.bitstream.disposable import is_disposable, names_disposable
 
 AVCC = bytes([1, 100, 0, 10, 0xFF, 0xE1, 0])
 # Streams with packets that nothing depends on, and how many of their 60 packets are such, at least.
@@ -121,3 +121,10 @@ def test_mpeg4_packed_bitstreams_have_none(writer, packed):
 @pytest.mark.parametrize("payload", [b"", b"\0", b"\0\0\0\1\0", b"\0\0\0\2\0", b"\0\0\1\0", b"\0\0\1\0\0"])
 def test_a_packet_cut_off_is_not_disposable(codec, payload):
     assert not is_disposable(codec, b"", payload)
+
+
+def test_the_codecs_of_these_streams_are_the_ones_whose_headers_tell(sample):
+    for name in WITH_DISPOSABLE:
+        assert names_disposable(demux(sample(name))[1])
+    assert names_disposable("mpeg1video")
+    assert not any(map(names_disposable, ("hevc", "vvc", "vp8", "vp9", "av1", "mjpeg")))

@@ -15,13 +15,14 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert.spec import Geometry, OutputSpec
+from videoloader.decoding.engine import Decode
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.sources.state import SourceState
 from videoloader.packets.decode_plan import DecodePlan
 from videoloader.reading.cancellation import CancelToken, ReadCancelled
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
-from videoloader.reading.decode_job import ClipSlots
+from videoloader.reading.clip_slots import ClipSlots
 from videoloader.shared_memory import Place, map_block
 
 # Work for a process: a function of its reader, an object it knows, tensors in shared memory, and a cancel token. It is
@@ -74,6 +75,7 @@ def read_in_process(
     path: str,
     wanted: Sequence[tuple[npt.NDArray[np.int64], Geometry, npt.NDArray[np.int64], int]],
     output: OutputSpec,
+    decode: Decode,
     state: SourceState | None,
     plan: DecodePlan | None,
     reader: ClipReader,
@@ -94,7 +96,7 @@ def read_in_process(
         ClipSlots(numbers, geometry, there, np.zeros(length, np.bool_), positions)
         for (numbers, geometry, positions, length), there in zip(wanted, slots, strict=True)
     ]
-    report = reader.read(path, index, clips, output, token=token, state=state, plan=plan)
+    report = reader.read(path, index, clips, output, decode=decode, token=token, state=state, plan=plan)
     if report.corrections:
         return None
     return report, [clip.corrupt for clip in clips]
@@ -122,10 +124,10 @@ def serve(descriptor: int) -> None:
         (message, category, filename, lineno)
     )
     try:
-        maker = _Maker(connection)
+        runner = _TaskRunner(connection)
         connection.send(None)  # tells the parent that this process is ready
         while True:
-            answer = maker.answer(connection.recv())
+            answer = runner.answer(connection.recv())
             answer.warnings.extend(given)
             given.clear()
             connection.send(answer)
@@ -133,7 +135,7 @@ def serve(descriptor: int) -> None:
         return
 
 
-class _Maker:
+class _TaskRunner:
     """Carries out tasks, with one reader for all of them."""
 
     def __init__(self, connection: Connection[Any, Any]) -> None:

@@ -28,18 +28,18 @@ from videoloader.device import HostMemory
 from videoloader.errors import DecodeError, SourceError, StaleIndexError, VideoLoaderError
 from videoloader.indexing import VideoIndex, build_index, open_source
 from videoloader.indexing.sources.state import state_of
-from videoloader.reading import reader_processes
+from videoloader.reading import process_pool
 from videoloader.reading.cancellation import CancelToken, ReadCancelled
 from videoloader.reading.clip_reader import ClipReader
-from videoloader.reading.decode_job import ClipSlots, whole_clip
-from videoloader.reading.reader_processes import ProcessReader, ReaderProcesses
+from videoloader.reading.clip_slots import ClipSlots, whole_clip
+from videoloader.reading.process_pool import ProcessPool, ProcessReader
 from videoloader.reading.workers import DecodeWorkers
 
 Sample = Callable[[str], Path]
 CPU = torch.device("cpu")
 
 
-class Waiting(ReaderProcesses):
+class Waiting(ProcessPool):
     """Processes for which threads wait, in place of reading by themselves until they have started."""
 
     def take(self, clips: float = 1) -> Any:
@@ -56,25 +56,25 @@ class Waiting(ReaderProcesses):
 @pytest.fixture(autouse=True, scope="module")
 def _at_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reader_processes, "_CLIPS_BEFORE", 0)
+        patch.setattr(process_pool, "_CLIPS_BEFORE", 0)
         yield
 
 
 @pytest.fixture(scope="module")
-def processes() -> ReaderProcesses:
+def processes() -> ProcessPool:
     """One process, which takes a second or two to start."""
     return Waiting(1)
 
 
 @pytest.fixture
-def only_there(processes: ReaderProcesses, monkeypatch: pytest.MonkeyPatch) -> ProcessReader:
+def only_there(processes: ProcessPool, monkeypatch: pytest.MonkeyPatch) -> ProcessReader:
     """A reader whose thread cannot read by itself."""
     reader = ProcessReader(ClipReader(CPU), processes)
     monkeypatch.setattr(reader, "local", None)
     return reader
 
 
-def pid_of(pool: ReaderProcesses) -> int:
+def pid_of(pool: ProcessPool) -> int:
     pool.give_back(pool.take())
     (process,) = pool._all
     return process._process.pid
@@ -100,7 +100,7 @@ def test_frames_are_those_of_a_thread(name: str, sample: Sample, only_there: Pro
 
 
 def test_a_loader_gives_the_same_batches_with_processes(sample: Sample, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(videoloader.reading.workers, "ReaderProcesses", Waiting)
+    monkeypatch.setattr(videoloader.reading.workers, "ProcessPool", Waiting)
     folder = write_frames(tmp_path / "frames", [f"{number}.png" for number in range(24)])
     data = vl.VideoDataset.from_paths([*(sample(name) for name in ("h264_mp4", "vp9_webm")), folder] * 3)
     transforms = [vl.RandomResizedCrop(24), vl.RandomHorizontalFlip(), vl.ColorJitter(0.4)]
@@ -119,7 +119,7 @@ def test_a_loader_gives_the_same_batches_with_processes(sample: Sample, tmp_path
 def test_clips_of_a_server_are_fetched_once_beside_processes(
     sample: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(videoloader.reading.workers, "ReaderProcesses", Waiting)
+    monkeypatch.setattr(videoloader.reading.workers, "ProcessPool", Waiting)
     path = sample("h264_mp4")
     settings: dict[str, Any] = dict(batch_size=3, device="cpu", num_workers=2)
     with serve({path.name: path.read_bytes()}) as server:
@@ -203,7 +203,7 @@ def test_a_clip_over_which_processes_die_is_an_error_and_others_are_not(
     assert torch.equal(read(only_there, path, [1]), read(ClipReader(CPU), path, [1]))
 
 
-def test_a_process_that_is_killed_while_it_waits_is_replaced(sample: Sample, processes: ReaderProcesses) -> None:
+def test_a_process_that_is_killed_while_it_waits_is_replaced(sample: Sample, processes: ProcessPool) -> None:
     pid = pid_of(processes)
     os.kill(pid, signal.SIGKILL)
     assert becomes(lambda: processes._all[0]._process.poll() is not None)
@@ -237,7 +237,7 @@ def test_warnings_come_once(sample: Sample, tmp_path: Path, only_there: ProcessR
     assert [str(each.message)[:14] for each in told] == ["HDR video (pq)"]
 
 
-def test_sources_of_this_process_are_read_in_it(sample: Sample, processes: ReaderProcesses) -> None:
+def test_sources_of_this_process_are_read_in_it(sample: Sample, processes: ProcessPool) -> None:
     path = sample("h264_mp4")
     source = open_source(path.read_bytes())
     index = build_index(source)
@@ -267,17 +267,17 @@ def test_many_pieces_of_memory_are_not_shared(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch, sample: Sample) -> None:
-    monkeypatch.setattr(reader_processes.sys, "executable", "/bin/false")
-    pool = ReaderProcesses(1)
+    monkeypatch.setattr(process_pool.sys, "executable", "/bin/false")
+    pool = ProcessPool(1)
     with pytest.raises(VideoLoaderError, match=r"no process can be started with /bin/false .*num_processes=0"):
         becomes(lambda: pool.take() is not None)
 
 
 @pytest.mark.parametrize(("clips", "started"), [(1, 0), (32, 0), (33, 1), (33.5, 2), (64, 3)])
 def test_processes_start_when_clips_repay_it(monkeypatch: pytest.MonkeyPatch, clips: float, started: int) -> None:
-    monkeypatch.setattr(reader_processes, "_CLIPS_BEFORE", 32)
-    monkeypatch.setattr(reader_processes, "_Process", lambda: SimpleNamespace(is_ready=lambda: False, end=int))
-    pool = ReaderProcesses(3)
+    monkeypatch.setattr(process_pool, "_CLIPS_BEFORE", 32)
+    monkeypatch.setattr(process_pool, "_Process", lambda: SimpleNamespace(is_ready=lambda: False, end=int))
+    pool = ProcessPool(3)
     assert pool.take(clips) is None
     assert len(pool._all) == started
 

@@ -9,7 +9,7 @@ import torch
 from videoloader.convert.cuda import PICTURE_PLAN
 from videoloader.convert.surface import SurfaceLayout
 from videoloader.decoding.jpeg_engine import coded_file
-from videoloader.reading.engine_files import EngineFile, _bounded, list_files
+from videoloader.reading.jpeg_lists import EngineFile, _bounded, pack_files
 
 LAYOUT = SurfaceLayout(8, 8, 8, 1, 0, "ycbcr", (0, 0), 8, 8, 1, 64, 128)
 
@@ -23,7 +23,7 @@ def file(content: bytes, views: int = 1) -> EngineFile:
 
 def test_contents_lie_one_after_the_other_in_memory() -> None:
     memory = torch.zeros(16, dtype=torch.uint8)
-    listed = list_files([file(b"abc"), file(b"defgh")], memory)
+    listed = pack_files([file(b"abc"), file(b"defgh")], memory)
     assert listed.places.tolist() == [0, 3]
     assert listed.files["size"].tolist() == [3, 5]
     assert listed.files["nbytes"].tolist() == [192, 192]
@@ -32,14 +32,14 @@ def test_contents_lie_one_after_the_other_in_memory() -> None:
 
 def test_what_does_not_fit_travels_by_itself() -> None:
     memory = torch.zeros(8, dtype=torch.uint8)
-    listed = list_files([file(b"abc"), file(b"x" * 6), file(b"defgh"), file(b"y")], memory)
+    listed = pack_files([file(b"abc"), file(b"x" * 6), file(b"defgh"), file(b"y")], memory)
     assert listed.places.tolist() == [0, -1, 3, -1]
     assert listed.contents == [b"x" * 6, b"y"]
     assert bytes(memory.tolist()) == b"abcdefgh"
 
 
 def test_plans_of_views_follow_one_another() -> None:
-    listed = list_files([file(b"abc", 2), file(b"defgh", 2)], torch.zeros(8, dtype=torch.uint8))
+    listed = pack_files([file(b"abc", 2), file(b"defgh", 2)], torch.zeros(8, dtype=torch.uint8))
     assert listed.plans["grid"].tolist() == [[3, 0], [3, 1], [5, 0], [5, 1]]
 
 

@@ -30,7 +30,7 @@ class _Kept(NamedTuple):
     ready: torch.cuda.Event
 
 
-class FrameCache:
+class GopCache:
     """Decoded pictures of the GOPs used last, within a memory budget. Threads may share it.
 
     It pays off when clips come from the same few GOPs again and again, as in long videos sampled often. Runs are then

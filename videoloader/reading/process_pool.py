@@ -27,6 +27,8 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert.spec import OutputSpec
+from videoloader.decoding.engine import Decode
+from videoloader.decoding.gop_cache import GopCache
 from videoloader.errors import DecodeError, VideoLoaderError
 from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.sources.opening import is_remote
@@ -35,8 +37,8 @@ from videoloader.indexing.store.processes import start_process
 from videoloader.packets.decode_plan import DecodePlan
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
-from videoloader.reading.decode_job import ClipSlots
-from videoloader.reading.reader_process import Answer, GivenWarning, Task, Work, read_in_process, serve
+from videoloader.reading.clip_slots import ClipSlots
+from videoloader.reading.process_main import Answer, GivenWarning, Task, Work, read_in_process, serve
 from videoloader.shared_memory import Place, SharedBlock, block_of, new_shared_block, numbers_in_use
 
 # Milliseconds between checks whether a task has been cancelled.
@@ -127,7 +129,7 @@ class _Process:
         return self._process.wait()
 
 
-class ReaderProcesses:
+class ProcessPool:
     """Processes that make clips on the CPU, each for one thread at a time.
 
     Args:
@@ -226,7 +228,7 @@ class ProcessReader:
         local: as given.
     """
 
-    def __init__(self, local: ClipReader, processes: ReaderProcesses) -> None:
+    def __init__(self, local: ClipReader, processes: ProcessPool) -> None:
         self.device = local.device
         self.local, self._processes = local, processes
 
@@ -237,12 +239,14 @@ class ProcessReader:
         clips: Sequence[ClipSlots],
         output: OutputSpec,
         *,
+        decode: Decode = "auto",
+        cache: GopCache | None = None,
         token: CancelToken | None = None,
+        threads: int = 1,
         state: SourceState | None = None,
         plan: DecodePlan | None = None,
-        **more: Any,
     ) -> ClipsReport:
-        """Read as ``ClipReader.read`` does; a process decodes in one thread.
+        """Read as ``ClipReader.read`` does. A process decodes in one thread, and without the cache, which is on a GPU.
 
         Raises:
             DecodeError: also if processes died over the clips.
@@ -252,7 +256,7 @@ class ProcessReader:
         token.raise_if_cancelled()
         if self.device.type == "cpu" and isinstance(source, str) and not is_remote(source):
             wanted = [(each.frame_numbers, each.geometry, each.positions, len(each.corrupt)) for each in clips]
-            work = partial(read_in_process, source, wanted, output, state, plan)
+            work = partial(read_in_process, source, wanted, output, decode, state, plan)
             try:
                 done = self.do(work, index, [clip.slots for clip in clips], token)
             except ProcessDied as error:
@@ -263,7 +267,18 @@ class ProcessReader:
                 for clip, corrupt in zip(clips, damaged, strict=True):
                     clip.corrupt[clip.positions] = corrupt[clip.positions]
                 return replace(report, decoded_by=index)
-        return self.local.read(source, index, clips, output, token=token, state=state, plan=plan, **more)
+        return self.local.read(
+            source,
+            index,
+            clips,
+            output,
+            decode=decode,
+            cache=cache,
+            token=token,
+            threads=threads,
+            state=state,
+            plan=plan,
+        )
 
     def do(
         self, work: Work, known: object, tensors: Sequence[torch.Tensor], token: CancelToken, clips: float = 1

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from videoloader.decoding.frame_cache import FrameCache
+from videoloader.decoding.gop_cache import GopCache
 from videoloader.indexing import build_index
 
 
@@ -23,7 +23,7 @@ class _Stream:
 
 def test_pictures_decoded_by_other_configurations_are_not_found(sample: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.Tensor, "record_stream", lambda *_: None)
-    index, cache, stream = build_index(sample("h264_mp4")), FrameCache(1 << 20), _Stream()
+    index, cache, stream = build_index(sample("h264_mp4")), GopCache(1 << 20), _Stream()
     surface: Any = SimpleNamespace(owner=torch.zeros(16))
     cache.add(index, {0: surface, 3: surface}, stream)  # type: ignore[arg-type]
     assert cache.find(index, [0, 1, 3], stream) == {0: surface, 3: surface}  # type: ignore[arg-type]

@@ -80,7 +80,7 @@ def _as_list(places: bytes, contents: list[bytes], files: bytes, plans: bytes) -
     return EngineList(*arrays)
 
 
-class Made(NamedTuple):
+class DecodedList(NamedTuple):
     """The result of decoding some files.
 
     Attributes:
@@ -134,7 +134,7 @@ def engine_file(
     return EngineFile(content, coded_file(len(content), layout), plans)
 
 
-def list_files(files: Sequence[EngineFile], memory: torch.Tensor) -> EngineList:
+def pack_files(files: Sequence[EngineFile], memory: torch.Tensor) -> EngineList:
     """Arrange files as columns, and put their contents into memory, uint8[N], as far as they fit."""
     there, used = memory.numpy(), 0
     places, contents = np.full(len(files), -1, np.int64), []
@@ -164,7 +164,7 @@ class ViewMemory(NamedTuple):
     memory: Sequence[torch.Tensor]
 
 
-class EngineFiles:
+class JpegListDecoder:
     """Decodes and converts files on one GPU, for all threads.
 
     One decoder would keep a core busy before it keeps the engines busy; many slow each other down.
@@ -196,7 +196,7 @@ class EngineFiles:
         with torch.cuda.device(self._device):
             self._memory.append((block, event_to_sleep_for(self._stream)))
 
-    def make(self, files: EngineList, slots: ViewMemory, memory: torch.Tensor) -> Made:
+    def make(self, files: EngineList, slots: ViewMemory, memory: torch.Tensor) -> DecodedList:
         """Decode files and convert their pictures.
 
         Args:
@@ -232,7 +232,7 @@ class EngineFiles:
                 del planes  # so that the next pictures may have its memory
             for tensor in {each.untyped_storage().data_ptr(): each for each in slots.memory}.values():
                 tensor.record_stream(self._stream)
-            return Made(errors, self._stream.record_event())
+            return DecodedList(errors, self._stream.record_event())
 
 
 def _bounded(sizes: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
@@ -247,6 +247,6 @@ def _bounded(sizes: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 
 
 @cache
-def engine_files_of(device: torch.device) -> EngineFiles:
+def list_decoder_of(device: torch.device) -> JpegListDecoder:
     """Return the object that all threads share for a CUDA device."""
-    return EngineFiles(device)
+    return JpegListDecoder(device)
