@@ -13,6 +13,8 @@ from videoloader.errors import ConfigurationError
 
 # Nominal rates that NTSC countries slow down by 1000/1001 (SMPTE ST 12-1, 5.2).
 _SLOWED = (15, 24, 30, 48, 60, 90, 120, 240)
+# More than any float has, before the point or zeros behind it. A text of a few letters could mean a billion digits.
+_MOST_DIGITS = 400
 
 
 def exact(name: str, value: Any) -> Fraction:
@@ -32,7 +34,7 @@ def exact(name: str, value: Any) -> Fraction:
         number = Decimal(str(value)) if isinstance(value, float | np.floating | Decimal) else None
     except InvalidOperation:
         number = None
-    if number is None or not number.is_finite():
+    if number is None or not number.is_finite() or abs(number.adjusted()) > _MOST_DIGITS:
         raise ConfigurationError(f"{name} must be a finite number, got {value!r}")
     return Fraction(number)
 

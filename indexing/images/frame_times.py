@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import ConfigurationError, SourceError, warn_user
+from videoloader.indexing.exact_numbers import exact
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources.folder import FolderSource, number_parts, split_times
 from videoloader.indexing.sources.regular_file import open_regular
@@ -137,19 +139,23 @@ def _listed_times(source: FolderSource) -> npt.NDArray[np.int64]:
     return pts
 
 
+def _seconds(text: str) -> Fraction:
+    return Fraction(text) if "/" in text else exact("seconds", Decimal(text))
+
+
 def _read_times(path: str, names: Sequence[str]) -> list[Fraction]:
     """Read seconds from a text file: one number per line in the files' order, or ``name,seconds`` in any order."""
     try:
         with open(path, encoding="utf-8-sig", newline="", opener=open_regular) as file:
             rows = [row for row in csv.reader(file) if row and not row[0].startswith("#")]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, ValueError, csv.Error) as error:
         raise SourceError(f"the list of times cannot be read ({error})", path) from None
     by_name: dict[str, Fraction] = {}
     in_order: list[Fraction] = []
     for number, row in enumerate(rows):
         try:
-            seconds = Fraction(row[-1].strip())
-        except (ValueError, ZeroDivisionError):
+            seconds = _seconds(row[-1].strip())
+        except (ValueError, ArithmeticError, ConfigurationError):
             if number == 0:  # a header
                 continue
             raise ConfigurationError(

@@ -211,7 +211,7 @@ def read_headers(source: ByteSource) -> Headers:
     if segment.id != SEGMENT or (segment.stop is not None and segment.stop < source.size):
         raise MalformedError("no segment, or something after it")
     masters: dict[int, bytes] = {}
-    seek_heads = b""
+    seek_heads: list[bytes] = []
     has_attachments = False
     position = segment.start
     while (element := _read_element(start, position)).id != CLUSTER:
@@ -222,14 +222,14 @@ def read_headers(source: ByteSource) -> Headers:
         elif element.id not in IN_SEGMENT:
             raise MalformedError(f"element {element.id:X} at byte {position} is no part of a segment")
         elif element.id == SEEK_HEAD:
-            seek_heads += _read_master(start, element)
+            seek_heads.append(_read_master(start, element))
         has_attachments |= element.id == ATTACHMENTS
         if element.stop is None:
             raise MalformedError(f"element {element.id:X} at byte {position} has no size")
         position = element.stop
     for kind in {INFO, TRACKS} - masters.keys():
         # It comes after the clusters, where only the seek head leads.
-        element = _read_element(start, segment.start + _read_seek_head(seek_heads).get(kind, source.size))
+        element = _read_element(start, segment.start + _read_seek_head(b"".join(seek_heads)).get(kind, source.size))
         if element.id != kind:
             raise MalformedError(f"element {kind:X} is not where the seek head says")
         masters[kind] = _read_master(start, element)

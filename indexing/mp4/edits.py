@@ -22,8 +22,9 @@ from videoloader.indexing.mp4.samples import Samples
 EMPTY = -1
 _ROW, _WIDE_ROW = struct.Struct(">Ii4x"), struct.Struct(">Qq4x")  # duration, media time; the rate is not used
 _LATEST = (1 << 63) - 1
-# With a long list of long spans, a small file could ask for more memory than there is.
-_MOST_FRAMES = 1 << 22
+# With a long list of long spans, a small file could ask for more memory than there is, or, as a span may look at more
+# samples than it shows, for more time.
+_MOST_FRAMES, _LOOKED_AT = 1 << 22, 16
 
 
 class Edit(NamedTuple):
@@ -123,12 +124,14 @@ def _shown_in_spans(
     edits: list[Edit],
 ) -> Shown:
     key = samples.key.nonzero()[0]
-    # When each keyframe is both decoded and presented: a span is decoded from the last keyframe that is ready at its
-    # start.
-    ready = np.maximum(pts[key], samples.dts[key])
+    # A span is decoded from the last keyframe that is both decoded and presented at its start. This is when each
+    # keyframe, or one after it, is.
+    ready = np.minimum.accumulate(np.maximum(pts[key], samples.dts[key])[::-1])[::-1]
+    key_ends: npt.NDArray[np.int64] | None = None
     parts: list[_Part] = []
     starts: list[int] = []
-    clock, gap, first_span, frames, uncertain = 0, 0, True, 0, False
+    clock, gap, first_span, frames, looked_at, uncertain = 0, 0, True, 0, 0, False
+    most_frames = max(_MOST_FRAMES, len(pts))
     earliest, latest = ordered_pts.item(0), ordered_pts.item(-1)
     for media_time, duration in edits:
         start_clock = clock
@@ -143,20 +146,28 @@ def _shown_in_spans(
         if end <= latest:
             stop = int(ordered_pts.searchsorted(end))
         in_span, times = order[first:stop], ordered_pts[first:stop]
-        fits = key[ready <= media_time]
-        start = int(fits[-1]) if len(fits) else 0
+        fits = int(ready.searchsorted(media_time, "right"))
+        start = int(key[fits - 1]) if fits else 0
         starts.append(start)
         if start:
             decoded = in_span >= start
             in_span, times = in_span[decoded], times[decoded]
-        uncertain |= not len(fits) and not samples.key[0]
+        uncertain |= not fits and not samples.key[0]
+        looked_at += stop - first
+        if len(in_span) and stop < len(order):
+            # Whether the span's last sample in decode order comes after the second keyframe at its end. libavformat
+            # reads no further than that. After a true keyframe, nothing is shown before the previous one.
+            if key_ends is None:
+                after = np.minimum(key + 1, len(pts) - 1)
+                key_ends = pts[key] + samples.dts[after] - samples.dts[key]
+            between = key_ends[slice(*key.searchsorted((start, int(in_span.max()))))]
+            uncertain |= np.count_nonzero(between >= media_time + duration) > 1
+            looked_at += len(between)
+        frames += len(in_span)
+        if frames > most_frames or looked_at > _LOOKED_AT * most_frames:
+            raise ValueError(f"the edit list shows more than {most_frames} frames")
         if not len(in_span):
             continue
-        if stop < len(order):
-            uncertain |= _goes_on_after_its_end(samples, pts, key, start, media_time + duration, int(in_span.max()))
-        frames += len(in_span)
-        if frames > max(_MOST_FRAMES, len(pts)):
-            raise ValueError(f"the edit list shows more than {_MOST_FRAMES} frames")
         # The span's first sample in decode order starts the span's decode clock.
         parts.append(_Part(in_span, times, start_clock - int(samples.dts[in_span[in_span.argmin()]])))
     if not parts:
@@ -169,18 +180,6 @@ def _shown_in_spans(
         shown = np.concatenate([part.samples for part in parts])
         shown_at = np.concatenate([part.moved(-late) for part in parts])
     return Shown(shown, shown_at, tuple(starts), uncertain)
-
-
-def _goes_on_after_its_end(
-    samples: Samples, pts: npt.NDArray[np.int64], key: npt.NDArray[np.int64], start: int, end: int, last: int
-) -> bool:
-    """Whether a span's last sample in decode order comes after the second keyframe at its end.
-
-    libavformat reads no further than that. After a true keyframe, nothing is shown before the previous one.
-    """
-    durations = np.diff(samples.dts[np.minimum(np.stack((key, key + 1)), len(pts) - 1)], axis=0)[0]
-    ends = key[(key >= start) & (pts[key] + durations >= end)]
-    return len(ends) > 1 and last > int(ends[1])
 
 
 def _earliest(parts: list[_Part]) -> int:

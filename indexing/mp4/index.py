@@ -31,6 +31,8 @@ from videoloader.indexing.wrong_times import times_are_wrong
 
 _LATEST = (1 << 63) - 1
 _TKHD_SIZE, _MDHD_SIZE = 80, 20
+# In a fragmented file, each candidate costs a walk over all fragments.
+_MOST_CANDIDATES = 8
 # Boxes that list frames of a fragment.
 _IN_FRAGMENTS = (b"traf", b"trun")
 # The start of nearly all tracks' matrix, which gives the rotation: 16.16 fixed point.
@@ -83,12 +85,15 @@ def index_mp4(source: ByteSource, head: bytes = b"") -> VideoIndex | None:
             mvex = box
         elif box.type == b"cmov":
             return None
-    traks = [box for box in boxes if box.type == b"trak"]
-    tracks = [
-        _read_track(data, trak, mvex, moofs, opened, source)
-        for number, box in enumerate(traks)
-        if (trak := _read_trak(data, number, box, movie_scale, only=b"vide")) and trak.tables
-    ]
+    boxes_of_tracks = [box for box in boxes if box.type == b"trak"]
+    traks = [_read_trak(data, number, box, movie_scale, only=b"vide") for number, box in enumerate(boxes_of_tracks)]
+    videos = [trak for trak in traks if trak is not None and trak.tables]
+    if len(videos) > 1 and sum(_stated_samples(data, trak.tables) for trak in videos) > source.size:
+        told = f"is damaged: its {len(videos)} video tracks together list more samples than it has bytes"
+        raise IndexingError(told, source.name)
+    if moofs and len(videos) > _MOST_CANDIDATES:
+        return None
+    tracks = [_read_track(data, trak, mvex, moofs, opened, source) for trak in videos]
     if not tracks:
         raise UnsupportedError("has no video track", source.name)
     if isinstance(source, StreamSource):
@@ -114,7 +119,7 @@ def index_mp4(source: ByteSource, head: bytes = b"") -> VideoIndex | None:
         return None  # time stands still, so libavformat makes up times, by rules for each codec
     heads = (
         trak.start
-        for number, box in enumerate(traks)
+        for number, box in enumerate(boxes_of_tracks)
         if number != track.trak.number and (trak := _read_trak(data, number, box, movie_scale))
     )
     return _assemble(source, track, description, track_starts(heads, source, moofs))
@@ -176,7 +181,7 @@ def _read_trak(data: bytes, number: int, box: Box, movie_scale: int, only: bytes
     if b"edts" in boxes and (elst := children(data, boxes[b"edts"]).get(b"elst")):
         edits = read_edits(data, elst, time_scale, movie_scale)
     at = tkhd.start + (20 if data[tkhd.start] == 1 else 12)
-    has_samples = _has_samples(data, tables)
+    has_samples = _stated_samples(data, tables) > 0
     head = TrackHead(
         track_id=int.from_bytes(data[at : at + 4], "big"),
         handler=data[handler : handler + 4],
@@ -189,9 +194,9 @@ def _read_trak(data: bytes, number: int, box: Box, movie_scale: int, only: bytes
     return _Trak(number, head, tkhd, tables)
 
 
-def _has_samples(data: bytes, tables: dict[bytes, Box]) -> bool:
+def _stated_samples(data: bytes, tables: dict[bytes, Box]) -> int:
     sizes = tables.get(b"stsz", tables.get(b"stz2"))
-    return sizes is not None and any(data[sizes.start + 8 : sizes.start + 12])
+    return 0 if sizes is None else int.from_bytes(data[sizes.start + 8 : sizes.start + 12], "big")
 
 
 def _read_track(

@@ -30,7 +30,7 @@ from videoloader.indexing.sources.state import SourceState, host, require_same, 
 IMAGE_EXTENSIONS = ("bmp", "jpeg", "jpg", "pgm", "png", "ppm", "tif", "tiff", "webp")
 IMAGE_ENDINGS = tuple(f".{extension}" for extension in IMAGE_EXTENSIONS)
 # This limit turns the float 1/3 into 1/3, and keeps NTSC rates.
-_LARGEST_FPS_DENOMINATOR = 1001
+_LARGEST_FPS, _LARGEST_FPS_DENOMINATOR = 1_000_000_000, 1001
 _NUMBER = re.compile(r"(\d+)")
 # What may follow the path of a folder: ``davis/bear::fps=24``.
 _TIMED = re.compile(r"(.+)::(fps|timestamps)=(.+)", re.DOTALL)
@@ -232,6 +232,7 @@ def _rate(source: str, fps: float | Fraction | str) -> Fraction:
     except (ConfigurationError, ArithmeticError, ValueError):
         rate = Fraction(0)
     check("fps", fps, rate > 0, "a positive number", source=source)
+    check("fps", fps, rate <= _LARGEST_FPS, f"at most {_LARGEST_FPS:,}", source=source)
     return rate
 
 
@@ -256,7 +257,7 @@ def time_of_change(path: str) -> int | None:
     """Return the time of change in nanoseconds; None if the file or folder does not exist any more."""
     try:
         return os.stat(path).st_mtime_ns
-    except OSError:
+    except (OSError, ValueError):  # no file can have a NUL in its name
         return None
 
 

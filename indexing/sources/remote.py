@@ -317,7 +317,7 @@ def _is_asynchronous(filesystem: AbstractFileSystem) -> bool:
 
 
 def _fingerprint(facts: _Facts) -> str:
-    return f"{facts.size}-{blake2b((facts.version or '').encode(), digest_size=16).hexdigest()}"
+    return f"{facts.size}-{blake2b((facts.version or '').encode(errors='surrogateescape'), digest_size=16).hexdigest()}"
 
 
 def _turn_at(filesystem: AbstractFileSystem) -> AbstractContextManager[Any]:

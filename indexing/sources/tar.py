@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+from collections import ChainMap
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -205,6 +206,7 @@ def _walk(archive: ByteSource, see: Callable[[Member], None] = lambda member: No
     links: dict[str, str] = {}
     for_all: dict[str, str] = {}  # pax records for all following members
     records: dict[str, str] = {}  # pax records for the next member
+    sparse_for_all = False
     position = 0
     while True:
         header = archive.read(position, _BLOCK)
@@ -238,9 +240,10 @@ def _walk(archive: ByteSource, see: Callable[[Member], None] = lambda member: No
                 records.update(_pax_records(data, start, archive))
             else:
                 for_all.update(_pax_records(data, start, archive))
+                sparse_for_all = _tells_of_holes(for_all)
             continue
-        known = for_all | records
-        sparse = kind == b"S" or any(key.startswith("GNU.sparse.") for key in known)
+        known = ChainMap(records, for_all)
+        sparse = kind == b"S" or sparse_for_all or _tells_of_holes(records)
         name = known.get("GNU.sparse.name") or known.get("path") or _name(header)
         records = {}
         if kind in b"12":
@@ -258,6 +261,10 @@ def _walk(archive: ByteSource, see: Callable[[Member], None] = lambda member: No
         _follow_links(names, offsets, sizes, links)
     members = [Member(*each) for each in zip(names, offsets, sizes, strict=True)]
     return TarDirectory.of_members(members, doubt=doubt)
+
+
+def _tells_of_holes(records: dict[str, str]) -> bool:
+    return any(key.startswith("GNU.sparse.") for key in records)
 
 
 def _doubt_at_end(archive: ByteSource, position: int) -> str:

@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -353,7 +354,14 @@ class IndexStore:
         """Return the state of a video when it was indexed; its current state if times do not count; None if unknown."""
         if stored is not None and not is_by_time(stored):
             stored = None if "://" in source else fingerprint_of(source)
-        return None if stored is None else SourceState(stored, place=place)
+        if stored is None:
+            return None
+        inode = changed = 0
+        # A store knows no inodes, since copies have others. From now on the file must be the one that lies there.
+        with suppress(OSError, ValueError):
+            status = os.stat(place.archive if place else source)
+            inode, changed = status.st_ino, status.st_ctime_ns
+        return SourceState(stored, inode, changed, place=place)
 
     def _select(
         self, sql: str, parameters: Sequence[object] = (), source: str | None = None

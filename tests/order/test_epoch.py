@@ -408,6 +408,8 @@ def change_often(table: ClipTable, worlds: list[World], times: int) -> tuple[lis
         {"parts": "x"},
         {"epoch": None},
         {"epoch": -1},
+        {"epoch": float("inf")},
+        {"parts": float("-inf")},
     ],
 )
 def test_a_damaged_state_is_refused(change: dict[str, Any]) -> None:

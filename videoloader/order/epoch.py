@@ -120,7 +120,7 @@ class Epochs:
         try:
             epoch, parts, fingerprint = int(state["epoch"]), int(state["parts"]), state["fingerprint"]
             deals = tuple(map(Deal.parse, state["dealt"].split(",")))
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             raise not_a_state(state) from None
         if epoch < 0 or not 1 <= parts <= MOST_LANES:
             raise damaged_state(f"epoch={epoch}, parts={parts}")

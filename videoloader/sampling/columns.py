@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from fractions import Fraction
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -15,6 +14,7 @@ from videoloader import padding
 from videoloader.attribute_names import no_such_column
 from videoloader.checks import check, shortened
 from videoloader.errors import ConfigurationError
+from videoloader.indexing.exact_numbers import exact
 from videoloader.padding import Mode
 from videoloader.sampling.exact_time import Time, as_times
 from videoloader.sampling.integers import several_integers
@@ -118,7 +118,7 @@ def times_of(video: SampledVideo, column: str) -> tuple[Time, ...]:
         ConfigurationError: there is no such column, or something else in it.
     """
     # Decimals written as text are exact; ``as_times`` says what a float means.
-    return _listed(video, column, "seconds", lambda text: Fraction(Decimal(text)), as_times)
+    return _listed(video, column, "seconds", lambda text: exact("seconds", Decimal(text)), as_times)
 
 
 def _listed(

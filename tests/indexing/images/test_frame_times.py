@@ -219,6 +219,14 @@ def test_arguments_that_make_no_sense(gaps):
         vl.Video(gaps / "1.png", fps=24)
     with pytest.raises(vl.ConfigurationError, match="fps must be a positive number, got '0'"):
         vl.Video(f"{gaps}::fps=0")
+    for endless in ("1e400", "1e999999999", "9" * 5000, "1000000001"):
+        with pytest.raises(vl.ConfigurationError, match="fps must be"):
+            vl.Video(f"{gaps}::fps={endless}")
+    with pytest.raises(vl.SourceError, match="the list of times cannot be read"):
+        vl.Video(f"{gaps}::timestamps=\0")
+    (gaps / "endless.txt").write_text("0\n1e999999999\n")
+    with pytest.raises(vl.ConfigurationError, match="'1e999999999' is not a time"):
+        vl.Video(f"{gaps}::timestamps=endless.txt")
 
 
 @pytest.mark.filterwarnings("ignore:.*missing")

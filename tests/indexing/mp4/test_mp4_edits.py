@@ -9,6 +9,7 @@ from pathlib import Path
 
 import av
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -17,8 +18,10 @@ from mp4_writing import TABLES, TRACK, box, find_box, replace_box, table
 from truth import full_decode, hash_of
 
 from videoloader.decoding.cpu import CpuDecoder
-from videoloader.errors import DecodeError, UnsupportedError
+from videoloader.errors import DecodeError, IndexingError, UnsupportedError
 from videoloader.indexing import MemorySource, VideoIndex, build_index
+from videoloader.indexing.mp4.edits import Edit, shown_frames
+from videoloader.indexing.mp4.samples import Samples
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.packets.read_packets import read_packets
 from videoloader.packets.run_start import WrongIndexError
@@ -240,3 +243,47 @@ def test_colours_and_pixel_shape_are_what_was_written(tmp_path, primaries, trans
     assert (stream.color_primaries, stream.color_transfer, stream.color_matrix) == (primaries, transfer, matrix)
     assert stream.color_range == {1: "limited", 2: "full"}[full]
     assert stream.sample_aspect_ratio == Fraction(4, 3)
+
+
+class TestListsThatAskForMuch:
+    """Each of these took minutes, or gigabytes, when the samples were looked at for each edit or track."""
+
+    N = 300_000
+
+    def frames_of(
+        self, edits: list[tuple[int, int]], key: npt.NDArray[np.bool_], pts: npt.NDArray[np.int64] | None = None
+    ) -> int:
+        numbers, none = np.arange(self.N), np.zeros(self.N, np.uint8)
+        pts = numbers if pts is None else pts
+        samples = Samples(numbers, none.astype(np.int32) + 1, numbers, pts - numbers, key, none, none > 0)
+        return len(shown_frames(samples, pts, pts.argsort(), [Edit(*each) for each in edits]).samples)
+
+    def test_many_edits_of_many_keyframes(self) -> None:
+        edits = [(self.N + 5, 1)] * 20_000 + [(0, 10)] + [(1, 2)] * 20_000
+        assert self.frames_of(edits, np.ones(self.N, bool)) == 10 + 2 * 20_000
+
+    @pytest.mark.parametrize("edit", [(0, 1 << 40), (0, 250_000)])
+    def test_many_edits_of_many_samples(self, edit: tuple[int, int]) -> None:
+        with pytest.raises(ValueError, match="the edit list shows more than"):
+            self.frames_of([edit] * 20_000, np.ones(self.N, bool))
+
+    def test_many_edits_that_pass_over_many_samples(self) -> None:
+        key = np.zeros(self.N, bool)
+        key[-1] = True
+        pts = np.arange(self.N) + self.N
+        pts[-1] = 0
+        # Each span begins at the last sample, so that it shows none of those that it passes over.
+        with pytest.raises(ValueError, match="the edit list shows more than"):
+            self.frames_of([(self.N, 250_000)] * 20_000, key, pts)
+
+    def test_many_tracks_with_as_many_samples_as_bytes(self, sample) -> None:
+        data = sample("h264_mp4").read_bytes()
+        size = len(data)
+        sizes = table(b"stsz", "", [], count=1)[:8] + struct.pack(">III", 0, 1, size)
+        data = replace_box(data, (*TABLES, b"stsz"), sizes)
+        start, stop = find_box(data, TRACK)
+        start -= 8
+        start_of_moov, stop_of_moov = find_box(data, (b"moov",))
+        moov = data[start_of_moov:stop_of_moov] + data[start:stop] * 100
+        with pytest.raises(IndexingError, match="its 101 video tracks together list more samples than it has bytes"):
+            build_index(MemorySource(data[: start_of_moov - 8] + box(b"moov", moov)))

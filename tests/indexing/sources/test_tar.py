@@ -135,6 +135,26 @@ def test_global_records_hold_for_all_members() -> None:
     assert read(buffer.getvalue(), "a") == b""
 
 
+def test_many_global_records_are_not_read_for_each_member() -> None:
+    """This would take minutes if they were."""
+    buffer = io.BytesIO()
+    names = [f"{number}.mp4" for number in range(4000)]
+    records = {f"k{number}": "" for number in range(50_000)}
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT, pax_headers=records) as archive:
+        for name in names:
+            archive.addfile(tarfile.TarInfo(name))
+    assert [member.name for member in tar_directory(MemorySource(buffer.getvalue(), "x.tar")).members()] == names
+
+
+def test_global_records_of_sparse_files_hold_until_they_change() -> None:
+    buffer = io.BytesIO()
+    records = {"GNU.sparse.major": "1"}
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT, pax_headers=records) as archive:
+        archive.addfile(tarfile.TarInfo("a"))
+    with pytest.raises(UnsupportedError, match="is a sparse file"):
+        read(buffer.getvalue(), "a")
+
+
 def test_a_missing_member_is_an_error_that_names_near_ones() -> None:
     data = tar_bytes({"train/clip_1.mp4": b"", "clip_2.mp4": b"", "clip_3.mp4": b"", "z": b""})
     with pytest.raises(
