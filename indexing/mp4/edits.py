@@ -161,7 +161,7 @@ def _shown_in_spans(
                 after = np.minimum(key + 1, len(pts) - 1)
                 key_ends = pts[key] + samples.dts[after] - samples.dts[key]
             between = key_ends[slice(*key.searchsorted((start, int(in_span.max()))))]
-            uncertain |= np.count_nonzero(between >= media_time + duration) > 1
+            uncertain |= bool(np.count_nonzero(between >= media_time + duration) > 1)
             looked_at += len(between)
         frames += len(in_span)
         if frames > most_frames or looked_at > _LOOKED_AT * most_frames:
