@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from corpus_files import CORPUS
+from example_count import examples
 from hypothesis import settings
 from sample_videos import RECIPES, write_video
 
@@ -19,7 +20,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # How long an example takes says more of the machine than of the code. On a build server the examples are always the
 # same: new ones are found where somebody looks at them.
-settings.register_profile("videoloader", deadline=None, derandomize="CI" in os.environ)
+settings.register_profile("videoloader", deadline=None, derandomize="CI" in os.environ, max_examples=examples(100))
 settings.load_profile("videoloader")
 
 

@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 import pytest
 from archive_writing import example, recordio_bytes, tar_bytes, tfrecord_bytes, zip_bytes
+from example_count import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -22,7 +23,7 @@ from videoloader.indexing.sources.file_object import FileObjectSource
 
 # A few from each kind of container; the recipes' files are small.
 SAMPLES = ["h264_mp4", "hevc_mp4", "vp9_webm", "mpeg4_avi", "h264_ts"]
-EXAMPLES = settings(max_examples=25, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(max_examples=examples(25), suppress_health_check=list(HealthCheck))
 Sample = Callable[[str], Path]
 
 ARCHIVES: dict[str, Callable[[bytes], tuple[bytes, str]]] = {

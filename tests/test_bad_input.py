@@ -10,6 +10,7 @@ import av
 import numpy as np
 import pytest
 from corpus_files import CORRUPT_FILES
+from example_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mp4_writing import TABLES, TRACK, box, find_box, replace_box, table
@@ -153,56 +154,56 @@ words = st.lists(
 flips = st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(1, 255)), min_size=1, max_size=6)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.sampled_from(["h264_mp4", "hevc_mp4", "h264_mp4_open_gop", "av1_mp4", "mpeg4_mp4"]), flips)
 def test_bytes_flipped_in_the_tables_of_an_mp4(sample, name, flips):
     data = sample(name).read_bytes()
     read_some(flip(data, *find_box(data, [b"moov"]), flips))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.sampled_from(["h264_mp4", "hevc_mp4", "av1_mp4", "mpeg4_mp4", "h264_mp4_fragmented"]), words)
 def test_extreme_numbers_in_the_tables_of_an_mp4(sample, name, words):
     data = sample(name).read_bytes()
     read_some(overwrite(data, *find_box(data, [b"moov"]), words))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(words)
 def test_extreme_numbers_in_the_tables_of_a_fragment(sample, words):
     data = sample("h264_mp4_fragmented").read_bytes()
     read_some(overwrite(data, *find_box(data, [b"moof"]), words))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(flips)
 def test_bytes_flipped_in_the_tables_of_a_fragment(sample, flips):
     data = sample("h264_mp4_fragmented").read_bytes()
     read_some(flip(data, *find_box(data, [b"moof"]), flips))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.sampled_from(["h264_mkv", "vp9_webm", "h264_ts", "mpeg4_avi", "hevc_mkv"]), flips)
 def test_bytes_flipped_anywhere_in_other_containers(sample, name, flips):
     data = sample(name).read_bytes()
     read_some(flip(data, 0, len(data), flips))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.sampled_from(MATROSKA), flips)
 def test_bytes_flipped_in_the_headers_of_matroska(sample, name, flips):
     data = sample(name).read_bytes()
     read_some(flip(data, 0, int(build_index(data).packet_offset[3]), flips))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.sampled_from(MATROSKA), words)
 def test_extreme_numbers_in_the_headers_of_matroska(sample, name, words):
     data = sample(name).read_bytes()
     read_some(overwrite(data, 0, int(build_index(data).packet_offset[3]), words))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.sampled_from(["h264_mp4", "hevc_mp4", "vp9_webm", "av1_mp4"]), flips)
 def test_bytes_flipped_in_the_packets(sample, name, flips):
     data = sample(name).read_bytes()

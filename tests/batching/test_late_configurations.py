@@ -31,8 +31,8 @@ def loader_of(path: Path, **settings: Any) -> vl.VideoLoader:
 
 
 @pytest.mark.filterwarnings("ignore::videoloader.CorruptFramesWarning")
-@pytest.mark.parametrize("batch_size", [1, 7, 30])
-@pytest.mark.parametrize("num_workers", [0, 1, 2, 8])
+@pytest.mark.parametrize("batch_size", [1, 7])
+@pytest.mark.parametrize("num_workers", [0, 2, 8])
 def test_frames_are_those_of_the_video(path: Path, num_workers: int, batch_size: int) -> None:
     with loader_of(path, num_workers=num_workers, batch_size=batch_size) as loader:
         batches = list(loader)

@@ -88,11 +88,10 @@ def assert_same(data: vl.VideoDataset, **settings: Any) -> None:
     [
         {},
         {"layout": "THWC", "last_batch": "fill"},
-        {"transforms": [*CROP, vl.Normalize()], "dtype": "float16", "layout": "CTHW"},
+        {"transforms": [*CROP, vl.Normalize()], "dtype": "float16", "layout": "CTHW", "repeats": 2},
         {"transforms": [vl.FiveCrop(24)], "batch_size": 10},
-        {"repeats": 2},
     ],
-    ids=["plain", "filled", "float16", "views", "repeats"],
+    ids=["plain", "filled", "float16 and repeats", "views"],
 )
 def test_batches_are_those_of_rows_one_by_one(
     data: vl.VideoDataset, engines: EmulatedEngines, by_columns: list[int], settings: dict[str, Any]

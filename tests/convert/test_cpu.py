@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pytest
 import torch
 from convert import reference
+from example_count import examples
 from helpers.converting import convert_frame
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -128,7 +129,7 @@ def test_geometry(
     )  # fmt: skip
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.data())
 def test_any_picture_geometry_and_output(data: st.DataObject) -> None:
     draw = data.draw

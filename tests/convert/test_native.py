@@ -15,6 +15,7 @@ import pytest
 import torch
 from convert import reference
 from convert.planar_frames import FORMATS, frame_of, random_picture
+from example_count import examples
 from helpers.converting import convert_frame
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -77,7 +78,7 @@ def test_every_matrix_range_and_site_is_exact(name: str, matrix: Any, full_range
     assert np.abs(slot.numpy() - expected(planes, pixels, color) * 255).max() <= EXACT
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.data())
 def test_any_geometry_is_exact(data: st.DataObject) -> None:
     draw = data.draw

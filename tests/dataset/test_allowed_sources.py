@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from example_count import examples
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -200,7 +201,7 @@ PARTS = st.sampled_from([*PLACES.split(" "), *SIGNS.split(), "::", "root outside
 
 @given(st.lists(PARTS, min_size=1, max_size=7).map("".join))
 @example("a.pgm/../link")
-@settings(max_examples=1500, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(1500), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_nothing_outside_the_root_is_opened_for_a_row_that_is_taken(place: Path, name: str) -> None:
     """Names put together at random from all that names are made of."""
     global _opened

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from example_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_videos import RECIPES, Recipe, write_video
@@ -51,7 +52,7 @@ def read_frames(source, index, frames, decoder):
     return [hashes.get(int(index.frame_packet[frame])) for frame in frames], fed
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     st.sampled_from(sorted(RECIPES.keys() - {FALSE_KEYFRAMES})),
     st.lists(st.integers(0, 59), min_size=1, max_size=12),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from corpus_files import CORPUS
+from example_count import examples
 from helpers.converting import convert_frame
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -199,7 +200,7 @@ def test_a_decoder_that_has_seen_damage_serves_no_other_run(sample):
     assert len(decoder._contexts) == 1
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.sampled_from(ALL_SEEN),
     st.integers(0, 10_000),

@@ -13,6 +13,7 @@ import av.logging
 import numpy as np
 import pytest
 import torch
+from example_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lies.remuxed import rewritten
@@ -84,7 +85,7 @@ def damaged(source, index, packets):
     return MemorySource(bytes(data), "damaged")
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     st.sampled_from(sorted(RECIPES.keys() - STRANGE)),
     st.lists(st.integers(0, 59), min_size=1, max_size=12),
@@ -95,14 +96,14 @@ def test_any_frames_of_any_video_are_those_of_a_full_decode(decoded, name, frame
     assert hashes_of(source, index, frames, threads) == [truth[frame] for frame in frames]
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.sampled_from(sorted(STRANGE)), st.lists(st.integers(0, 59), min_size=1, max_size=12), st.integers(2, 16))
 def test_where_references_are_missing_the_frames_are_those_of_one_thread(decoded, name, frames, threads):
     source, index, _ = decoded(name)
     assert torch.equal(pixels_of(source, index, frames, threads)[0], pixels_of(source, index, frames, 1)[0])
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.sampled_from(SEEN), st.integers(0, 59), st.integers(0, 50), st.integers(2, 8))
 def test_of_a_damaged_video_one_thread_makes_the_frames(decoded, name, packet, start, threads):
     whole, index, _ = decoded(name)
@@ -267,7 +268,7 @@ def test_a_stream_goes_through_the_video_once(sample, threads_seen, name):
     assert len(threads_seen) >= 4 or name == "mpeg2_ts"
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.sampled_from(DAMAGED), st.integers(0, 59), st.integers(0, 40))
 def test_a_stream_gives_all_frames_of_a_damaged_video(decoded, name, packet, start):
     """Those of other GOPs as if nothing were. How what is lost is concealed depends on where decoding began."""

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from example_count import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from painted_videos import write_painted
@@ -147,7 +148,7 @@ def pictures(monkeypatch: pytest.MonkeyPatch, *, large: bool, most: int = 4) -> 
     monkeypatch.setattr(nvdec, "_LARGE_A_CALL", most if large else 0)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(300))
 @given(
     which=st.integers(0, 2),
     frames=st.sets(st.integers(0, 119), min_size=1, max_size=30),

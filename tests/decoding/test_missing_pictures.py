@@ -40,7 +40,7 @@ def payloads_of(path):
     return payloads, index.stream.codec_configs[0]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", ["h264_mkv", "h264_ts", "h264_mp4_open_gop", "hevc_mkv"])
 def test_frames_are_the_same_alone_and_streamed_where_packets_are_missing(sample, name, seed):
     data = LIES["packets_missing"].tell(sample(name).read_bytes(), seed)
@@ -135,8 +135,13 @@ def leaping(plain, number):
     return rewritten(plain, change)
 
 
-@pytest.mark.parametrize("looked_at", [2000, 0], ids=["when indexed", "when read"])
-@pytest.mark.parametrize("name", ["h264_open_ts", "h264_open_mp4", "h264_fragmented_open_mp4", "h264_open_mkv", "flv"])
+@pytest.mark.parametrize(
+    ("name", "looked_at"),
+    [
+        *((name, 2000) for name in ("h264_open_ts", "h264_open_mp4", "h264_open_mkv", "flv")),
+        ("h264_fragmented_open_mp4", 0),
+    ],
+)
 def test_decoding_starts_at_no_recovery_point_behind_a_leap_of_numbers(tmp_path, monkeypatch, name, looked_at):
     """What the decoder invents for missing pictures shifts what pictures behind the recovery point refer to."""
     monkeypatch.setattr("videoloader.indexing.keyframe_heads._MOST_NEAR", looked_at)

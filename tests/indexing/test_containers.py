@@ -7,6 +7,7 @@ import dataclasses
 import av
 import numpy as np
 import pytest
+from example_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lies import LIES
@@ -192,7 +193,7 @@ def test_an_edit_list_cuts_only_the_samples_before_the_fragments(sample, tmp_pat
 _DELTAS = st.integers(-2000, 2000) | st.just(0) | st.sampled_from([-480_001, -480_000, -479_999])
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.tuples(st.integers(1, 20), _DELTAS), min_size=1, max_size=10))
 def test_negative_durations_are_corrected_as_libav_does(sample, tmp_path_factory, rows):
     data = replace_box(sample("mpeg4_mp4").read_bytes(), (*TRACK, b"edts"), box(b"free"))

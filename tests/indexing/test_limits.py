@@ -15,6 +15,7 @@ from pathlib import Path
 import av
 import pytest
 from archive_writing import zip_bytes
+from example_count import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -70,7 +71,7 @@ class TestSetting:
 
 class TestMembers:
     @given(st.binary(max_size=3000), st.integers(0, 3_000_000))
-    @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
     def test_members_are_unpacked_whole(self, tmp_path: Path, start: bytes, zeros: int) -> None:
         data = start + bytes(zeros) + b"!"
         (tmp_path / "a.zip").write_bytes(zip_bytes({"x": data}, zipfile.ZIP_DEFLATED))
@@ -153,7 +154,7 @@ def jpeg(width: int, height: int) -> bytes:
 
 @pytest.mark.parametrize("write", [png, tiff, webp, bmp, netpbm, jpeg])
 @given(width=st.integers(1, 65535), height=st.integers(1, 65535))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_pictures_beyond_the_limit_are_refused_by_their_header(
     write: Callable[[int, int], bytes], width: int, height: int
 ) -> None:
@@ -323,7 +324,7 @@ class TestCells:
 
 @pytest.mark.parametrize("name", ["h264_mkv", "mpeg2_ts", "mpeg4_avi", "mpeg4_mkv", "vp8_webm", "mjpeg_mkv", "h264_ts"])
 @given(places=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 255)), min_size=1, max_size=20))
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_an_index_is_the_same_with_damage_concealed_or_not(
     sample: Callable[[str], Path], name: str, places: list[tuple[float, int]]
 ) -> None:

@@ -9,6 +9,7 @@ from unittest.mock import patch
 import av
 import numpy as np
 import pytest
+from example_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lies.joined import joined
@@ -84,7 +85,7 @@ def test_sound_times_are_believed_without_a_decode(film, name):
         assert build_index(film[name]).method == "tables"
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     name=st.sampled_from(list(FILMS)),
     packet=st.integers(0, FRAMES - 1),
@@ -96,7 +97,7 @@ def test_one_wrong_composition_offset(film, patched, name, packet, by):
     assert_is_as_decoded(with_offsets(film[name], values), patched)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(name=st.sampled_from(list(FILMS)), packet=st.integers(0, FRAMES - 2), off=st.sampled_from([-200, -9, 9, 200]))
 def test_two_packets_whose_times_change_places_but_for_a_little(film, patched, name, packet, off):
     values = offsets(film[name])

@@ -41,8 +41,10 @@ def loader_of(data: vl.VideoDataset, **settings: Any) -> vl.VideoLoader:
     return vl.VideoLoader(data, MODE, **({"batch_size": 4, "device": "cpu", "num_workers": 2} | SETTINGS | settings))
 
 
-@pytest.mark.parametrize(("workers", "start"), [(0, None), (2, "fork"), (2, "spawn")])
-@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize(
+    ("workers", "start", "stored"),
+    [(0, None, False), (0, None, True), (2, "fork", False), (2, "fork", True), (2, "spawn", True)],
+)
 def test_batches_are_those_of_a_video_loader(
     data: vl.VideoDataset, tmp_path: Path, workers: int, start: str, stored: bool
 ) -> None:

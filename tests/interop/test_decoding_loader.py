@@ -59,7 +59,7 @@ def are_read(batches: list[Any], data: Captioned) -> bool:
     )
 
 
-@pytest.mark.parametrize(("workers", "start"), [(0, None), (2, "fork"), (2, "spawn")])
+@pytest.mark.parametrize(("workers", "start"), [(0, None), (2, "fork"), (1, "spawn")])
 def test_requests_from_any_worker_become_the_frames_of_a_video(paths: list[str], workers: int, start: str) -> None:
     data = Captioned(paths, ROWS, seeded=True)
     settings = {"num_workers": workers, "multiprocessing_context": start}

@@ -20,7 +20,7 @@ NAMES = ("h264_mp4", "vp9_webm", "hevc_mp4")
 MODE = vl.EveryWindow(4, step=15)
 CLIPS = 4 * 2 * len(NAMES)
 SETTINGS: dict[str, Any] = {"transforms": [vl.RandomResizedCrop(32)], "seed": 3}
-each_start = pytest.mark.parametrize(("workers", "start"), [(0, None), (2, "fork"), (2, "spawn")])
+each_start = pytest.mark.parametrize(("workers", "start"), [(0, None), (2, "fork")])
 
 
 @pytest.fixture

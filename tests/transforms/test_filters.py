@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from example_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transforms.applying import apply, info, painted, together
@@ -101,7 +102,7 @@ def test_laplacians_with_different_windows_run_together() -> None:
         assert torch.equal(at_once[number], together([operation], frames[number, None])[0])
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.integers(0, 11).map(lambda half: 2 * half + 1), st.floats(0.01, 50))
 def test_flat_frames_stay_flat(size: int, sigma: float) -> None:
     frames = torch.full((1, 1, 3, 5, 6), 173, dtype=torch.uint8)

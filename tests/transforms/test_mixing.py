@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+from example_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -116,7 +117,7 @@ def test_a_cut_away_from_the_borders_has_the_drawn_volume(cut: Any) -> None:
                 assert abs((stop - start) - size * (1 - share) ** (1 / len(cut_axes))) <= 0.5
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     st.sampled_from(["mixup", "cutmix", *CUTS]),
     st.floats(0.05, 5),

@@ -11,6 +11,7 @@ import avi_writing
 import numpy as np
 import pytest
 from avi_writing import Video, chunk, chunk_list, header_list, read_video, riff, stream_header
+from example_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_videos import Recipe, write_video
@@ -72,7 +73,7 @@ def test_each_layout_gives_the_same_packets(layout: str, video: Video, tmp_path:
 
 
 @each_layout
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(st.lists(st.integers(1, 24), max_size=8))
 def test_empty_chunks_take_time_and_show_nothing(
     tmp_path_factory: pytest.TempPathFactory, layout: str, video: Video, holes: list[int]
@@ -81,7 +82,7 @@ def test_empty_chunks_take_time_and_show_nothing(
     assert len(assert_as_libav_finds(LAYOUTS[layout](with_holes(video, holes)), path)) == 24
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.integers(1, 5000), st.integers(1, 5000), st.integers(0, 1000))
 def test_the_time_base_is_the_writers_scale_and_rate(
     tmp_path_factory: pytest.TempPathFactory, video: Video, scale: int, rate: int, start: int
@@ -166,7 +167,7 @@ def frames_decoded(source: MemorySource) -> int:
 
 
 @each_layout
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=4))
 def test_changed_bytes_of_the_tables_give_an_error_or_an_index_of_bytes_that_are_there(
     layout: str, video: Video, changes: list[tuple[float, int]]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from avi_writing import Video, read_video, with_old_index
+from example_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_videos import X264, Recipe, write_video
@@ -106,7 +107,7 @@ def test_packed_streams_are_indexed_as_decoders_take_them_apart(
     assert (index.method, len(index)) == ("decoded", 24)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.data())
 def test_no_mixture_of_packed_placeholder_and_empty_packets_gives_a_wrong_index(
     stream: Callable[[str], Video], tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -124,7 +125,7 @@ def test_no_mixture_of_packed_placeholder_and_empty_packets_gives_a_wrong_index(
     check(of_packets(stream(name), mixed, extra=config, code=code), tmp_path_factory.getbasetemp() / "mixed.avi")
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.data())
 def test_no_stream_with_packets_lost_doubled_or_swapped_gets_a_wrong_index(
     stream: Callable[[str], Video], tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 import pytest
+from example_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -135,7 +136,7 @@ def any_starts(draw: st.DrawFn, stream: Stream) -> bytes:
     return draw(st.sampled_from(starts))
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.data())
 def test_orders_are_those_that_the_standard_counts_picture_by_picture(data: st.DataObject) -> None:
     """Of pictures whose numbers go on as they should, but for a few."""
@@ -195,7 +196,7 @@ def test_only_packets_with_headers_of_their_own_are_read_one_by_one(monkeypatch:
     assert np.flatnonzero(order.keys).tolist() == list(range(0, 1000, 50)) == read
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.data())
 def test_slices_that_are_cut_off_or_changed_are_not_read_as_others(data: st.DataObject) -> None:
     stream = replace(data.draw(STREAMS.filter(lambda stream: stream.order_type != 1)), reordered=60)
@@ -213,7 +214,7 @@ def test_slices_that_are_cut_off_or_changed_are_not_read_as_others(data: st.Data
     assert cut is None or cut.frames.tolist() == list(range(8))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.integers(0, 3), st.permutations(range(8)))
 def test_frames_are_ordered_only_where_a_decoder_of_the_stated_depth_gives_them_out_so(
     held: int, places: list[int]

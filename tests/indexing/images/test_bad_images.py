@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from example_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from image_files import encoded, picture, rgb, write_frames
@@ -36,7 +37,7 @@ def read(file: bytes) -> np.ndarray | None:
         return None
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.sampled_from(sorted(FILES)), st.floats(0, 1, exclude_max=True))
 def test_a_file_cut_off_anywhere_is_an_error_or_whole(name, part):
     file = FILES[name]
@@ -46,7 +47,7 @@ def test_a_file_cut_off_anywhere_is_an_error_or_whole(name, part):
 
 
 @pytest.mark.timeout(120)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     st.sampled_from(sorted(FILES)),
     st.lists(st.tuples(st.integers(0, 400), st.sampled_from([0, 1, 0x7F, 0x80, 0xFE, 0xFF])), min_size=1, max_size=4),

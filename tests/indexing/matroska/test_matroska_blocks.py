@@ -7,6 +7,7 @@ from typing import NamedTuple
 import av
 import numpy as np
 import pytest
+from example_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matroska_writing import (
@@ -125,7 +126,7 @@ def files(draw) -> Written:
     return Written(header() + segment(SEGMENT, info(), tracks, *clusters), frames)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(files())
 def test_frames_read_back_from_every_kind_of_block_and_cluster(written):
     if not written.frames:
@@ -139,7 +140,7 @@ def test_frames_read_back_from_every_kind_of_block_and_cluster(written):
     assert (found.container, found.method, found.byte_ranges) == ("matroska,webm", "tables", True)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(files().filter(lambda written: written.frames))
 def test_libavformat_finds_the_same_frames(tmp_path_factory, written):
     path = tmp_path_factory.getbasetemp() / "written.mkv"

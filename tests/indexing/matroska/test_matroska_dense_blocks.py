@@ -6,6 +6,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from example_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matroska_writing import (
@@ -109,13 +110,13 @@ def files(draw) -> bytes:
     return matroska(*clusters, tracks=[track(WANTED, *AV1), *(track(n, "A_OPUS", kind=2) for n in (2, 127, 300))])
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(files(), st.sampled_from([WANTED, 2, 127, 300]))
 def test_they_are_those_of_the_walk(data, wanted):
     assert walk(data, wanted, FEW_BYTES) == walk(data, wanted, len(data) + 1)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(files(), st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), max_size=3), st.integers(0, 3000))
 def test_they_are_those_of_the_walk_in_damaged_files(data, damage, cut_off):
     damaged = bytearray(data)

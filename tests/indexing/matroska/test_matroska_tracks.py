@@ -5,6 +5,7 @@ from __future__ import annotations
 import av
 import numpy as np
 import pytest
+from example_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matroska_writing import (
@@ -73,7 +74,7 @@ sizes = st.integers(1, 5000)
 small = st.integers(0, 40)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.fixed_dictionaries(
         {},
@@ -96,7 +97,7 @@ def test_pixels_have_the_shape_that_libavformat_works_out(write, shape):
     assert index_matroska(open_source(path)).stream.sample_aspect_ratio == (expected or 1)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.sampled_from([0, 90, 180, 270, -90, -180, 45, 360, 89.6]),
     st.sampled_from([0, 180, -180, 90]),
@@ -121,7 +122,7 @@ def test_turns_are_those_of_libav(write, roll, yaw, pitch, kind):
         assert stream.rotation == 0
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     st.fixed_dictionaries(
         {},
@@ -144,7 +145,7 @@ def test_colours_are_those_of_the_container_where_the_codec_is_silent(write, col
     assert stream.color_range == full
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.one_of(st.sampled_from([41_666_667, 33_366_667, 33_333_333, 40_000_000, 16_683_350]), st.integers(1, 10**11)))
 def test_rates_are_those_of_libavformat(write, duration):
     path = write(vp8(uint(0x23E383, duration)))
@@ -162,7 +163,7 @@ flags = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(flags, min_size=1, max_size=3), st.data())
 def test_the_track_is_the_one_that_libavformat_takes(frames, tmp_path_factory, tracks, data):
     entries = [vp8(*(uint(*each) for each in flags.items()), number=number + 1) for number, flags in enumerate(tracks)]

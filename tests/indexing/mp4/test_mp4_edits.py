@@ -11,6 +11,7 @@ import av
 import numpy as np
 import numpy.typing as npt
 import pytest
+from example_count import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from lies import LIES
@@ -80,7 +81,7 @@ def patched(tmp_path_factory):
 
 
 # With negative offsets libavformat moves all spans by what the last one needs. A single span has no others.
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(
     film=st.tuples(st.sampled_from([*CLOSED_GOP, *OPEN_GOP]), spans.map(lambda span: [span]))
     | st.tuples(st.sampled_from(["h264_mp4", *OPEN_GOP]), st.lists(spans, min_size=2, max_size=3)),
@@ -103,7 +104,7 @@ def test_frames_and_their_times_are_those_that_libav_shows(sample, patched, film
     assert pts == truth.pts
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.sampled_from(CLOSED_GOP), st.lists(spans, min_size=2, max_size=3))
 def test_spans_show_one_after_another_what_each_shows_alone(sample, name, shown):
     data = sample(name).read_bytes()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import av
 import numpy as np
 import pytest
+from example_count import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -81,7 +82,7 @@ def test_start_codes_are_found_across_the_borders_of_packets(parts, sizes):
     assert following.tolist() == [stream[at + 3] for at in expected]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @pytest.mark.parametrize("codec", ["h264", "hevc", "mpeg2video"])
 @given(data=st.data())
 def test_units_are_those_of_the_parser(codec, data):

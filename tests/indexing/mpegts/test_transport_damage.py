@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from example_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transport_samples import split, with_checksum
@@ -58,21 +59,21 @@ def test_cut_off_at_every_transport_packet(transport, name):
         check(b"".join(packets[:count]))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(name=st.sampled_from(SAMPLES), data=st.data())
 def test_cut_off_anywhere(transport, name, data):
     content = transport(name).read_bytes()
     check(content[: data.draw(st.integers(1, len(content)))])
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(name=st.sampled_from(SAMPLES), data=st.data())
 def test_begun_anywhere(transport, name, data):
     packets = split(transport(name).read_bytes())
     check(b"".join(packets[data.draw(st.integers(1, len(packets) - 1)) :]))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(name=st.sampled_from(SAMPLES), data=st.data())
 def test_packets_lost_and_repeated(transport, name, data):
     packets = split(transport(name).read_bytes())
@@ -82,7 +83,7 @@ def test_packets_lost_and_repeated(transport, name, data):
     check(b"".join(packets))
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(name=st.sampled_from(SAMPLES), data=st.data())
 def test_flipped_bits_in_headers(transport, name, data):
     packets = split(transport(name).read_bytes())
@@ -94,7 +95,7 @@ def test_flipped_bits_in_headers(transport, name, data):
     check(b"".join(packets))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data())
 def test_wild_program_maps(transport, data):
     """Program maps with any content and a right checksum."""
@@ -121,4 +122,4 @@ def test_a_program_map_with_an_entry_longer_than_itself_is_left_to_libavformat(t
 @pytest.mark.parametrize("filling", [b"\x47\x41\0\x10", b"\x47\x01\0\x10", b"\x47\x1f\xff\x10", b"\x47\x40\0\x10"])
 def test_large_files_of_little_sense_end_soon(transport, filling):
     head = b"".join(split(transport("h264").read_bytes())[:30])
-    check(head + (filling + bytes(184)) * 100_000)
+    check(head + (filling + bytes(184)) * 30_000)

@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from example_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transport_samples import SHAPES, WRAP, split, to_204, with_program
@@ -111,7 +112,7 @@ def test_disposable_packets_are_those_whose_bytes_say_so(transport, name):
     assert (index.packet_disposable == DISPOSABLE_YES).tolist() == disposable
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     st.sampled_from(["h264_sound", "h264_slices", "h264_m2ts", "hevc_sound", "mpeg2", "h264_tiny", "h264_large"]),
     st.data(),

@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from example_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transport_samples import split
@@ -31,7 +32,7 @@ class CountingSource(MemorySource):
         return super().read(offset, size)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(name=st.sampled_from(SAMPLES), data=st.data())
 def test_any_packets_in_rising_order(transport, name, data):
     source = CountingSource(transport(name).read_bytes())

@@ -16,6 +16,7 @@ from archive_writing import (
     write_lmdb,
     zip_bytes,
 )
+from example_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from range_server import serve
@@ -37,7 +38,7 @@ def test_the_checksum_is_crc32c() -> None:
     assert masked_crc32c(bytes(32)) == ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(st.binary(max_size=300), min_size=1, max_size=6))
 def test_records_of_tfrecord_by_number(records: list[bytes]) -> None:
     file = MemorySource(tfrecord_bytes(records), "x.tfrecord")
@@ -47,7 +48,7 @@ def test_records_of_tfrecord_by_number(records: list[bytes]) -> None:
             open_tfrecord(file, wrong)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.dictionaries(st.text(max_size=200), st.one_of(st.binary(max_size=300), st.integers(0, 2**63)), min_size=1))
 def test_features_of_examples_by_name(features: dict[str, bytes | int]) -> None:
     file = MemorySource(tfrecord_bytes([b"", example(features)]), "x.tfrecord")
@@ -74,7 +75,7 @@ def test_a_feature_of_several_values_is_refused() -> None:
         open_tfrecord(MemorySource(tfrecord_bytes([record])), "0/frames")
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.data())
 def test_damaged_tfrecords_are_errors_or_true_records(data: st.DataObject) -> None:
     record = example({"a": b"1" * 50, "video": b"v" * 200, "label": 300})
@@ -92,7 +93,7 @@ def test_damaged_tfrecords_are_errors_or_true_records(data: st.DataObject) -> No
         assert len(content(source)) == source.size
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(st.binary(max_size=300), min_size=2, max_size=6), st.data())
 def test_one_damaged_record_does_not_take_the_others_with_it(records: list[bytes], data: st.DataObject) -> None:
     whole = bytearray(tfrecord_bytes(records, checksums=True))
@@ -160,7 +161,7 @@ def test_a_tfrecord_of_gzip_is_unpacked(tmp_path: Path, monkeypatch: pytest.Monk
 pieces = st.lists(st.sampled_from([RECORDIO_MAGIC, b"abcd", b"x", b"yz"]), max_size=12).map(b"".join)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(pieces, min_size=1, max_size=6))
 def test_records_of_recordio_by_number_also_where_they_hold_the_magic(records: list[bytes]) -> None:
     data, _ = recordio_bytes(records)
@@ -228,7 +229,7 @@ def test_an_idx_file_beside_gives_the_keys(tmp_path: Path) -> None:
         open_source(f"{tmp_path}/x.rec::5")
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.data())
 def test_damaged_recordio_is_an_error_or_true_records(data: st.DataObject) -> None:
     whole, _ = recordio_bytes([b"1" * 50, b"2" * 30 + b"33" + RECORDIO_MAGIC + b"4", b"5" * 10])
@@ -271,7 +272,7 @@ def test_zip_members_that_are_missing_damaged_or_packed_otherwise() -> None:
         open_zip_member(MemorySource(data[:-30], "x.zip"), "a/clip.mp4")
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_damaged_zips_are_errors_or_true_members(data: st.DataObject) -> None:
     whole = zip_bytes({"a": b"1" * 50, "b": bytes(range(200))}, method=data.draw(st.sampled_from([0, 8])))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from archive_writing import tar_bytes
+from example_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -40,7 +41,7 @@ def test_members_are_their_bytes_in_their_order(kind: int) -> None:
 names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0/"), min_size=1, max_size=120)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.dictionaries(names.filter(lambda name: name not in (".", "..")), st.binary(max_size=1500), max_size=6),
     st.sampled_from([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]),
@@ -183,7 +184,7 @@ def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
         open_source(f"{tmp_path}/missing.tar::clip.mp4")
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_cut_off_and_damaged_archives_are_errors_or_give_true_members(data: st.DataObject) -> None:
     whole = bytearray(tar_bytes(FILES, data.draw(st.sampled_from([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]))))

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from example_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from store_contents import make_store
@@ -173,7 +174,7 @@ def places(value: object, at: tuple[object, ...] = ()) -> list[tuple[object, ...
 
 
 @given(st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_records_with_anything_in_them_are_an_index_or_an_error(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
@@ -204,7 +205,7 @@ def test_records_with_anything_in_them_are_an_index_or_an_error(
 
 
 @given(st.data())
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_pages_with_anything_in_them_are_a_store_or_an_error(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:

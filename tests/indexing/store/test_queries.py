@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from example_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from store_contents import make_store
@@ -201,7 +202,7 @@ WORDS = st.sampled_from(
 
 
 @given(st.lists(WORDS, max_size=8).map(" ".join))
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 def test_no_statement_writes_or_raises_anything_else(tmp_path_factory: pytest.TempPathFactory, statement: str) -> None:
     folder = tmp_path_factory.getbasetemp() / "any_statement"
     if not folder.exists():
