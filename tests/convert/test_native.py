@@ -157,8 +157,16 @@ def test_structures_and_numbers_are_those_of_the_code() -> None:
 
     assert names_in("struct Kind") == [name for name, *_ in native._Kind._fields_]
     assert names_in("struct Picture") == [name for name, *_ in native._Picture._fields_]
-    assert names_in("enum Filter") == list(native.KERNELS)
-    assert names_in("enum Output") == [str(dtype).removeprefix("torch.").upper() for dtype in native.OUTPUT_TYPES]
+    types = [str(dtype).removeprefix("torch.").upper() for dtype in native.OUTPUT_TYPES]
+    assert names_in("enum Filter") == [*native.KERNELS, "FILTERS"]
+    assert names_in("enum Output") == [*types, "OUTPUTS"]
+
+
+@pytest.mark.parametrize("name", ["KERNELS", "OUTPUT_TYPES"])
+def test_code_compiled_from_other_sources_is_not_used(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    assert native_code.__wrapped__() is not None
+    monkeypatch.setattr(native, name, [*getattr(native, name), "one more"])
+    assert native_code.__wrapped__() is None
 
 
 def test_a_variable_turns_it_off() -> None:

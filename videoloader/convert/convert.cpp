@@ -33,7 +33,7 @@
 
 namespace {
 
-enum Output { UINT8, FLOAT16, BFLOAT16, FLOAT32 };
+enum Output { UINT8, FLOAT16, BFLOAT16, FLOAT32, OUTPUTS };
 
 // A picture's planes, and the slot that the plan's offset counts from.
 struct Picture {
@@ -359,14 +359,13 @@ void spread(const Plan &p, Number *slot, int row, Rows<Number> made) {
 // Writes the rows of one colour, in whole blocks, times `gain` plus `bias`.
 template <typename Number>
 void finish(
-    const Column *sums, int width, int lines, bool overshoots, float gain, float bias, Number *const *into) {
+    const Column *sums, int width, int lines, bool saturate, float gain, float bias, Number *const *into) {
     for (int begin = 0; begin < width; begin += BLOCK) {
         float rows[LINES][BLOCK];
         for (int x = 0; x < BLOCK; x += LINES)
             transpose(reinterpret_cast<const float *>(sums + begin + x), LINES, rows[0] + x, BLOCK);
         for (int i = 0; i < lines; ++i) {
-            // Cubic weights may be negative, so their sums may leave the range of the pixels.
-            if (overshoots)
+            if (saturate)
                 for (int x = 0; x < BLOCK; ++x) rows[i][x] = saturated(rows[i][x]);
             for (int x = 0; x < BLOCK; ++x) rows[i][x] = fused(rows[i][x], gain, bias);
             store_row(rows[i], min(BLOCK, width - begin), into[i] + begin);
@@ -416,7 +415,7 @@ bool convert_resized(const Plan &plan, const Kind &kind, const Picture *pictures
     Plan p = plan;
     const bool backward = p.out_x == -1;
     if (backward) p.out -= p.x.out_size - 1, p.out_x = 1;
-    const bool overshoots = kind.filter == CUBIC || kind.filter == CUBIC_EDGES;
+    const bool saturate = overshoots((Filter)kind.filter);
     Memory memory;
     const Weights columns = weights_of(p.x, kind.filter, memory), rows = weights_of(p.y, kind.filter, memory);
     if (memory.failed) return false;
@@ -462,7 +461,7 @@ bool convert_resized(const Plan &plan, const Kind &kind, const Picture *pictures
                 for (int x = 0; x < width; x += LINES)
                     transpose(colours[c] + x, length, reinterpret_cast<float *>(turned + x), LINES);
                 sum(turned, columns, begin, p.x.out_size, backward, sums);
-                finish(sums, p.x.out_size, lines, overshoots, p.gain[c], p.bias[c], into[c]);
+                finish(sums, p.x.out_size, lines, saturate, p.gain[c], p.bias[c], into[c]);
             }
             for (int i = 0; i < lines; ++i) spread(p, slot, first + i, {into[0][i], into[1][i], into[2][i]});
         }
@@ -503,12 +502,12 @@ extern "C" int videoloader_convert(const Plan *plan, const Kind *kind, const Pic
 #pragma clang attribute pop
 #endif
 
-// Whether this was compiled for this processor and for plans of this many bytes; it may come from other sources.
-extern "C" int videoloader_suits(int plan_bytes) {
+// Whether this was compiled for this processor, and for such plans, filters and types; it may come from other sources.
+extern "C" int videoloader_suits(int plan_bytes, int filters, int outputs) {
 #ifdef __x86_64__
     unsigned a, b, c = 0, d;
     const bool f16c = __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;  // older compilers do not know its name
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !f16c) return 0;
 #endif
-    return plan_bytes == sizeof(Plan);
+    return plan_bytes == sizeof(Plan) && filters == FILTERS && outputs == OUTPUTS;
 }

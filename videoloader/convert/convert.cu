@@ -126,8 +126,7 @@ __device__ __forceinline__ void convert_picture(const Sample *surface, Output *s
         const int row = i / columns, column = i % columns;
         const Weighted total = totals[row][column];
         Rgb value = scaled(total.sum, 1.0f / total.weight);
-        // Cubic weights may be negative, so their sums may leave the range of the pixels.
-        if constexpr (FILTER == CUBIC || FILTER == CUBIC_EDGES) value = saturated(value);
+        if constexpr (overshoots(FILTER)) value = saturated(value);
         Output *out = slot + p.out + (first_row + row) * p.out_y + (first_column + column) * p.out_x;
         store(out, value.r * p.gain[0] + p.bias[0]);
         store(out + p.out_c, value.g * p.gain[1] + p.bias[1]);

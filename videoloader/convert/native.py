@@ -76,7 +76,7 @@ def native_code() -> ctypes.CDLL | None:
     except OSError as error:
         raise ConfigurationError(f"native code cannot be loaded ({error}): VIDEOLOADER_NATIVE=0 does without") from None
     suits = getattr(library, "videoloader_suits", None)  # it may have been compiled from other sources
-    return library if suits and suits(PLAN.itemsize) else None
+    return library if suits and suits(PLAN.itemsize, len(KERNELS), len(OUTPUT_TYPES)) else None
 
 
 def host_surface(frame: av.VideoFrame) -> HostSurface | None:

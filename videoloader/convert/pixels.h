@@ -27,7 +27,10 @@ PIXELS int min(int a, int b) { return a < b ? a : b; }
 PIXELS int max(int a, int b) { return a > b ? a : b; }
 #endif
 
-enum Filter { LINEAR, CUBIC, CUBIC_EDGES, NEAREST };
+enum Filter { LINEAR, CUBIC, CUBIC_EDGES, NEAREST, FILTERS };
+
+// Cubic weights may be negative, so their sums may leave the range of the pixels.
+PIXELS constexpr bool overshoots(Filter filter) { return filter == CUBIC || filter == CUBIC_EDGES; }
 
 // Rows or columns: what is resized, and how.
 struct Axis {
