@@ -13,7 +13,7 @@ from pathlib import Path
 import fsspec
 import pytest
 import torch
-from archive_writing import tar_bytes, write_lmdb, zip_bytes
+from archive_writing import tar_bytes, tfrecord_bytes, write_lmdb, zip_bytes
 from image_files import write_frames
 from range_server import RangeServer, serve
 from sample_videos import RECIPES, write_video
@@ -247,6 +247,29 @@ def test_an_epoch_of_which_nothing_can_be_made_is_an_error(clip: Path, tmp_path:
     for _ in range(2):
         with pytest.raises(SourceError, match=r"clip\.mp4: of the epoch's \d+ clips none can be made; the first: has"):
             list(loader)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("kind", ["frame folder", "record"])
+def test_files_of_the_same_size_and_times_that_replace_others_are_noticed(
+    sample: Sample, tmp_path: Path, kind: str, stored: bool
+) -> None:
+    if kind == "record":
+        files = [tmp_path / "x.tfrecord"]
+        files[0].write_bytes(tfrecord_bytes([sample("h264_mp4").read_bytes()]))
+        name = f"{files[0]}::0"
+    else:
+        files = sorted(write_frames(tmp_path / "frames", ["1.png", "2.png"]).iterdir())
+        name = f"{tmp_path / 'frames'}::fps=5"
+    data, store = vl.VideoDataset.from_paths([name]), tmp_path / "store.db"
+    if stored:
+        data.build_index(store)
+    loader = vl.VideoLoader(data, vl.WholeVideo(), batch_size=1, device="cpu", index=store if stored else None)
+    assert len(list(loader)) == 1
+    for file in files:
+        change(file, "replace with the same times", file.read_bytes())
+    with pytest.raises(StaleIndexError, match="has changed"):
+        list(loader)
 
 
 def test_a_store_that_is_not_to_be_compared_is_not(clip: Path, tmp_path: Path) -> None:

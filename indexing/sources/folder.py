@@ -122,10 +122,11 @@ class FolderSource(SourceBase):
         content = repr((names, self.offsets, [time for _, time, _, _ in self._listed], times))
         return blake2b(content.encode(), digest_size=16).hexdigest()
 
-    @property
+    @cached_property
     def state(self) -> SourceState:
-        """A mark that changes with the files."""
-        return SourceState(self.fingerprint, host=self._host)
+        """A mark that changes with the files. Numbers made of all inodes, and of their times, stand for one inode's."""
+        inodes, changed = (hash(tuple(marks[part] for marks in self._listed)) for part in (2, 3))
+        return SourceState(self.fingerprint, inodes, changed, self._host)
 
     def is_current(self) -> bool:
         """Whether no file was added, removed or renamed since the folder was listed, or found to have changed."""

@@ -56,7 +56,7 @@ class SourceState:
             return f"time of change or version {version}, now {version_now}"
         # File systems in user space may give a file several inode numbers in turn, but not other times.
         if self.inode and now.inode and self.inode != now.inode and self.changed != now.changed:
-            return f"another file lies there: inode {self.inode}, now {now.inode}"
+            return f"another file lies there: inode number {self.inode}, now {now.inode}"
         return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from secrets import token_hex
@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import numpy as np
 
+from videoloader.checks import shortened
 from videoloader.errors import IndexingError, SourceError
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources.regular_file import check_regular, open_regular
@@ -86,6 +87,26 @@ _TABLES = (
     "CREATE TABLE frame_tables (video INTEGER PRIMARY KEY, record BLOB NOT NULL, blob BLOB NOT NULL)",
     "CREATE TABLE records (key BLOB PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID",
 )
+
+
+_TYPES: dict[str, tuple[type, ...]] = {"TEXT": (str,), "INTEGER": (int,), "REAL": (float, int)}
+
+
+def check_values(row: Sequence[object], names: Sequence[str], store: str | None) -> None:
+    """Check the types of values of ``COLUMNS``, since SQLite keeps any value in any column.
+
+    Args:
+        row: the values; None fits every column.
+        names: the name of each value's column; other names, as of expressions, are not checked.
+        store: path of the store, for the error.
+
+    Raises:
+        IndexingError: a value has a type that a build does not write.
+    """
+    for value, name in zip(row, names, strict=True):
+        if value is not None and name in COLUMNS and not isinstance(value, _TYPES[COLUMNS[name]]):
+            what = f"a video has {name}={shortened(value)}: delete it and build it again"
+            raise IndexingError(f"the index store is damaged: {what}", store)
 
 
 class Row(NamedTuple):

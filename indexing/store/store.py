@@ -48,6 +48,7 @@ from videoloader.indexing.store.read_only import Guard, OpenedStore
 from videoloader.indexing.store.schema import (
     COLUMNS,
     check_no_folder,
+    check_values,
     connect_reader,
     explained,
     is_being_written,
@@ -326,7 +327,12 @@ class IndexStore:
             rows = rows_where(self.query, where)
         else:
             rows = self._select(f"SELECT {', '.join(COLUMNS)} FROM videos ORDER BY id")
-        return ((self.keys.path_of(from_sql(source, self.path)), *facts) for source, *facts in rows)
+        return map(self._row_as_exported, rows)
+
+    def _row_as_exported(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        source, *facts = row
+        check_values(facts, [*COLUMNS][1:], self.path)
+        return self.keys.path_of(from_sql(source, self.path)), *facts
 
     def _not_indexed(self, source: str) -> NotIndexedError:
         return NotIndexedError(
@@ -358,9 +364,10 @@ class IndexStore:
             return None
         inode = changed = 0
         # A store knows no inodes, since copies have others. From now on the file must be the one that lies there.
-        with suppress(OSError, ValueError):
-            status = os.stat(place.archive if place else source)
-            inode, changed = status.st_ino, status.st_ctime_ns
+        file = next(filter(os.path.isfile, (place.archive if place else source, source.partition("::")[0])), None)
+        with suppress(OSError):
+            status = os.stat(file or source)
+            inode, changed = (status.st_ino, status.st_ctime_ns) if file else (0, 0)
         return SourceState(stored, inode, changed, place=place)
 
     def _select(

@@ -12,6 +12,7 @@ from videoloader.checks import check
 from videoloader.errors import NotIndexedError
 from videoloader.indexing import IndexStore, build_store
 from videoloader.indexing.store.keys import to_sql
+from videoloader.indexing.store.schema import check_values
 
 Store = IndexStore | str | os.PathLike[str]
 # Far below the 999 parameters that old versions of SQLite allow in one statement.
@@ -46,6 +47,7 @@ def facts_of_rows(
     Raises:
         ConfigurationError: an expression is not SQL.
         NotIndexedError: the store has no row for a video.
+        IndexingError: a column has a value of another type than a build writes.
     """
     select = f"SELECT source, {', '.join(expressions)} FROM videos WHERE source IN"
     for start in range(0, len(paths), _PATHS_AT_ONCE):
@@ -53,6 +55,8 @@ def facts_of_rows(
         keys = [to_sql(store.keys.key_of(path)) for path in some]
         rows = store.query(f"{select} ({','.join('?' * len(keys))})", (*parameters, *keys))
         known = {key: facts for key, *facts in rows}
+        for facts in known.values():
+            check_values(facts, expressions, store.path)
         for path, key in zip(some, keys, strict=True):
             if key not in known:
                 raise NotIndexedError(f"is not in the index store {store.path}: add it with build_index", path)

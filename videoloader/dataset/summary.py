@@ -13,7 +13,7 @@ from videoloader.checks import check_positive
 from videoloader.dataset.clip_cost import ADVISED_GOP, ClipCost, estimate_cost
 from videoloader.dataset.stores import DISPLAYED_HEIGHT, DISPLAYED_WIDTH, Store, facts_of_rows, opened_store
 from videoloader.dataset.table import NONE, EntryTable
-from videoloader.errors import counted
+from videoloader.errors import IndexingError, counted
 from videoloader.notebook import ShownInNotebooks
 from videoloader.sampling.mode import FrameMode, FrameNumbers, mode_of
 
@@ -110,6 +110,9 @@ def summarize(
         different = list(dict.fromkeys(table.path))
         facts = list(facts_of_rows(opened, different, columns))
         readable = [fact[:-1] for fact in facts if not fact[-1]]
+        if any(value is None for fact in readable for value in fact):
+            told = "the index store is damaged: a video lacks facts: delete it and build it again"
+            raise IndexingError(told, opened.path)
         cost = None if measured is None else estimate_cost(table, measured, opened, videos)
     codec, height, width, fps, seconds, frames, packets, keys, gop, vfr = (
         zip(*readable, strict=True) if readable else [()] * 10

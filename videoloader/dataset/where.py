@@ -42,6 +42,7 @@ def rows_where(
         # The line break ends a comment with which the condition may end.
         facts = facts_of_rows(opened, table.path, ["error", "frames", f"({sql}\n)"], parameters)
         for row, (error, frames, fulfilled) in enumerate(facts):
+            error = "its row in the index store is damaged" if error is None and frames is None else error
             if error is not None:
                 left_out.append((table.path[row], error))
                 kinds.append("cannot be read")

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from store_contents import make_store
 
+import videoloader as vl
 from videoloader.errors import (
     ConfigurationError,
     IndexingError,
@@ -122,6 +123,7 @@ def test_rows_of_other_versions_of_the_indexer_are_to_be_built_again(path: Path,
 
 ANYTHING = ["NULL", "-1", "1 << 62", "1e999", "''", "'text'", "x'ff00'", "CAST(x'ff' AS TEXT)", "'a' || char(0) || 'b'"]
 COLUMNS = ["source", "fingerprint", "error_type", "error", "indexer", "frames", "codec", "width", "id"]
+COLUMNS += ["keyframes", "duration_s", "byte_offset", "method"]
 
 
 @pytest.mark.parametrize("column", COLUMNS)
@@ -136,6 +138,16 @@ def test_values_of_any_type_are_an_error_of_their_row(path: Path, column: str, v
     assert [len(store.get(video)) for video in others] == [24] * 4
     with suppress(IndexingError, ConfigurationError):  # a text that is no UTF-8 is damage of the whole file
         use(path)
+    data = vl.VideoDataset.from_paths([path.parent / name for name in FRAMES])
+    uses = (
+        lambda: store.to_jsonl(path.with_suffix(".jsonl")),
+        lambda: store.to_parquet(path.with_suffix(".parquet")),
+        lambda: str(data.describe(store=store)),
+        lambda: data.where(min_frames=1, store=store),
+    )
+    for each in uses:
+        with suppress(VideoLoaderError):
+            each()
 
 
 JSON = st.recursive(
