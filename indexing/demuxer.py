@@ -14,7 +14,7 @@ import av.error
 import av.format
 
 from videoloader.errors import IndexingError, UnsupportedError
-from videoloader.indexing.limits import count_time, current_limits
+from videoloader.indexing.limits import begin_search, count_time, current_limits
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.state import SourceState, check_unchanged, state_of
 from videoloader.indexing.sources.stream import StreamSource
@@ -89,6 +89,7 @@ def open_demuxer(source: ByteSource) -> Iterator[av.container.InputContainer]:
             process.
         SourceError: the source cannot be read.
     """
+    begin_search()
     head = source.read(0, _HEAD_SIZE)
     if found := [start for start in _CHECKS if start.search(head)]:
         _check_once(source, found)
@@ -108,6 +109,15 @@ def open_demuxer(source: ByteSource) -> Iterator[av.container.InputContainer]:
             yield container
         except av.error.FFmpegError as error:
             raise IndexingError(f"libavformat cannot read it: {error.strerror}", source.name) from None
+
+
+def demuxed(
+    container: av.container.InputContainer, stream: av.video.stream.VideoStream
+) -> Iterator[av.packet.Packet[Any]]:
+    """Yield the packets of a stream, for each of which libavformat may search only for so long."""
+    for packet in container.demux(stream):
+        begin_search()
+        yield packet
 
 
 def if_archive(head: bytes, name: str) -> str:

@@ -13,6 +13,7 @@ from videoloader.errors import UnsupportedError
 from videoloader.indexing.bitstream.jpeg import JpegTables, tables_brought
 from videoloader.indexing.bitstream.random_access import MARKED_BY_DECODER, is_intra_only, reads_headers
 from videoloader.indexing.decoder import FreshDecoder
+from videoloader.indexing.demuxer import demuxed
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import read_packet
 from videoloader.indexing.libav import open_video
@@ -93,7 +94,7 @@ def _payloads(index: VideoIndex, source: ByteSource) -> Iterator[bytes]:
         yield from (read_packet(index, source, packet) for packet in range(len(index.packet_size)))
         return
     with open_video(source) as (container, stream):
-        yield from (bytes(packet) for packet in container.demux(stream) if packet.size)
+        yield from (bytes(packet) for packet in demuxed(container, stream) if packet.size)
 
 
 def _marked_keyframes(index: VideoIndex, source: ByteSource) -> npt.NDArray[np.bool_]:

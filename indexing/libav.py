@@ -26,7 +26,7 @@ from videoloader.indexing.bitstream.random_access import MARKED_BY_DECODER, is_r
 from videoloader.indexing.bitstream.vpx import hides_frame
 from videoloader.indexing.configurations import renews_sequences, with_configurations
 from videoloader.indexing.decoder import WELL_KNOWN_CODECS
-from videoloader.indexing.demuxer import UNCONCEALED, open_demuxer
+from videoloader.indexing.demuxer import UNCONCEALED, demuxed, open_demuxer
 from videoloader.indexing.images.png import check_unpacked
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.limits import check_picture, count_decoded_packet, current_limits
@@ -124,7 +124,7 @@ def packets_to_decode(
         UnsupportedError: a packet is a PNG file with too large a colour profile or texts.
     """
     codec = stream.codec_context.name
-    for packet in container.demux(stream):
+    for packet in demuxed(container, stream):
         if packet.size:
             check_unpacked(codec, memoryview(packet), source.name)
         yield packet
@@ -190,7 +190,7 @@ def best_video_stream(source: ByteSource) -> int:
 
 
 def _read_packets(packets: _Packets) -> None:
-    for packet in packets.container.demux(packets.stream):
+    for packet in demuxed(packets.container, packets.stream):
         if _repeats_the_last(packet, packets.codec) and packets.pts:
             packets.repeats.append((len(packets.pts) - 1, packet.pts))  # type: ignore[arg-type]
         if packet.size:

@@ -15,6 +15,8 @@ from videoloader.errors import ConfigurationError, UnsupportedError
 
 # Limits are kept in the environment, so that processes started by this one have them, too.
 _VARIABLE = "VIDEOLOADER_LIMITS"
+# Seconds of one core in which libavformat reads on without a packet of the video: gigabytes of other streams take less.
+_LONGEST_SEARCH = 10
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ class DecodingBudget:
     _before: Token[DecodingBudget | None]
 
     def __init__(self, source: str) -> None:
-        self._source, self._packets, self._start = source, 0, 0.0
+        self._source, self._packets, self._start, self._found = source, 0, 0.0, 0.0
 
     def __enter__(self) -> None:
         self._before = _budget.set(self)
@@ -156,17 +158,33 @@ class DecodingBudget:
         Raises:
             UnsupportedError: a limit is exceeded.
         """
+        now = time.thread_time()
         if not self._start:
-            self._limits, self._start = current_limits(), time.thread_time()
+            self._limits, self._start, self._found = current_limits(), now, now
         self._packets += packets
+        if packets:
+            self._found = now
         if self._packets > self._limits.decode_packets:
             raise beyond("decode_packets", f"takes decoding of more than {self._packets - 1} packets", self._source)
-        if time.thread_time() - self._start > self._limits.decode_seconds:
+        if now - self._found > _LONGEST_SEARCH:
+            told = f"libavformat finds no packet of its video in {_LONGEST_SEARCH} s of processor time"
+            raise UnsupportedError(told, self._source)
+        if now - self._start > self._limits.decode_seconds:
             what = f"takes longer than {self._limits.decode_seconds:g} s to search and decode while it is indexed"
             raise beyond("decode_seconds", f"{what}, to packet {self._packets}", self._source)
 
+    def begin_search(self) -> None:
+        """Note that the search for the next packet begins now."""
+        self._found = time.thread_time()
+
 
 _budget: ContextVar[DecodingBudget | None] = ContextVar("budget", default=None)
+
+
+def begin_search() -> None:
+    """Count from now on how long libavformat finds no packet of the video, if there is a ``DecodingBudget``."""
+    if (budget := _budget.get()) is not None:
+        budget.begin_search()
 
 
 def count_decoded_packet() -> None:

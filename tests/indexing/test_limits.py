@@ -206,6 +206,11 @@ class TestDecoding:
         with pytest.raises(UnsupportedError, match=r"to packet 0, beyond the limit decode_seconds=0\.05"):
             build_index(b"RIFF\xff\xff\xff\xffAVI LIST" + bytes(32 << 20))
 
+    def test_so_long_a_search_for_one_packet(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("videoloader.indexing.limits._LONGEST_SEARCH", 0.05)
+        with pytest.raises(UnsupportedError, match=r"libavformat finds no packet of its video in 0\.05 s of processor"):
+            build_index(b"RIFF\xff\xff\xff\xffAVI LIST" + bytes(32 << 20))
+
     def test_files_that_tell_by_themselves_take_no_decoding(self, sample: Callable[[str], Path]) -> None:
         set_limits(decode_seconds=1e-9, decode_packets=1)
         for name in ("h264_mp4", "vp9_webm", "h264_mp4_vfr"):
