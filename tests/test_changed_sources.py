@@ -250,7 +250,7 @@ def test_an_epoch_of_which_nothing_can_be_made_is_an_error(clip: Path, tmp_path:
 
 
 @pytest.mark.parametrize("stored", [False, True])
-@pytest.mark.parametrize("kind", ["frame folder", "record"])
+@pytest.mark.parametrize("kind", ["::fps=5", "/*.png", "record"])
 def test_files_of_the_same_size_and_times_that_replace_others_are_noticed(
     sample: Sample, tmp_path: Path, kind: str, stored: bool
 ) -> None:
@@ -260,7 +260,7 @@ def test_files_of_the_same_size_and_times_that_replace_others_are_noticed(
         name = f"{files[0]}::0"
     else:
         files = sorted(write_frames(tmp_path / "frames", ["1.png", "2.png"]).iterdir())
-        name = f"{tmp_path / 'frames'}::fps=5"
+        name = f"{tmp_path / 'frames'}{kind}"
     data, store = vl.VideoDataset.from_paths([name]), tmp_path / "store.db"
     if stored:
         data.build_index(store)

@@ -29,7 +29,9 @@ from videoloader.errors import (
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.limits import check_picture
 from videoloader.indexing.sources.base import ByteSource
-from videoloader.indexing.sources.state import Place, SourceState
+from videoloader.indexing.sources.folder import is_frame_folder
+from videoloader.indexing.sources.reopening import reopen_source
+from videoloader.indexing.sources.state import Place, SourceState, state_of
 from videoloader.indexing.store.export import rows_where, write_csv, write_json_lines, write_parquet
 from videoloader.indexing.store.fingerprints import fingerprint_of, has_fingerprint, is_by_time
 from videoloader.indexing.store.frame_counts import (
@@ -365,9 +367,12 @@ class IndexStore:
         inode = changed = 0
         # A store knows no inodes, since copies have others. From now on the file must be the one that lies there.
         file = next(filter(os.path.isfile, (place.archive if place else source, source.partition("::")[0])), None)
-        with suppress(OSError):
-            status = os.stat(file or source)
-            inode, changed = (status.st_ino, status.st_ctime_ns) if file else (0, 0)
+        with suppress(OSError, VideoLoaderError):
+            if file is not None:
+                status = os.stat(file)
+                inode, changed = status.st_ino, status.st_ctime_ns
+            elif place is None and is_frame_folder(source) and (now := state_of(reopen_source(source))):
+                inode, changed = now.inode, now.changed
         return SourceState(stored, inode, changed, place=place)
 
     def _select(
