@@ -29,7 +29,9 @@ def doctor(json: Json = False) -> None:
         if json:
             print_json({"ok": ok, "findings": [each._asdict() for each in found], "nvdec": nvdec})
         else:
-            table = Table("", "", "", "found", Column("what to do", overflow="fold", min_width=25))  # commands to copy
+            # Commands to copy, which are on one line where there is room; in less, the column would be left out.
+            least = 25 if out.width >= 80 else None
+            table = Table("", "", "", "found", Column("what to do", overflow="fold", min_width=least))
             for each in found:
                 table.add_row(_MARKS[each.state], each.group, *map(plain, (each.name, each.told, each.advice)))
             out.print(table)
