@@ -35,9 +35,20 @@ def local_cluster(folder: Path, **resources: int) -> Iterator[None]:
     path = os.pathsep.join([str(Path(videoloader.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     os.chdir(folder)
     try:
-        ray.init(
-            include_dashboard=False, runtime_env={"env_vars": {"PYTHONPATH": path}}, log_to_driver=False, **resources
-        )
+        for tries_left in (2, 1, 0):
+            try:
+                ray.init(
+                    include_dashboard=False,
+                    runtime_env={"env_vars": {"PYTHONPATH": path}},
+                    log_to_driver=False,
+                    **resources,
+                )
+                break
+            except Exception as error:
+                # Ray waits 30 seconds for its own node, whatever the variables say.
+                if not tries_left or "timed out during startup" not in str(error):
+                    raise
+                ray.shutdown()
     finally:
         os.chdir(before)
     try:
