@@ -239,8 +239,9 @@ def _walk(archive: ByteSource, see: Callable[[Member], None] = lambda member: No
             elif kind == b"x":
                 records.update(_pax_records(data, start, archive))
             else:
-                for_all.update(_pax_records(data, start, archive))
-                sparse_for_all = _tells_of_holes(for_all)
+                told = _pax_records(data, start, archive)
+                for_all.update(told)
+                sparse_for_all = sparse_for_all or _tells_of_holes(told)
             continue
         known = ChainMap(records, for_all)
         sparse = kind == b"S" or sparse_for_all or _tells_of_holes(records)
