@@ -62,6 +62,8 @@ from videoloader.indexing.store.schema import (
 _STAT_THREADS = 8
 # The share of a store's videos above which reading all rows is faster than asking for each.
 _WORTH_A_PASS = 0.2
+# All columns but the name of the video.
+_FACTS = tuple(COLUMNS)[1:]
 _Result = TypeVar("_Result")
 
 
@@ -333,7 +335,7 @@ class IndexStore:
 
     def _row_as_exported(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
         source, *facts = row
-        check_values(facts, [*COLUMNS][1:], self.path)
+        check_values(facts, _FACTS, self.path)
         return self.keys.path_of(from_sql(source, self.path)), *facts
 
     def _not_indexed(self, source: str) -> NotIndexedError:
