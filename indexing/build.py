@@ -6,7 +6,6 @@ import struct
 import warnings
 from itertools import islice
 
-from videoloader.argument_names import tells_of_arguments
 from videoloader.errors import (
     DecodeError,
     IndexingError,
@@ -15,6 +14,7 @@ from videoloader.errors import (
     VideoWarning,
     enough_memory,
 )
+from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.indexing.avi.index import index_avi
 from videoloader.indexing.configurations import config_switches
 from videoloader.indexing.decoder_check import check_decoder

@@ -11,9 +11,9 @@ from typing import Any, Literal, TypeVar, get_args
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.attribute_names import tells_of_attributes
-from videoloader.checks import check, check_choice
 from videoloader.errors import FrameRangeError, counted
+from videoloader.errors.attribute_names import tells_of_attributes
+from videoloader.errors.checks import check, check_choice
 from videoloader.indexing.clock import rising_clock
 from videoloader.indexing.stream_info import StreamInfo, TransportLayout
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from numbers import Real
 
-from videoloader.argument_names import tells_of_arguments
-from videoloader.checks import check_positive
 from videoloader.errors import ConfigurationError, UnsupportedError
+from videoloader.errors.argument_names import tells_of_arguments
+from videoloader.errors.checks import check_positive
 
 # Limits are kept in the environment, so that processes started by this one have them, too.
 _VARIABLE = "VIDEOLOADER_LIMITS"

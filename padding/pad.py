@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.checks import check_choice
 from videoloader.errors import ConfigurationError
+from videoloader.errors.checks import check_choice
 
 CONSTANT_FRAME = -1
 """The frame number that stands for the fill value in mode ``constant``."""

@@ -18,11 +18,11 @@ from store_contents import contents
 from waiting import PATIENCE, becomes
 
 import videoloader as vl
-from videoloader import threads
 from videoloader.indexing.store import building
 from videoloader.indexing.store.tasks import Answer, answer_task
 from videoloader.reading import process_pool
 from videoloader.reading.process_pool import _Process
+from videoloader.runtime import threads
 
 Sample = Callable[[str], Path]
 

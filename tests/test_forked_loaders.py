@@ -204,7 +204,7 @@ thread.join()
 def test_what_is_told_of_forks_is_forgotten_with_its_object():
     program = """
 import gc, os, weakref
-from videoloader.indexing.forks import after_fork
+from videoloader.runtime.forks import after_fork
 
 class Counts:
     forks = 0

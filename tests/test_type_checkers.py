@@ -16,7 +16,7 @@ import pytest
 
 import videoloader as vl
 from videoloader import padding
-from videoloader.argument_names import hints_of
+from videoloader.errors.argument_names import hints_of
 from videoloader.interop.torch import ClipDataset, ClipRequest, DecodingLoader
 from videoloader.transforms.automatic import PolicyName
 from videoloader.transforms.policies import POLICIES

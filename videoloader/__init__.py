@@ -7,7 +7,7 @@ needs no torch.
 import importlib
 import sys
 
-from videoloader.attribute_names import no_such_name
+from videoloader.errors.attribute_names import no_such_name
 from videoloader.public_names import ModuleFinder, modules_of_names, public_name
 
 __version__ = "0.2.0.dev0"

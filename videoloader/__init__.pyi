@@ -39,7 +39,7 @@ from videoloader.loader import VideoLoader as VideoLoader
 from videoloader.order.by_column import ByColumn as ByColumn
 from videoloader.order.shuffle import ShuffleBlocks as ShuffleBlocks, ShuffleVideos as ShuffleVideos
 from videoloader.packets.decode_plan import DecodePlan as DecodePlan, plan_frames as plan_frames
-from videoloader.progress import show_progress as show_progress
+from videoloader.showing.progress import show_progress as show_progress
 from videoloader.reading.corrupt_frames import CorruptFramesWarning as CorruptFramesWarning
 from videoloader.sampling.at_rate import AtRate as AtRate
 from videoloader.sampling.columns import PadColumn as PadColumn
@@ -57,7 +57,7 @@ from videoloader.sampling.whole import WholeVideo as WholeVideo
 from videoloader.sampling.windows import EvenWindows as EvenWindows
 from videoloader.sampling.windows import EveryWindow as EveryWindow
 from videoloader.sampling.windows import RandomWindow as RandomWindow
-from videoloader.showing import show as show
+from videoloader.showing.show import show as show
 from videoloader.transforms import *
 from videoloader.verification import FileReport as FileReport, VerifyReport as VerifyReport, verify as verify
 from videoloader.video import Clip as Clip, Video as Video

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 import torch
 
-from videoloader.argument_names import tells_of_arguments
-from videoloader.attribute_names import tells_of_attributes
 from videoloader.batching.account import LoaderAccount
 from videoloader.batching.batch import Batch
 from videoloader.batching.batch_maker import OnError
@@ -22,22 +20,24 @@ from videoloader.batching.options import check_dataset, plan_transforms
 from videoloader.batching.prefetch import FILES_AHEAD, give_out, how_far_ahead
 from videoloader.batching.rows import Collate
 from videoloader.batching.unopened import UnopenedClips, unopened_clips
-from videoloader.checks import check_choice, check_positive
 from videoloader.convert.native import native_code
 from videoloader.convert.spec import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.decoding.engine import Decode
-from videoloader.device import available_cores, resolve_device
 from videoloader.errors import ArgumentError, ConfigurationError, counted, warn_user
+from videoloader.errors.argument_names import tells_of_arguments
+from videoloader.errors.attribute_names import tells_of_attributes
+from videoloader.errors.checks import check_choice, check_positive
 from videoloader.indexing import IndexStore
 from videoloader.order.by_column import ByColumn
 from videoloader.order.clip_table import build_clip_table, taken_as_images
 from videoloader.order.epoch import Dealing, EpochPlan, Epochs
-from videoloader.order.ranks import shard_of, tell_of_later_ranks
 from videoloader.order.sharding import LastBatch
 from videoloader.order.shuffle import Order, Sampler, order_of
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import OnCorrupt, check_on_corrupt
+from videoloader.runtime.device import available_cores, resolve_device
+from videoloader.runtime.ranks import shard_of, tell_of_later_ranks
 from videoloader.sampling.mode import FOR_BATCH, FOR_STAND_IN, FrameMode, FrameNumbers, clip_rng, mode_of
 from videoloader.transforms.compose import Compose
 from videoloader.transforms.normalize import DType

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.checks import check, check_uint64
 from videoloader.errors import ConfigurationError
+from videoloader.errors.checks import check, check_uint64
 
 _ROUNDS = 12
 _MAX_SIZE = 2**48

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from videoloader.argument_names import wrap_constructors
+from videoloader.errors.argument_names import wrap_constructors
 
 # In a checkout these packages are next to the folder videoloader/; once installed, they are inside it.
 _BESIDE = ("videoloader.indexing", "videoloader.padding")
@@ -31,7 +31,7 @@ _RENAMED = {
     "videoloader.loader_stats": "videoloader.batching.stats",
     "videoloader.ordering": "videoloader.order.shuffle",
     "videoloader.planning": "videoloader.packets.decode_plan",
-    "videoloader.ranks": "videoloader.order.ranks",
+    "videoloader.ranks": "videoloader.runtime.ranks",
     "videoloader.sharding": "videoloader.order.sharding",
     "videoloader.verification_report": "videoloader.verification.report",
 }
@@ -58,7 +58,7 @@ def modules_of_names(package_file: str) -> dict[str, str]:
 
 @cache
 def public_name(module: str, name: str) -> Any:
-    """The object with a public name in a module; constructors of a class are wrapped to name their arguments."""
+    """The object with a name in a module, which is imported. Constructors of a class are wrapped to name arguments."""
     found = getattr(import_module(module), name)
     wrap_constructors(found)
     return found

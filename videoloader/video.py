@@ -12,16 +12,15 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.argument_names import tells_of_arguments
-from videoloader.attribute_names import tells_of_attributes
 from videoloader.batching.clip_plan import ClipRule
 from videoloader.batching.options import plan_transforms
 from videoloader.batching.video_clips import make_clips
-from videoloader.checks import check_choice, check_positive_or_none, check_type
 from videoloader.convert.spec import Layout, OutputSpec, fill_color
 from videoloader.decoding.engine import Decode, check_decode
-from videoloader.device import resolve_device
 from videoloader.errors import ArgumentError, ConfigurationError, counted, warn_user
+from videoloader.errors.argument_names import tells_of_arguments
+from videoloader.errors.attribute_names import tells_of_attributes
+from videoloader.errors.checks import check_choice, check_positive_or_none, check_type
 from videoloader.indexing import Openable, VideoIndex, build_index
 from videoloader.indexing.images.frame_times import tell_of_frame_times
 from videoloader.indexing.index import Times
@@ -32,6 +31,7 @@ from videoloader.notebook import ShownInNotebooks
 from videoloader.reading.clip import Clip as Clip
 from videoloader.reading.corrupt_frames import KeepOrRaise, check_on_corrupt
 from videoloader.reading.video_reader import VideoReader
+from videoloader.runtime.device import resolve_device
 from videoloader.sampling.asked_frames import asked_frames, frame_on_screen, frames_between
 from videoloader.sampling.exact_time import Time
 from videoloader.sampling.integers import positions_in_slice

@@ -8,8 +8,8 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
-from videoloader.indexing.forks import after_fork
 from videoloader.indexing.sources.patience import ReadCancelled, raise_if_cancelled, wait_for
+from videoloader.runtime.forks import after_fork
 
 Directory = TypeVar("Directory")
 

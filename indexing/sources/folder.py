@@ -20,8 +20,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.checks import check
 from videoloader.errors import ConfigurationError, SourceError, StaleIndexError, UnsupportedError
+from videoloader.errors.checks import check
 from videoloader.indexing.exact_numbers import exact_rate
 from videoloader.indexing.sources.base import SourceBase
 from videoloader.indexing.sources.regular_file import open_regular

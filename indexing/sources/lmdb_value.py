@@ -11,10 +11,10 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from videoloader.errors import SourceError, VideoLoaderError, needs
-from videoloader.indexing.forks import after_fork
 from videoloader.indexing.sources.base import SourceBase
 from videoloader.indexing.sources.regular_file import check_regular
 from videoloader.indexing.sources.state import SourceState, require_same, state_of_file
+from videoloader.runtime.forks import after_fork
 
 if TYPE_CHECKING:
     import lmdb

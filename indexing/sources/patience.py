@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any, NamedTuple, TypeVar
 
-from videoloader.checks import check_integer, check_numbers
 from videoloader.errors import ConfigurationError
+from videoloader.errors.checks import check_integer, check_numbers
 
 T = TypeVar("T")
 

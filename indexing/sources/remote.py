@@ -15,12 +15,12 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from videoloader.errors import ConfigurationError, SourceError, StaleIndexError, needs
-from videoloader.indexing.forks import after_fork
 from videoloader.indexing.sources.base import SourceBase
 from videoloader.indexing.sources.patience import GaveUpError, ReadCancelled, ask, patience, run_in
 from videoloader.indexing.sources.read_ahead import ReadAhead
 from videoloader.indexing.sources.remote_reads import RemoteReads, count_read
 from videoloader.indexing.sources.state import SourceState, require_same
+from videoloader.runtime.forks import after_fork
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem

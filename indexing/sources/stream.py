@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from videoloader.checks import check_integer
 from videoloader.errors import ConfigurationError
+from videoloader.errors.checks import check_integer
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.folder import FolderSource
 from videoloader.indexing.sources.part import PartSource

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, get_args
 
-from videoloader.argument_names import tells_of_arguments
-from videoloader.checks import check_choice, check_positive
 from videoloader.errors import ArgumentError
+from videoloader.errors.argument_names import tells_of_arguments
+from videoloader.errors.checks import check_choice, check_positive
 from videoloader.indexing.build import INDEXER_VERSION
 from videoloader.indexing.store.fingerprints import FingerprintKind
 from videoloader.indexing.store.frame_table import PackedIndex

@@ -11,10 +11,10 @@ from typing import Protocol
 
 import numpy as np
 
-from videoloader.indexing.forks import after_fork
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources.state import SourceState
 from videoloader.indexing.sources.state import host as this_host
+from videoloader.runtime.forks import after_fork
 
 # What an index takes besides its arrays, and the factor by which derived arrays enlarge it.
 _FIXED_BYTES, _GROWTH = 4096, 2

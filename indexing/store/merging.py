@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from videoloader.argument_names import tells_of_arguments
-from videoloader.checks import check
 from videoloader.errors import ArgumentError, ConfigurationError
+from videoloader.errors.argument_names import tells_of_arguments
+from videoloader.errors.checks import check
 from videoloader.indexing.store.building import Progress, write_row
 from videoloader.indexing.store.frame_table import PackedIndex
 from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from videoloader.checks import check_type
+from videoloader.errors.checks import check_type
 
 # Pragmas that only report on the store, with an argument or without.
 _PRAGMAS = {"integrity_check", "quick_check", "table_info", "table_list", "table_xinfo"}

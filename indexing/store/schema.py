@@ -14,15 +14,15 @@ from urllib.parse import quote
 
 import numpy as np
 
-from videoloader.checks import shortened
 from videoloader.errors import IndexingError, SourceError
+from videoloader.errors.checks import shortened
+from videoloader.errors.names_elsewhere import nearest
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources.regular_file import check_regular, open_regular
 from videoloader.indexing.sources.state import Place
 from videoloader.indexing.store.frame_facts import first_key_frame, frames_without_key, is_even, time_rule
 from videoloader.indexing.store.frame_table import PackedIndex
 from videoloader.indexing.store.read_only import Guard
-from videoloader.names_elsewhere import nearest
 
 APPLICATION_ID = 0x564C4958  # "VLIX"
 SCHEMA_VERSION = 2

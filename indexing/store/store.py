@@ -14,9 +14,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.argument_names import tells_of_arguments
-from videoloader.attribute_names import tells_of_attributes
-from videoloader.checks import check_numbers
 from videoloader.errors import (
     ArgumentError,
     ConfigurationError,
@@ -26,6 +23,9 @@ from videoloader.errors import (
     StaleIndexError,
     VideoLoaderError,
 )
+from videoloader.errors.argument_names import tells_of_arguments
+from videoloader.errors.attribute_names import tells_of_attributes
+from videoloader.errors.checks import check_numbers
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.limits import check_picture
 from videoloader.indexing.sources.base import ByteSource

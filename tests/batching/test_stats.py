@@ -19,7 +19,7 @@ import videoloader as vl
 from videoloader import live_line
 from videoloader.batching.stats import LoaderStats
 from videoloader.interop.torch import ClipRequest, DecodingLoader
-from videoloader.progress import show_progress
+from videoloader.showing.progress import show_progress
 
 Sample = Callable[[str], Path]
 

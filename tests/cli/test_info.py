@@ -85,7 +85,7 @@ def test_nvdec_is_asked_where_there_is_a_gpu(sample: Sample, monkeypatch: pytest
         "reason": "PyTorch finds no CUDA device here",
     }
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr("videoloader.device.resolve_device", lambda _: torch.device("cuda", 0))
+    monkeypatch.setattr("videoloader.runtime.device.resolve_device", lambda _: torch.device("cuda", 0))
     told = run_json("info", sample("mjpeg_mkv"))["nvdec"]
     assert told == {"takes": False, "reason": "NVDEC does not know mjpeg"}
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from waiting import PATIENCE
 
 import videoloader as vl
-from videoloader import device
 from videoloader.decoding import sessions
 from videoloader.decoding.sessions import SessionPool, session_bytes, session_key
 from videoloader.indexing.bitstream.picture import PictureFormat
+from videoloader.runtime import device
 
 
 class BareSession(sessions.Session):

@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from videoloader.device import available_cores
+from videoloader.runtime.device import available_cores
 
 
 def _make_videos() -> ModuleType:

@@ -19,7 +19,7 @@ from videoloader.convert.native import _Kind, _Picture, native_code
 from videoloader.convert.spec import OUTPUT_TYPES
 from videoloader.errors import DecodeError
 from videoloader.reading.jpeg_lists import DecodedList, EngineList, ViewMemory
-from videoloader.shared_memory import new_block
+from videoloader.runtime.shared_memory import new_block
 
 
 def planes(content: bytes) -> np.ndarray:

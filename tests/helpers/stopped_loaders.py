@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import videoloader as vl
-from videoloader import threads
+from videoloader.runtime import threads
 
 OWN_THREADS = ("videoloader-decode", "videoloader-plan", "videoloader-batch")
 

@@ -14,7 +14,6 @@ from range_server import RangeServer, serve
 from waiting import becomes
 
 import videoloader as vl
-from videoloader import threads
 from videoloader.errors import StaleIndexError
 from videoloader.indexing import VideoIndex, build_index
 from videoloader.packets.decode_plan import plan_frames
@@ -22,6 +21,7 @@ from videoloader.packets.read_packets import read_packets
 from videoloader.reading import fetch_ahead
 from videoloader.reading.cancellation import CancelToken, ReadCancelled
 from videoloader.reading.fetch_ahead import FetchAhead
+from videoloader.runtime import threads
 
 Sample = Callable[[str], Path]
 RECIPES = ("h264_mp4", "vp9_webm", "hevc_mp4", "mpeg2_ts")

@@ -22,9 +22,7 @@ from waiting import becomes
 
 import videoloader as vl
 import videoloader.reading.workers
-from videoloader import shared_memory
 from videoloader.convert.spec import Geometry, OutputSpec
-from videoloader.device import HostMemory
 from videoloader.errors import DecodeError, SourceError, StaleIndexError, VideoLoaderError
 from videoloader.indexing import VideoIndex, build_index, open_source
 from videoloader.indexing.sources.state import state_of
@@ -34,6 +32,8 @@ from videoloader.reading.clip_reader import ClipReader
 from videoloader.reading.clip_slots import ClipSlots, whole_clip
 from videoloader.reading.process_pool import ProcessPool, ProcessReader
 from videoloader.reading.workers import DecodeWorkers
+from videoloader.runtime import shared_memory
+from videoloader.runtime.device import HostMemory
 
 Sample = Callable[[str], Path]
 CPU = torch.device("cpu")

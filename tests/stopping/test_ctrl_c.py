@@ -20,7 +20,7 @@ from stopped_loaders import all_idle, at_line, clips_of, make, own_threads
 from waiting import PATIENCE, becomes
 
 import videoloader as vl
-from videoloader import threads
+from videoloader.runtime import threads
 
 Sample = Callable[[str], Path]
 

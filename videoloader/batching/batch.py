@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.argument_names import tells_of_arguments
-from videoloader.attribute_names import tells_of_attributes
-from videoloader.checks import check, check_integer, shortened
 from videoloader.convert.spec import Layout
 from videoloader.errors import ArgumentError, ConfigurationError, counted
+from videoloader.errors.argument_names import tells_of_arguments
+from videoloader.errors.attribute_names import tells_of_attributes
+from videoloader.errors.checks import check, check_integer, shortened
 from videoloader.reading.clip import tensor_summary
 from videoloader.reading.frames_by_role import FramesByRole, frames_at
 from videoloader.sampling.integers import one_integer, several_integers

@@ -38,15 +38,15 @@ from videoloader.batching.unopened import ImageRows, UnopenedClips, wanted_image
 from videoloader.convert.spec import Layout
 from videoloader.decoding.engine import Decode
 from videoloader.decoding.gop_cache import GopCache
-from videoloader.device import hand_over, on_stream, own_stream, profiler_range
 from videoloader.errors import CorruptFramesError, DecodeError, enough_memory, reason_of
 from videoloader.indexing import VideoIndex
-from videoloader.indexing.forks import after_fork
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipsReport
 from videoloader.reading.corrupt_frames import OnCorrupt
 from videoloader.reading.workers import DecodeWorkers, Reader
-from videoloader.threads import executor_of
+from videoloader.runtime.device import hand_over, on_stream, own_stream, profiler_range
+from videoloader.runtime.forks import after_fork
+from videoloader.runtime.threads import executor_of
 from videoloader.transforms import Module, Operation
 from videoloader.transforms.mixing import mixed
 from videoloader.transforms.operations import BatchFunction

@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from videoloader.convert.spec import Geometry
 from videoloader.dataset import VideoEntry
-from videoloader.error_notes import note
 from videoloader.errors import (
     DecodeError,
     IndexingError,
@@ -24,16 +23,17 @@ from videoloader.errors import (
     enough_memory,
     warn_user,
 )
-from videoloader.foreign_randomness import WATCHED_CALLS, generator_states, tell_of_foreign_randomness
+from videoloader.errors.notes import note
 from videoloader.indexing import VideoIndex
-from videoloader.indexing.forks import after_fork
 from videoloader.indexing.one_image import read_image
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.order.clip_table import ClipTable
 from videoloader.order.entry_video import UNOPENED, EntryVideo, SameIndex
 from videoloader.reading.own_code import contents, is_own
+from videoloader.runtime.forks import after_fork
 from videoloader.sampling.mode import FrameMode, chosen_frames, clip_rng, padded, tell_of_no_own_frame
 from videoloader.sampling.roles import Roles, roles_of
+from videoloader.transforms.foreign_randomness import WATCHED_CALLS, generator_states, tell_of_foreign_randomness
 from videoloader.transforms.planning.pipeline import DrawnView, TransformPlan
 from videoloader.transforms.time import check_roles_kept
 

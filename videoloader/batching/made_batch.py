@@ -16,9 +16,9 @@ from videoloader.batching.row_decoding import SubmittedJob
 from videoloader.batching.rows import BatchRow, Collate
 from videoloader.batching.stats import LoaderStats
 from videoloader.batching.unopened import ImageRows, UnopenedClips
-from videoloader.device import hand_over
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipsReport
+from videoloader.runtime.device import hand_over
 
 
 @dataclass(frozen=True, eq=False)

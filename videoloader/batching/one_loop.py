@@ -11,11 +11,11 @@ from videoloader.batching.batch_maker import BatchMaker, OnError
 from videoloader.batching.options import tell_of_unused
 from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
-from videoloader.checks import check_choice, check_integer
 from videoloader.convert.spec import Layout
 from videoloader.decoding.engine import Decode, check_decode
 from videoloader.decoding.gop_cache import GopCache
 from videoloader.errors import ArgumentError, ConfigurationError, no_copy
+from videoloader.errors.checks import check_choice, check_integer
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import OnCorrupt
 from videoloader.reading.workers import DecodeWorkers

@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 from videoloader.batching.account import LoaderAccount
 from videoloader.batching.image_rows import FILES_OF_JOB
 from videoloader.batching.stats import LoaderStats
-from videoloader.checks import check_positive_or_none
+from videoloader.errors.checks import check_positive_or_none
 from videoloader.order.shuffle import InOrder, Order, ShuffleVideos
 from videoloader.reading.cancellation import CancelToken
 

@@ -14,7 +14,6 @@ from videoloader.batching.rows import BatchRow
 from videoloader.convert.spec import OutputSpec
 from videoloader.decoding.engine import Decode
 from videoloader.decoding.gop_cache import GopCache
-from videoloader.device import profiler_range
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.configurations import decoded_otherwise
 from videoloader.indexing.sources.remote_reads import reads_so_far
@@ -27,6 +26,7 @@ from videoloader.reading.corrupt_frames import OnCorrupt, tell_of_corrupt
 from videoloader.reading.decode_job import DecodeJob, split_clips, whole_job
 from videoloader.reading.fetch_ahead import FetchAhead, Fetching
 from videoloader.reading.workers import DecodeWorkers, Reader
+from videoloader.runtime.device import profiler_range
 
 
 class SubmittedJob(NamedTuple):

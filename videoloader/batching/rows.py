@@ -12,11 +12,11 @@ import torch
 
 from videoloader.batching.clip_plan import PlannedClip
 from videoloader.convert.spec import Layout, as_planes, shape_in
-from videoloader.device import HostMemory, allocate
-from videoloader.error_notes import note_rows
 from videoloader.errors import ConfigurationError, enough_memory
+from videoloader.errors.notes import note_rows
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.clip_slots import ClipSlots, whole_clip
+from videoloader.runtime.device import HostMemory, allocate
 from videoloader.transforms.operations import hold_last
 from videoloader.transforms.planning.pipeline import TransformPlan
 

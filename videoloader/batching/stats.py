@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.attribute_names import tells_of_attributes
 from videoloader.decoding.engine import Engine
 from videoloader.errors import counted
+from videoloader.errors.attribute_names import tells_of_attributes
 from videoloader.indexing.sources.remote_reads import Counts
 from videoloader.reading.clip_reader import ClipsReport
 

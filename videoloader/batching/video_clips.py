@@ -10,10 +10,10 @@ import torch
 from videoloader.batching.clip_plan import ClipRule
 from videoloader.batching.collate import clip_of, collate_rows
 from videoloader.batching.rows import decoding_memory, list_rows, transform_rows
-from videoloader.checks import check_choice
 from videoloader.convert.spec import Layout
 from videoloader.dataset import VideoEntry
-from videoloader.error_notes import note
+from videoloader.errors.checks import check_choice
+from videoloader.errors.notes import note
 from videoloader.order.entry_video import EntryVideo, SameIndex
 from videoloader.reading.clip import Clip
 from videoloader.reading.video_reader import VideoReader

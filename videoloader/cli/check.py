@@ -37,7 +37,7 @@ def check(
     kept = f"; {output} has the results so far: continue with --resume" if output else ""
     with errors_told(f"interrupted{kept}"):
         from videoloader.cli.check_report import CheckReport
-        from videoloader.device import resolve_device
+        from videoloader.runtime.device import resolve_device
         from videoloader.verification.verify_source import verify_each
 
         if resume and output is None:

@@ -113,8 +113,8 @@ def _costs(summaries: Sequence[DatasetSummary]) -> list[str]:
 
 def _examples(data: VideoDataset, summary: DatasetSummary, store: IndexStore) -> str:
     """Small pictures of some example clips."""
-    from videoloader.pictures import contact_sheet
     from videoloader.sampling.windows import RandomWindow
+    from videoloader.showing.contact_sheet import contact_sheet
     from videoloader.transforms import Resize
 
     mode = RandomWindow(16, stride=4) if summary.cost is None else summary.cost.mode

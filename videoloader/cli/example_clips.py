@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from videoloader.batching.batch import Batch
     from videoloader.dataset import VideoDataset
     from videoloader.dataset.stores import Store
-    from videoloader.pictures import Strip
     from videoloader.sampling.mode import FrameMode, FrameNumbers
+    from videoloader.showing.contact_sheet import Strip
 
 # Rows to try for each clip, since some may be unreadable or too short.
 _ROWS_PER_CLIP = 4
@@ -64,7 +64,7 @@ def example_clips(
 
 
 def _clip(batch: Batch, data: VideoDataset, frames: int | None) -> tuple[Strip, dict[str, Any]]:
-    from videoloader.showing import batch_strip, label_text
+    from videoloader.showing.show import batch_strip, label_text
 
     times, mask = batch.timestamps[0], batch.mask[0]
     label = batch.labels[0]

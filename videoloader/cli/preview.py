@@ -18,7 +18,7 @@ from videoloader.errors import ConfigurationError, counted, needs
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
-    from videoloader.pictures import Strip
+    from videoloader.showing.contact_sheet import Strip
     from videoloader.transforms.normalize import Normalize
 
 _OUTPUT = "Picture to write: .png or .jpg for a contact sheet, .gif or .webp for an animation."
@@ -50,7 +50,7 @@ def preview(
     border.
     """
     with errors_told():
-        from videoloader.pictures import NEEDS_PILLOW, contact_sheet
+        from videoloader.showing.contact_sheet import NEEDS_PILLOW, contact_sheet
         from videoloader.transforms import Normalize
 
         ending = output.suffix.lower()
@@ -80,7 +80,7 @@ def _save_moving(
     """Save clips side by side as an animation; shorter clips hold their last frame."""
     from PIL import Image
 
-    from videoloader.pictures import contact_sheet
+    from videoloader.showing.contact_sheet import contact_sheet
 
     longest = max(strips, key=lambda strip: len(strip.tiles))
     sheets: list[Picture] = []

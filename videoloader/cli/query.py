@@ -12,10 +12,10 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from videoloader.checks import check
 from videoloader.cli.sources import Json
 from videoloader.cli.terminal import errors_told, out, plain, print_json
 from videoloader.errors import ConfigurationError, counted, printable
+from videoloader.errors.checks import check
 from videoloader.indexing import IndexStore
 from videoloader.indexing.store.keys import from_sql
 from videoloader.indexing.store.schema import COLUMNS

@@ -150,8 +150,8 @@ def _nvdec(index: VideoIndex) -> dict[str, Any]:
     import torch
 
     from videoloader.decoding.capabilities import why_not_nvdec
-    from videoloader.device import resolve_device
     from videoloader.errors import ConfigurationError
+    from videoloader.runtime.device import resolve_device
 
     if not torch.cuda.is_available():
         return {"takes": None, "reason": "PyTorch finds no CUDA device here"}

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.checks import check, check_choice
 from videoloader.convert.border import Border
 from videoloader.errors import ConfigurationError, UnsupportedError
+from videoloader.errors.checks import check, check_choice
 from videoloader.indexing.bitstream.picture import picture_format
 from videoloader.indexing.stream_info import StreamInfo
 

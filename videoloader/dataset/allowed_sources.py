@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Literal
 
-from videoloader.checks import check_choice
 from videoloader.errors import ConfigurationError, SourceError
+from videoloader.errors.checks import check_choice
 from videoloader.indexing.sources.opening import local_places
 
 Sources = Literal["any", "local", "inside root"]

@@ -15,11 +15,11 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from videoloader.checks import check, is_finite
 from videoloader.dataset.entry import VideoEntry
 from videoloader.dataset.folders import VIDEO_EXTENSIONS, file_endings
 from videoloader.dataset.labels import parse_labels
 from videoloader.errors import ConfigurationError, SourceError, needs, warn_user
+from videoloader.errors.checks import check, is_finite
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.folder import natural_order
 from videoloader.indexing.sources.lmdb_value import read_lmdb

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from videoloader.checks import check, check_flag, check_uint64, is_finite, shortened
 from videoloader.dataset.table import EntryTable
 from videoloader.errors import ConfigurationError
+from videoloader.errors.checks import check, check_flag, check_uint64, is_finite, shortened
 from videoloader.indexing.store.keys import SourceKeys
 from videoloader.permutation import Integers, permute
 from videoloader.sampling.integers import positions_in

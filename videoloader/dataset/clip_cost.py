@@ -8,8 +8,8 @@ import numpy as np
 
 from videoloader.dataset.ranges import entry_range
 from videoloader.dataset.table import EntryTable
-from videoloader.error_notes import note
 from videoloader.errors import NotIndexedError, VideoLoaderError
+from videoloader.errors.notes import note
 from videoloader.indexing import IndexStore, VideoIndex
 from videoloader.live_line import counted_live
 from videoloader.packets.decode_plan import plan_frames

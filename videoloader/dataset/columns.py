@@ -12,9 +12,9 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.attribute_names import tells_of_attributes
 from videoloader.dataset.unchanging import Unchanging
 from videoloader.errors import SourceError
+from videoloader.errors.attribute_names import tells_of_attributes
 
 Rows = npt.NDArray[np.int64]
 _PACKED_AT_ONCE = 1 << 14

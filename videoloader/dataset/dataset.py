@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.argument_names import tells_of_arguments
-from videoloader.attribute_names import tells_of_attributes
-from videoloader.checks import check_type, is_true
 from videoloader.dataset.choosing import chosen_rows, split_rows
 from videoloader.dataset.entry import VideoEntry, for_condition
 from videoloader.dataset.labels import check_rows, in_common_classes, names_in_order
@@ -27,8 +24,11 @@ from videoloader.dataset.summary import DatasetSummary, summarize
 from videoloader.dataset.table import NONE, EntryTable
 from videoloader.dataset.unchanging import Unchanging
 from videoloader.dataset.where import conditions_in_sql, rows_where
-from videoloader.error_notes import note
 from videoloader.errors import ArgumentError
+from videoloader.errors.argument_names import tells_of_arguments
+from videoloader.errors.attribute_names import tells_of_attributes
+from videoloader.errors.checks import check_type, is_true
+from videoloader.errors.notes import note
 from videoloader.indexing import BuildReport, build_store
 from videoloader.indexing.index import Times
 from videoloader.indexing.store.fingerprints import FingerprintKind

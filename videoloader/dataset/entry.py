@@ -9,9 +9,9 @@ from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, get_args
 
-from videoloader.attribute_names import RowColumns, tells_of_attributes
-from videoloader.checks import ClassNumber, check_choice, is_finite, is_integer
 from videoloader.errors import ArgumentError, ConfigurationError
+from videoloader.errors.attribute_names import RowColumns, tells_of_attributes
+from videoloader.errors.checks import ClassNumber, check_choice, is_finite, is_integer
 from videoloader.indexing.index import Times
 
 FROM_END = "; no number counts from the end, as DALI's do: leave stop out to read to the end"

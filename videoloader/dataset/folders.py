@@ -9,11 +9,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.checks import check
 from videoloader.dataset.columns import PackedStrings
 from videoloader.dataset.left_out import tell_left_out
 from videoloader.dataset.table import EntryTable, make_table
 from videoloader.errors import ConfigurationError, SourceError, warn_user
+from videoloader.errors.checks import check
 from videoloader.indexing.sources.folder import is_image_name, natural_order
 from videoloader.live_line import counted_live, live_line
 

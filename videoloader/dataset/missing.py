@@ -10,10 +10,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.checks import check
 from videoloader.dataset.left_out import tell_left_out
 from videoloader.dataset.table import EntryTable
 from videoloader.errors import SourceError
+from videoloader.errors.checks import check
 
 # Network file systems answer many requests at once.
 _THREADS, _PATHS_AT_ONCE = 16, 1024

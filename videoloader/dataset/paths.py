@@ -10,11 +10,11 @@ from typing import Any, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.checks import check
 from videoloader.dataset.columns import PackedStrings
 from videoloader.dataset.labels import number_labels, numbers_in
 from videoloader.dataset.table import EntryTable, array_of, make_table
 from videoloader.errors import ConfigurationError
+from videoloader.errors.checks import check
 
 
 def path_text(name: str, value: object) -> str:

@@ -14,7 +14,7 @@ from itertools import count
 from typing import IO, Any
 
 from videoloader.errors import SourceError
-from videoloader.indexing.forks import after_fork
+from videoloader.runtime.forks import after_fork
 
 _LONGEST_PAUSE = 1.0
 _WITHOUT_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}

@@ -7,8 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, SupportsIndex
 
-from videoloader.attribute_names import TellsOfReaders
-from videoloader.checks import check
 from videoloader.dataset.allowed_sources import Sources, check_sources
 from videoloader.dataset.archives import archive_entries
 from videoloader.dataset.entry import VideoEntry
@@ -23,6 +21,8 @@ from videoloader.dataset.saving import map_rows
 from videoloader.dataset.stores import Store
 from videoloader.dataset.where import entries_of_store
 from videoloader.errors import ConfigurationError
+from videoloader.errors.attribute_names import TellsOfReaders
+from videoloader.errors.checks import check
 from videoloader.indexing import IndexStore
 from videoloader.indexing.sources.folder import times_suffix
 

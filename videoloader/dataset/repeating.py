@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from videoloader.checks import check, check_positive
 from videoloader.dataset.readers import DatasetReaders
 from videoloader.dataset.table import NONE, EntryTable
 from videoloader.errors import ConfigurationError
+from videoloader.errors.checks import check, check_positive
 from videoloader.permutation import Integers, permute
 
 

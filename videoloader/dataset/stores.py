@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from videoloader.checks import check
 from videoloader.errors import NotIndexedError
+from videoloader.errors.checks import check
 from videoloader.indexing import IndexStore, build_store
 from videoloader.indexing.store.keys import to_sql
 from videoloader.indexing.store.schema import check_values

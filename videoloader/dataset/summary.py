@@ -9,11 +9,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from videoloader.checks import check_positive
 from videoloader.dataset.clip_cost import ADVISED_GOP, ClipCost, estimate_cost
 from videoloader.dataset.stores import DISPLAYED_HEIGHT, DISPLAYED_WIDTH, Store, facts_of_rows, opened_store
 from videoloader.dataset.table import NONE, EntryTable
 from videoloader.errors import IndexingError, counted
+from videoloader.errors.checks import check_positive
 from videoloader.notebook import ShownInNotebooks
 from videoloader.sampling.mode import FrameMode, FrameNumbers, mode_of
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, get_args, overload
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.attribute_names import RowColumns, no_such_column
-from videoloader.checks import check, check_choice
 from videoloader.dataset.columns import ABSENT, Column, PackedStrings, Rows, constant, join, pack, plain, take
 from videoloader.dataset.entry import VideoEntry
 from videoloader.errors import ConfigurationError, counted
+from videoloader.errors.attribute_names import RowColumns, no_such_column
+from videoloader.errors.checks import check, check_choice
 from videoloader.indexing.index import Times
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from videoloader.checks import check
 from videoloader.dataset.columns import ABSENT, Column, PackedStrings, join, pack
 from videoloader.dataset.raw_table import ROWS_AT_ONCE, RawTable, lines
 from videoloader.errors import ConfigurationError
+from videoloader.errors.checks import check
 from videoloader.indexing.limits import current_limits
 
 _SEPARATORS = ",\t;|"

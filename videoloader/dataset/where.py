@@ -7,13 +7,13 @@ from collections.abc import Collection, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.checks import check, check_positive_or_none
 from videoloader.dataset.columns import PackedStrings
 from videoloader.dataset.left_out import none_left, tell_left_out
 from videoloader.dataset.ranges import entry_ranges
 from videoloader.dataset.stores import DISPLAYED_HEIGHT, Store, facts_of_rows, opened_store
 from videoloader.dataset.table import EntryTable, make_table
 from videoloader.errors import ConfigurationError, FrameRangeError
+from videoloader.errors.checks import check, check_positive_or_none
 from videoloader.indexing import IndexStore
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.indexing.store.keys import from_sql

@@ -7,10 +7,10 @@ from typing import Literal, get_args
 
 import torch
 
-from videoloader.checks import check_choice
 from videoloader.decoding.capabilities import why_not_nvdec
 from videoloader.decoding.jpeg_engine import why_not_jpeg_engine
 from videoloader.errors import ConfigurationError, UnsupportedError, VideoWarning
+from videoloader.errors.checks import check_choice
 from videoloader.indexing.images.index import is_jpeg
 from videoloader.indexing.index import VideoIndex
 

@@ -19,10 +19,10 @@ from videoloader.indexing.bitstream.lost_data import has_a_slice_in_each_row, lo
 from videoloader.indexing.bitstream.nal import nal_length_size
 from videoloader.indexing.bitstream.vp9 import split_superframe
 from videoloader.indexing.decoder import make_packet, open_decoder
-from videoloader.indexing.forks import after_fork
 from videoloader.indexing.images.alone import decodes_alone
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import PacketBytes, Run
+from videoloader.runtime.forks import after_fork
 
 # Codecs whose frames were found to be the same with any number of threads, even in damaged streams in which one thread
 # sees no damage. Theora's are not (libavcodec 62, six threads), nor MPEG-4's, since each thread guesses at encoders'

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert.surface import CudaSurface
-from videoloader.indexing.forks import after_fork
 from videoloader.indexing.index import VideoIndex
+from videoloader.runtime.forks import after_fork
 
 
 class _Gop(NamedTuple):

@@ -16,10 +16,10 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert.surface import CudaSurface, SurfaceLayout, pixel_format, planes_layout
-from videoloader.device import event_to_sleep_for
 from videoloader.errors import DecodeError
 from videoloader.indexing.bitstream.jpeg import read_jpeg_frame
 from videoloader.indexing.stream_info import StreamInfo
+from videoloader.runtime.device import event_to_sleep_for
 
 # Values from nvjpeg.h. The CUDA kernels of nvJPEG round differently from the engines, so they are not used.
 _BACKEND_HARDWARE = 3

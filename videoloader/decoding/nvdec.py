@@ -23,7 +23,7 @@ from videoloader.indexing.bitstream.picture_kinds import refers_back
 from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import PacketBytes
-from videoloader.quiet_time import wait_for_quiet_time
+from videoloader.runtime.quiet_time import wait_for_quiet_time
 
 # Maximum packets in a call for pictures that count as large.
 _LARGE_A_CALL = 4

@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 
 import torch
 
-from videoloader.argument_names import tells_of_arguments
-from videoloader.checks import check_positive
 from videoloader.decoding.capabilities import blocks_of, pynvvideocodec
 from videoloader.decoding.nvdec_codecs import NVDEC_CODECS, NvdecCodec
 from videoloader.decoding.primer import PRIMER_PICTURE
-from videoloader.device import own_stream, resolve_device, trim_heaps
 from videoloader.errors import ConfigurationError, DecodeError
+from videoloader.errors.argument_names import tells_of_arguments
+from videoloader.errors.checks import check_positive
 from videoloader.indexing.bitstream.picture import PictureFormat
-from videoloader.indexing.forks import after_fork
+from videoloader.runtime.device import own_stream, resolve_device, trim_heaps
+from videoloader.runtime.forks import after_fork
 
 # A session is made for the largest picture of its class, so that it can take any smaller one. Width and height are each
 # rounded up to one of these.

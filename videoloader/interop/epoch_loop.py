@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from videoloader.batching.batch import Batch
-from videoloader.checks import check_type
 from videoloader.errors import ArgumentError
+from videoloader.errors.checks import check_type
 from videoloader.loader import VideoLoader
 from videoloader.order.epoch import check_state
 from videoloader.order.shuffle import InOrder

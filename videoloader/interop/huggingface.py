@@ -9,8 +9,6 @@ from hashlib import blake2b
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from videoloader.argument_names import tells_of_arguments
-from videoloader.checks import check_type
 from videoloader.dataset import VideoDataset
 from videoloader.dataset.allowed_sources import Sources, check_sources
 from videoloader.dataset.columns import Column, join, pack
@@ -18,6 +16,8 @@ from videoloader.dataset.known_columns import entries_of
 from videoloader.dataset.parquet import arrow_column
 from videoloader.dataset.raw_table import ROWS_AT_ONCE, RawTable
 from videoloader.errors import ConfigurationError, SourceError
+from videoloader.errors.argument_names import tells_of_arguments
+from videoloader.errors.checks import check_type
 
 __all__ = ["from_huggingface"]
 

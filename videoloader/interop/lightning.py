@@ -7,9 +7,9 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.batch import Batch
 from videoloader.errors import ConfigurationError
+from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.interop.epoch_loop import EpochLoop, check_maker
 from videoloader.loader import VideoLoader
 

@@ -4,7 +4,7 @@ Each function takes a list as downloaded and the folder of the videos, and retur
 by name, whatever their extensions and class folders.
 """
 
-from videoloader.attribute_names import no_such_name
+from videoloader.errors.attribute_names import no_such_name
 from videoloader.layouts.activitynet import activitynet
 from videoloader.layouts.hmdb51 import hmdb51
 from videoloader.layouts.kinetics import kinetics

@@ -6,10 +6,10 @@ import os
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from videoloader.argument_names import tells_of_arguments
 from videoloader.dataset import VideoDataset
 from videoloader.dataset.missing import Missing
 from videoloader.errors import ConfigurationError
+from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.indexing.sources.folder import natural_order
 from videoloader.layouts.list_files import read_json
 from videoloader.layouts.rows import AnyPath, dataset_of_list, videos_in

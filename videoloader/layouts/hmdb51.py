@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from typing import Literal, TypeAlias
 
-from videoloader.argument_names import tells_of_arguments
-from videoloader.checks import check_choice
 from videoloader.dataset import VideoDataset
 from videoloader.dataset.folders import list_folder
 from videoloader.dataset.missing import Missing
 from videoloader.errors import ConfigurationError
+from videoloader.errors.argument_names import tells_of_arguments
+from videoloader.errors.checks import check_choice
 from videoloader.layouts.list_files import read_lines
 from videoloader.layouts.rows import AnyPath, dataset_of_list, videos_in
 

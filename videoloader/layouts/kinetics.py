@@ -6,14 +6,14 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from videoloader.argument_names import tells_of_arguments
-from videoloader.attribute_names import no_such_column
 from videoloader.dataset import VideoDataset
 from videoloader.dataset.labels import ClassNames, names_in_order
 from videoloader.dataset.missing import Missing
 from videoloader.dataset.raw_table import RawTable
 from videoloader.dataset.reading import read_table
 from videoloader.errors import ConfigurationError
+from videoloader.errors.argument_names import tells_of_arguments
+from videoloader.errors.attribute_names import no_such_column
 from videoloader.layouts.list_files import read_json
 from videoloader.layouts.rows import AnyPath, VideoFolder, dataset_of_list, videos_in
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from videoloader.argument_names import tells_of_arguments
 from videoloader.dataset import VideoDataset
 from videoloader.dataset.missing import Missing
 from videoloader.errors import ConfigurationError
+from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.layouts.list_files import read_json
 from videoloader.layouts.rows import AnyPath, dataset_of_list, videos_in
 

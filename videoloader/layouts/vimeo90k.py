@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from videoloader.argument_names import tells_of_arguments
 from videoloader.dataset import VideoDataset
 from videoloader.dataset.missing import Missing
 from videoloader.errors import ConfigurationError, SourceError
+from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.layouts.list_files import read_lines
 from videoloader.layouts.rows import AnyPath, dataset_of_list
 

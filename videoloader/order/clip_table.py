@@ -17,8 +17,8 @@ from videoloader.dataset.ranges import ends_late, rows_in_seconds, tell_of_late_
 from videoloader.dataset.row_frames import OF_MODES, look_up_rows
 from videoloader.dataset.stores import Store
 from videoloader.dataset.table import NONE
-from videoloader.error_notes import note
 from videoloader.errors import ConfigurationError, NotIndexedError, VideoLoaderError, counted, reason_of, warn_user
+from videoloader.errors.notes import note
 from videoloader.indexing import IndexStore, build_index, open_source
 from videoloader.indexing.images.frame_times import tell_of_frame_times
 from videoloader.indexing.sources.folder import IMAGE_ENDINGS
@@ -26,8 +26,8 @@ from videoloader.indexing.sources.state import state_of
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.live_line import counted_live
 from videoloader.order.entry_video import UNOPENED, BuiltIndexes, EntryVideo, Indexes
+from videoloader.runtime.threads import executor_of
 from videoloader.sampling.mode import IN_MODE, CountsByFrames, CountsByLength, FrameMode, KnownFrames, count_clips
-from videoloader.threads import executor_of
 
 _PATHS_AT_ONCE = 1 << 14
 

@@ -11,8 +11,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.checks import check, check_uint64, is_integer
 from videoloader.errors import ConfigurationError
+from videoloader.errors.checks import check, check_uint64, is_integer
 from videoloader.order.by_column import ByColumn, ClipGroups, group_clips
 from videoloader.order.clip_table import ClipTable
 from videoloader.order.sharding import MOST_LANES, Deal, LastBatch, Left, damaged_state, dealt, even_bounds, num_batches

@@ -13,8 +13,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from videoloader.checks import check_choice, check_positive
 from videoloader.errors import ConfigurationError
+from videoloader.errors.checks import check_choice, check_positive
 from videoloader.permutation import Integers
 
 LastBatch = Literal["partial", "drop", "fill", "uneven"]

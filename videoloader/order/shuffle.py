@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch.utils.data import DistributedSampler, RandomSampler, SequentialSampler, WeightedRandomSampler
 
-from videoloader.checks import check_positive
 from videoloader.errors import ConfigurationError
+from videoloader.errors.checks import check_positive
 from videoloader.permutation import Integers, permute, permute_within
 
 # The attribute that holds what each of PyTorch's own samplers draws from. In other samplers these names may differ in

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.argument_names import tells_of_arguments
 from videoloader.errors import ArgumentError, counted
+from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.indexing.index import DISPOSABLE_YES, VideoIndex
 
 # A part of a video with fewer packets than this is not worth a decoder of its own.

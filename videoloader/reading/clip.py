@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.attribute_names import tells_of_attributes
 from videoloader.convert.spec import Layout
 from videoloader.errors import ArgumentError
+from videoloader.errors.attribute_names import tells_of_attributes
 from videoloader.indexing import VideoIndex
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.frames_by_role import FramesByRole

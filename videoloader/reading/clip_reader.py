@@ -19,7 +19,6 @@ from videoloader.decoding.damage import lost_frame
 from videoloader.decoding.engine import Decode, Engine, choose_engine, leave_to_cpu
 from videoloader.decoding.frame_threads import UnsureError
 from videoloader.decoding.gop_cache import GopCache
-from videoloader.device import own_stream
 from videoloader.errors import (
     DecodeError,
     IndexingError,
@@ -44,6 +43,7 @@ from videoloader.reading.clip_sink import ClipSink
 from videoloader.reading.clip_slots import ClipSlots
 from videoloader.reading.engines import CpuEngine, DecodingEngine, JpegEngine, NvdecEngine
 from videoloader.reading.read_progress import ReadProgress
+from videoloader.runtime.device import own_stream
 
 
 @dataclass(frozen=True, eq=False)

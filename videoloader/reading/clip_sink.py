@@ -18,10 +18,10 @@ from videoloader.convert.cuda import convert_surfaces
 from videoloader.convert.spec import ColorSpec, Conversion, OutputSpec, color_spec, fill_pixel
 from videoloader.convert.surface import CudaSurface
 from videoloader.convert.upload import upload_frame
-from videoloader.device import on_stream
 from videoloader.indexing import VideoIndex
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.clip_slots import ClipSlots
+from videoloader.runtime.device import on_stream
 
 # Limits on the pictures that a thread holds to convert them together, in number and in pixels (16 MiB at 8 bits and
 # 4:2:0).

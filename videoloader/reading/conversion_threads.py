@@ -9,9 +9,9 @@ from functools import cache
 
 import av
 
-from videoloader.device import available_cores
-from videoloader.indexing.forks import after_fork
 from videoloader.reading.clip_sink import ClipSink
+from videoloader.runtime.device import available_cores
+from videoloader.runtime.forks import after_fork
 
 
 @cache

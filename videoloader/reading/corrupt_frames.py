@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.checks import check_choice
 from videoloader.errors import ConfigurationError, CorruptFramesError, VideoLoaderWarning, counted
+from videoloader.errors.checks import check_choice
 
 # What to do with damaged frames: keep them, or treat them as frames that cannot be read. Which choices there are
 # depends on what the caller can do about such frames.

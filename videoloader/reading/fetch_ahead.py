@@ -22,7 +22,7 @@ from videoloader.indexing.sources.state import SourceState, check_unchanged, sta
 from videoloader.packets.decode_plan import DecodePlan
 from videoloader.packets.read_packets import ranges_to_read
 from videoloader.reading.cancellation import CancelToken
-from videoloader.threads import executor_of
+from videoloader.runtime.threads import executor_of
 
 _THREADS = 16
 # Limits for all clips that are being fetched or wait with their bytes, and for one job. Anything beyond is read by the

@@ -18,7 +18,6 @@ import torch
 
 from videoloader.convert.spec import OutputSpec
 from videoloader.decoding.frame_threads import UnsureError, suits_threads
-from videoloader.device import allocate
 from videoloader.errors import VideoLoaderError, enough_memory
 from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.sources.state import check_unchanged
@@ -27,6 +26,7 @@ from videoloader.packets.run_start import WrongIndexError
 from videoloader.reading.cancellation import CancelToken, ReadCancelled
 from videoloader.reading.stream import stream_in_threads
 from videoloader.reading.workers import share_of_cores
+from videoloader.runtime.device import allocate
 
 # The most decoders that wait for a next slice in a process, since each has threads of its own.
 _MOST_WAITING = 8

@@ -22,13 +22,13 @@ import torch
 from videoloader.convert.cuda import PICTURE_PLAN, convert_each, picture_plan
 from videoloader.convert.spec import Conversion, Geometry, OutputSpec, color_spec
 from videoloader.decoding.jpeg_engine import CODED, JpegDecoder, coded_file, engine_layout
-from videoloader.device import event_to_sleep_for, own_stream
 from videoloader.errors import DecodeError
 from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.images.index import is_jpeg
 from videoloader.indexing.images.jpeg import is_cut_off
 from videoloader.padding import CONSTANT_FRAME
-from videoloader.shared_memory import MemoryBlock, can_share, new_block, own_block
+from videoloader.runtime.device import event_to_sleep_for, own_stream
+from videoloader.runtime.shared_memory import MemoryBlock, can_share, new_block, own_block
 
 # Pictures are decoded up to this many bytes at a time, then converted. A single larger picture is allowed.
 _MOST_BYTES = 192 << 20

@@ -23,7 +23,7 @@ from videoloader.packets.decode_plan import DecodePlan
 from videoloader.reading.cancellation import CancelToken, ReadCancelled
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.clip_slots import ClipSlots
-from videoloader.shared_memory import Place, map_block
+from videoloader.runtime.shared_memory import Place, map_block
 
 # Work for a process: a function of its reader, an object it knows, tensors in shared memory, and a cancel token. It is
 # pickled, so it must be a module-level function or a partial of one.

@@ -39,7 +39,7 @@ from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.clip_slots import ClipSlots
 from videoloader.reading.process_main import Answer, GivenWarning, Task, Work, read_in_process, serve
-from videoloader.shared_memory import Place, SharedBlock, block_of, new_shared_block, numbers_in_use
+from videoloader.runtime.shared_memory import Place, SharedBlock, block_of, new_shared_block, numbers_in_use
 
 # Milliseconds between checks whether a task has been cancelled.
 _LOOK_UP = 50

@@ -15,7 +15,6 @@ import torch
 from videoloader.convert.spec import OutputSpec, full_geometry
 from videoloader.decoding.engine import Decode, choose_engine
 from videoloader.decoding.frame_threads import UnsureError, suits_threads
-from videoloader.device import allocate, hand_over
 from videoloader.errors import ConfigurationError, DecodeError, UnsupportedError, enough_memory
 from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.configurations import decoded_otherwise
@@ -29,6 +28,7 @@ from videoloader.reading.decode_job import DecodeJob, split_clips, whole_job
 from videoloader.reading.following_slices import FollowingSlices
 from videoloader.reading.stream import stream_in_threads
 from videoloader.reading.workers import Reader, share_of_cores, workers_of_device
+from videoloader.runtime.device import allocate, hand_over
 
 
 class VideoReader:

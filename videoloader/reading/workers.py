@@ -16,21 +16,21 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import torch
 
-from videoloader.checks import check_integer
 from videoloader.convert.swscale import FilterGraphs, by_graphs
 from videoloader.decoding.capabilities import default_workers
 from videoloader.decoding.engine import Decode, choose_engine
 from videoloader.decoding.nvdec_codecs import INEXACT_CODECS
-from videoloader.device import available_cores
 from videoloader.errors import ConfigurationError, VideoLoaderError
+from videoloader.errors.checks import check_integer
 from videoloader.indexing import VideoIndex
-from videoloader.indexing.forks import after_fork
-from videoloader.quiet_time import begin_quiet_time, wait_for_quiet_time
 from videoloader.reading.clip_reader import ClipReader, reader_of_thread
 from videoloader.reading.fetch_ahead import FetchAhead
 from videoloader.reading.process_pool import ProcessPool, ProcessReader
-from videoloader.shared_memory import can_share
-from videoloader.threads import executor_of
+from videoloader.runtime.device import available_cores
+from videoloader.runtime.forks import after_fork
+from videoloader.runtime.quiet_time import begin_quiet_time, wait_for_quiet_time
+from videoloader.runtime.shared_memory import can_share
+from videoloader.runtime.threads import executor_of
 
 T = TypeVar("T")
 Reader: TypeAlias = ClipReader | ProcessReader

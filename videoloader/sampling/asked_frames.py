@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.checks import shortened
 from videoloader.errors import ConfigurationError, FrameRangeError
+from videoloader.errors.checks import shortened
 from videoloader.indexing.exact_numbers import exact_rate
 from videoloader.indexing.index import VideoIndex
 from videoloader.sampling.at_rate import AtRate

@@ -10,8 +10,8 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.checks import check
 from videoloader.errors import ConfigurationError
+from videoloader.errors.checks import check
 from videoloader.indexing.exact_numbers import exact, exact_rate
 from videoloader.padding import check_mode
 from videoloader.sampling.columns import Pad, PadColumn, pad_of

@@ -11,9 +11,9 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from videoloader import padding
-from videoloader.attribute_names import no_such_column
-from videoloader.checks import check, shortened
 from videoloader.errors import ConfigurationError
+from videoloader.errors.attribute_names import no_such_column
+from videoloader.errors.checks import check, shortened
 from videoloader.indexing.exact_numbers import exact
 from videoloader.padding import Mode
 from videoloader.sampling.exact_time import Time, as_times

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.checks import check
+from videoloader.errors.checks import check
 from videoloader.indexing.exact_numbers import exact
 from videoloader.indexing.index import VideoIndex
 from videoloader.sampling.sampled_video import SampledVideo

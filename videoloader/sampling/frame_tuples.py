@@ -8,8 +8,8 @@ from dataclasses import KW_ONLY, dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.checks import check_integer
 from videoloader.errors import ConfigurationError
+from videoloader.errors.checks import check_integer
 from videoloader.sampling.columns import Pad, integer_tuple
 from videoloader.sampling.placements import Placed
 from videoloader.sampling.roles import Roles

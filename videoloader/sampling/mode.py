@@ -11,8 +11,6 @@ import numpy.typing as npt
 from numpy.random.bit_generator import ISeedSequence
 
 from videoloader import padding
-from videoloader.checks import check_integer, check_uint64, shortened
-from videoloader.error_notes import note
 from videoloader.errors import (
     ArgumentError,
     ConfigurationError,
@@ -21,6 +19,8 @@ from videoloader.errors import (
     warn_user,
     wrong_result,
 )
+from videoloader.errors.checks import check_integer, check_uint64, shortened
+from videoloader.errors.notes import note
 from videoloader.sampling.columns import PadColumn, pad_of
 from videoloader.sampling.exact_time import told_span
 from videoloader.sampling.frame_list import FrameList

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.checks import check_flag, check_integer, check_positive_or_none
+from videoloader.errors.checks import check_flag, check_integer, check_positive_or_none
 from videoloader.padding import check_mode
 from videoloader.sampling.columns import Pad, PadColumn, check_pad, pad_of
 from videoloader.sampling.sampled_video import SampledVideo

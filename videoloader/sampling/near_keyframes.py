@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.checks import check, check_integer
+from videoloader.errors.checks import check, check_integer
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.sampling.columns import PadColumn

@@ -9,8 +9,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.checks import both_ends, check, integer_range
 from videoloader.errors import ConfigurationError, FrameRangeError
+from videoloader.errors.checks import both_ends, check, integer_range
 from videoloader.indexing.index import VideoIndex
 from videoloader.sampling.columns import integers_of, pad_of
 from videoloader.sampling.mode import KnownFrames

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.checks import check
 from videoloader.errors import ConfigurationError
+from videoloader.errors.checks import check
 from videoloader.indexing.index import VideoIndex
 from videoloader.padding import CONSTANT_FRAME
 

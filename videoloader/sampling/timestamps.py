@@ -11,8 +11,8 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.checks import check_choice
 from videoloader.errors import FrameRangeError
+from videoloader.errors.checks import check_choice
 from videoloader.sampling.columns import Pad, pad_of, times_of
 from videoloader.sampling.exact_time import (
     Time,

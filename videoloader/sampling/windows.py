@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.checks import both_ends, check_probability, integer_range
+from videoloader.errors.checks import both_ends, check_probability, integer_range
 from videoloader.sampling.columns import Pad
 from videoloader.sampling.mode_bases import CountedByLength
 from videoloader.sampling.placements import draw_gap, even_start

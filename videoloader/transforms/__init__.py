@@ -3,7 +3,7 @@
 ``__init__.pyi`` lists the public names.
 """
 
-from videoloader.attribute_names import no_such_name
+from videoloader.errors.attribute_names import no_such_name
 from videoloader.public_names import modules_of_names, public_name
 
 # Names of earlier versions, to be removed in the next one.

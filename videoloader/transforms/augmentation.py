@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.argument_names import tells_of_arguments
-from videoloader.checks import check, check_integer
 from videoloader.errors import ConfigurationError
+from videoloader.errors.argument_names import tells_of_arguments
+from videoloader.errors.checks import check, check_integer
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Function, Operation, Params, PixelTransform
 from videoloader.transforms.policies import Strength
 

@@ -15,9 +15,9 @@ from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 
-from videoloader.checks import check, check_choice, check_integer, check_numbers, check_probability
 from videoloader.convert.spec import Interpolation, fill_color
 from videoloader.errors import ConfigurationError
+from videoloader.errors.checks import check, check_choice, check_integer, check_numbers, check_probability
 from videoloader.transforms.augmentation import Augmentation
 from videoloader.transforms.automatic_operations import GEOMETRIC, color_operations, warps
 from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform, checked

@@ -13,10 +13,10 @@ from typing import Literal, get_args
 import numpy as np
 
 from videoloader import padding
-from videoloader.checks import both_ends, check, check_choice, check_size
 from videoloader.convert.border import Border
 from videoloader.convert.spec import Geometry, Interpolation, fill_color
 from videoloader.errors import ConfigurationError
+from videoloader.errors.checks import both_ends, check, check_choice, check_size
 from videoloader.padding import Filling
 from videoloader.transforms.operations import checked
 from videoloader.transforms.planning.steps import GeometryStep, Sized

@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from videoloader.checks import check, check_probability, check_weights, is_true
 from videoloader.errors import ConfigurationError
+from videoloader.errors.checks import check, check_probability, check_weights, is_true
 from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform, Warp, operations_of
 from videoloader.transforms.planning.composing import group_geometric
 from videoloader.transforms.planning.steps import Choice, GeometryStep, Step

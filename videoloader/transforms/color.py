@@ -16,7 +16,7 @@ from functools import partial
 
 import numpy as np
 
-from videoloader.checks import check_probability
+from videoloader.errors.checks import check_probability
 from videoloader.transforms import color_operations as to
 from videoloader.transforms.curves import Range, check_factor, check_range, draw_range
 from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform, checked

@@ -8,11 +8,11 @@ from typing import Any, get_args, overload
 
 import torch
 
-from videoloader.argument_names import tells_of_arguments
-from videoloader.attribute_names import RowColumns
-from videoloader.checks import check, check_choice, check_shape
 from videoloader.convert.spec import OUTPUT_TYPES, Layout, OutputSpec
 from videoloader.errors import ArgumentError, ConfigurationError
+from videoloader.errors.argument_names import tells_of_arguments
+from videoloader.errors.attribute_names import RowColumns
+from videoloader.errors.checks import check, check_choice, check_shape
 from videoloader.sampling.integers import one_integer
 from videoloader.sampling.mode import clip_rng
 from videoloader.transforms.backends.apply import apply_operations

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.checks import check_choice
+from videoloader.errors.checks import check_choice
 from videoloader.transforms.backends.parts import for_all_frames
 from videoloader.transforms.curves import Range, check_range, draw_range_by_frame
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform, checked

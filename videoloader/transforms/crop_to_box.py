@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from videoloader.checks import check, check_numbers
 from videoloader.convert.spec import Geometry
 from videoloader.errors import ConfigurationError
+from videoloader.errors.checks import check, check_numbers
 from videoloader.sampling.columns import cells_of
 from videoloader.transforms.geometry.fusing import cut
 from videoloader.transforms.operations import ClipInfo, checked

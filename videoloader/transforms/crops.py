@@ -9,10 +9,10 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 import numpy as np
 
 from videoloader import padding as padding_modes
-from videoloader.checks import check_integer, check_numbers
 from videoloader.convert.border import Border
 from videoloader.convert.spec import Geometry, Interpolation, fill_color
 from videoloader.errors import ConfigurationError
+from videoloader.errors.checks import check_integer, check_numbers
 from videoloader.padding import Filling
 from videoloader.transforms.borders import check_border_mode
 from videoloader.transforms.geometry.fusing import cut, resize_to

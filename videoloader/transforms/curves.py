@@ -17,8 +17,8 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.checks import check
 from videoloader.errors import warn_user
+from videoloader.errors.checks import check
 
 Values: TypeAlias = npt.NDArray[np.float64]
 

@@ -9,9 +9,9 @@ from typing import Literal
 import numpy as np
 import torch
 
-from videoloader.checks import check_integer, check_numbers, check_probability
 from videoloader.convert.spec import fill_color
 from videoloader.errors import ConfigurationError
+from videoloader.errors.checks import check_integer, check_numbers, check_probability
 from videoloader.transforms.backends.parts import for_all_frames
 from videoloader.transforms.crops import POSITIVE, draw_sides
 from videoloader.transforms.curves import Range, check_range, draw_range_by_frame

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader import padding
-from videoloader.checks import both_ends, check
+from videoloader.errors.checks import both_ends, check
 from videoloader.transforms.backends.parts import for_all_frames, to_pixels
 from videoloader.transforms.curves import Range, check_range, draw_range_by_frame
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform, checked

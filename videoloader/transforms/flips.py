@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from videoloader.checks import check_probability
 from videoloader.convert.spec import Geometry
+from videoloader.errors.checks import check_probability
 from videoloader.transforms.operations import checked
 from videoloader.transforms.planning.steps import GeometryStep
 

@@ -17,10 +17,17 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.checks import check, check_choice, check_integer, check_numbers, check_probability, check_weights
 from videoloader.convert.spec import Layout
-from videoloader.error_notes import note
 from videoloader.errors import ConfigurationError, no_method, wrong_result
+from videoloader.errors.checks import (
+    check,
+    check_choice,
+    check_integer,
+    check_numbers,
+    check_probability,
+    check_weights,
+)
+from videoloader.errors.notes import note
 from videoloader.transforms.operations import IN_TRANSFORM, Transform, checked
 
 Cut: TypeAlias = Literal["spatial", "temporal", "spatio_temporal"]

@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.checks import check_choice
 from videoloader.convert.spec import Layout, as_planes
-from videoloader.error_notes import note_rows
 from videoloader.errors import ArgumentError, ConfigurationError, warn_user
-from videoloader.foreign_randomness import WATCHED_CALLS, told_if_foreign
+from videoloader.errors.checks import check_choice
+from videoloader.errors.notes import note_rows
 from videoloader.transforms.backends.parts import to_pixels
+from videoloader.transforms.foreign_randomness import WATCHED_CALLS, told_if_foreign
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform
 
 View: TypeAlias = Literal["clip", "batch", "frames"]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy.typing as npt
 import torch
 
-from videoloader.checks import check, check_choice
 from videoloader.errors import ConfigurationError, warn_user
+from videoloader.errors.checks import check, check_choice
 from videoloader.transforms.operations import Transform, checked
 
 DType: TypeAlias = Literal["uint8", "float16", "bfloat16", "float32"]

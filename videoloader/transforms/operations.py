@@ -19,11 +19,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.checks import check_choice, check_flag
 from videoloader.convert.spec import Interpolation, fill_color
-from videoloader.error_notes import note
 from videoloader.errors import ArgumentError, MissingAttributeError, no_method, wrong_result
-from videoloader.names_elsewhere import nearest
+from videoloader.errors.checks import check_choice, check_flag
+from videoloader.errors.names_elsewhere import nearest
+from videoloader.errors.notes import note
 
 # The parameters of a batch function for its clips, by name.
 Params: TypeAlias = Mapping[str, npt.NDArray[Any]]

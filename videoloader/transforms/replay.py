@@ -19,9 +19,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import torch
 
-from videoloader.checks import check_choice, check_shape
 from videoloader.convert.spec import Geometry, Interpolation
 from videoloader.errors import ConfigurationError
+from videoloader.errors.checks import check_choice, check_shape
 from videoloader.transforms.backends.apply import apply_operations
 from videoloader.transforms.geometry.coordinates import (
     check_in_pixels,

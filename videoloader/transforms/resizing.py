@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from videoloader.checks import check_integer, check_size
 from videoloader.convert.spec import Geometry, Interpolation
 from videoloader.errors import ConfigurationError
+from videoloader.errors.checks import check_integer, check_size
 from videoloader.transforms.geometry.fusing import resize_to
 from videoloader.transforms.planning.steps import GeometryStep
 

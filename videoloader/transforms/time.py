@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader import padding
-from videoloader.checks import both_ends, check, check_integer, check_numbers, check_probability
-from videoloader.error_notes import note
 from videoloader.errors import ConfigurationError, no_method, wrong_result
+from videoloader.errors.checks import both_ends, check, check_integer, check_numbers, check_probability
+from videoloader.errors.notes import note
 from videoloader.transforms.curves import tell_of_large_factor
 from videoloader.transforms.operations import IN_TRANSFORM, Transform, checked
 

@@ -11,8 +11,8 @@ from dataclasses import KW_ONLY, dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.checks import check, check_numbers, check_probability
 from videoloader.convert.spec import Interpolation, fill_color
+from videoloader.errors.checks import check, check_numbers, check_probability
 from videoloader.transforms.curves import Curve, Range, Uniform, check_degrees, check_factor, check_range, draw_range
 from videoloader.transforms.geometry import warp_matrices
 from videoloader.transforms.geometry.resampling import Resampling

@@ -20,7 +20,6 @@ import torch
 
 from videoloader.convert.spec import OutputSpec, full_geometry
 from videoloader.decoding.nvdec_codecs import INEXACT_CODECS
-from videoloader.device import available_cores, hand_over
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import ByteSource, FileSource, FolderSource, Openable, VideoIndex, build_index, open_source
 from videoloader.indexing.libav import open_video, packets_to_decode
@@ -29,6 +28,7 @@ from videoloader.indexing.sources.stream import StreamSource
 from videoloader.reading.clip_reader import ClipReader
 from videoloader.reading.clip_sink import ClipSink
 from videoloader.reading.clip_slots import whole_clip
+from videoloader.runtime.device import available_cores, hand_over
 from videoloader.verification.report import Fault, FileReport, ranges_of
 
 # Limits in bytes for the frames of one read, and for one piece of a checksum.

@@ -9,15 +9,15 @@ from typing import NamedTuple
 
 import torch
 
-from videoloader.argument_names import tells_of_arguments
-from videoloader.checks import check, check_positive_or_none
 from videoloader.dataset import VideoDataset
-from videoloader.device import available_cores, resolve_device
 from videoloader.errors import ArgumentError
+from videoloader.errors.argument_names import tells_of_arguments
+from videoloader.errors.checks import check, check_positive_or_none
 from videoloader.indexing import Openable
 from videoloader.indexing.sources.folder import is_image_name
 from videoloader.indexing.store.processes import answer_in_processes
 from videoloader.live_line import live_line
+from videoloader.runtime.device import available_cores, resolve_device
 from videoloader.verification.checks import verify_file
 from videoloader.verification.report import Fault, FileReport, VerifyReport
 

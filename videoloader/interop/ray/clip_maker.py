@@ -20,13 +20,13 @@ from videoloader.batching.clip_plan import ClipPlanner, PlannedClip
 from videoloader.batching.made_batch import BatchPlan
 from videoloader.batching.options import RaiseOrSkip
 from videoloader.convert.spec import Layout
-from videoloader.device import resolve_device
 from videoloader.errors import DecodeError, VideoWarning
 from videoloader.interop.ray.skipped import SkippedClips
 from videoloader.interop.ray_workers import own_device
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import KeepRaiseOrSkip
 from videoloader.reading.workers import DecodeWorkers
+from videoloader.runtime.device import resolve_device
 
 # A video that kills its decoder does so every time, and Ray retries forever when workers die.
 _MOST_ATTEMPTS = 3

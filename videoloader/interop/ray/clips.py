@@ -12,21 +12,21 @@ import ray
 import ray.data
 import torch
 
-from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.batch import BY_FRAME
 from videoloader.batching.clip_plan import ClipPlanner, ClipRule
 from videoloader.batching.options import RaiseOrSkip, check_dataset, plan_transforms
-from videoloader.checks import check, check_choice, check_positive
 from videoloader.convert.spec import Color, Layout
 from videoloader.dataset import VideoDataset
-from videoloader.device import available_cores
 from videoloader.errors import ConfigurationError
+from videoloader.errors.argument_names import tells_of_arguments
+from videoloader.errors.checks import check, check_choice, check_positive
 from videoloader.indexing import IndexStore
 from videoloader.interop.ray.clip_maker import ClipMaker, ClipRecipe
 from videoloader.interop.ray.skipped import SkippedClips
 from videoloader.interop.ray_workers import Attempts
 from videoloader.order.clip_table import build_clip_table
 from videoloader.reading.corrupt_frames import KeepRaiseOrSkip, check_on_corrupt
+from videoloader.runtime.device import available_cores
 from videoloader.sampling.mode import FrameMode, FrameNumbers, mode_of
 from videoloader.sampling.roles import roles_of
 from videoloader.transforms.compose import Compose

@@ -8,7 +8,7 @@ from typing import Any
 
 import ray
 
-from videoloader.checks import check_positive_or_none
+from videoloader.errors.checks import check_positive_or_none
 from videoloader.indexing.store.building import BuildReport, StoreBuild
 from videoloader.indexing.store.fingerprints import FingerprintKind
 from videoloader.indexing.store.tasks import Answer, Task

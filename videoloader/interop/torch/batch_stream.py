@@ -11,12 +11,12 @@ import torch
 from torch.utils.data import IterableDataset, get_worker_info
 from torch.utils.data._utils.collate import default_collate_fn_map
 
-from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.batch import Batch
 from videoloader.errors import ConfigurationError, warn_user
+from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.interop.epoch_loop import EpochLoop, check_maker
 from videoloader.loader import VideoLoader
-from videoloader.order.ranks import shard_of
+from videoloader.runtime.ranks import shard_of
 
 
 @tells_of_arguments

@@ -12,8 +12,6 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset, default_collate
 
-from videoloader.argument_names import tells_of_arguments
-from videoloader.attribute_names import tells_of_attributes
 from videoloader.batching.batch import BY_FRAME, Batch, ListBatch
 from videoloader.batching.boxes import stack_matrices
 from videoloader.batching.clip_plan import ClipPlanner, ClipRule, PlannedClip
@@ -21,15 +19,17 @@ from videoloader.batching.collate import batch_of, collate_rows
 from videoloader.batching.options import check_dataset, plan_transforms
 from videoloader.batching.row_decoding import apply_corrections, decode_rows, group_into_jobs, is_outdated
 from videoloader.batching.rows import BatchRow, arrange_rows, check_same_shapes, decoding_memory, transform_rows
-from videoloader.checks import check_choice, shortened
 from videoloader.convert.spec import Color, Layout
 from videoloader.dataset import VideoDataset
-from videoloader.device import available_cores
 from videoloader.errors import ArgumentError, FrameRangeError, counted, warn_user
+from videoloader.errors.argument_names import tells_of_arguments
+from videoloader.errors.attribute_names import tells_of_attributes
+from videoloader.errors.checks import check_choice, shortened
 from videoloader.indexing import IndexStore, VideoIndex
 from videoloader.order.clip_table import build_clip_table
 from videoloader.reading.clip_reader import reader_of_thread
 from videoloader.reading.corrupt_frames import KeepOrRaise, check_on_corrupt
+from videoloader.runtime.device import available_cores
 from videoloader.sampling.integers import one_integer
 from videoloader.sampling.mode import FrameMode, FrameNumbers, clip_rng, mode_of
 from videoloader.transforms.compose import Compose

@@ -9,10 +9,10 @@ from typing import BinaryIO
 
 from torch.utils.data._utils.collate import default_collate_fn_map
 
-from videoloader.argument_names import tells_of_arguments
-from videoloader.checks import check_type, check_uint64
 from videoloader.dataset import VideoEntry
 from videoloader.errors import ConfigurationError
+from videoloader.errors.argument_names import tells_of_arguments
+from videoloader.errors.checks import check_type, check_uint64
 from videoloader.indexing import ByteSource, MemorySource
 from videoloader.sampling.mode import FrameMode, FrameNumbers, mode_of
 from videoloader.transforms import Normalize, Transform

@@ -13,8 +13,6 @@ from typing import Any, NamedTuple, get_args
 
 import torch
 
-from videoloader.argument_names import tells_of_arguments
-from videoloader.attribute_names import tells_of_attributes
 from videoloader.batching.account import LoaderAccount
 from videoloader.batching.batch import Batch
 from videoloader.batching.collate import clip_of
@@ -24,21 +22,23 @@ from videoloader.batching.options import RaiseOrSkip, plan_transforms
 from videoloader.batching.prefetch import give_out, has_room_for_clips
 from videoloader.batching.rows import Collate
 from videoloader.batching.stats import LoaderStats
-from videoloader.checks import check_choice, check_positive_or_none, check_type, check_uint64
 from videoloader.convert.spec import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.decoding.engine import Decode
-from videoloader.device import available_cores, resolve_device
-from videoloader.error_notes import note
 from videoloader.errors import ConfigurationError, CorruptFramesError, NotIndexedError, VideoLoaderError, reason_of
+from videoloader.errors.argument_names import tells_of_arguments
+from videoloader.errors.attribute_names import tells_of_attributes
+from videoloader.errors.checks import check_choice, check_positive_or_none, check_type, check_uint64
+from videoloader.errors.notes import note
 from videoloader.indexing import IndexStore
 from videoloader.interop.torch.batch_requests import Requests, find_requests, replace_requests
 from videoloader.interop.torch.clip_request import ClipRequest
 from videoloader.interop.torch.request_planner import RequestPlanner, VideoIndexes
 from videoloader.order.epoch import check_state
-from videoloader.order.ranks import shard_of_environment
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import KeepRaiseOrSkip, OnCorrupt, check_on_corrupt
+from videoloader.runtime.device import available_cores, resolve_device
+from videoloader.runtime.ranks import shard_of_environment
 from videoloader.sampling.mode import clip_rng
 from videoloader.transforms.compose import Compose
 from videoloader.transforms.normalize import DType

@@ -11,14 +11,14 @@ from videoloader.batching.clip_plan import ClipRule, PlannedClip
 from videoloader.dataset import VideoEntry, entry_range
 from videoloader.errors import ConfigurationError
 from videoloader.indexing import ByteSource, IndexStore, VideoIndex, build_index, open_source
-from videoloader.indexing.forks import after_fork
 from videoloader.indexing.images.frame_times import tell_of_frame_times
 from videoloader.indexing.sources.state import SourceState, state_of
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.interop.torch.clip_request import ClipRequest
 from videoloader.order.entry_video import EntryVideo, Indexes, SameIndex
+from videoloader.runtime.forks import after_fork
+from videoloader.runtime.threads import executor_of
 from videoloader.sampling.mode import clip_rng
-from videoloader.threads import executor_of
 from videoloader.transforms.planning.pipeline import TransformPlan, arrange_transforms
 
 # Bytes of indexes to keep: enough for about ten thousand videos of a few hundred frames.

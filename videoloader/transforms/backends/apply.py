@@ -9,10 +9,10 @@ from typing import Any, NamedTuple, TypeAlias, get_args
 import numpy as np
 import torch
 
-from videoloader.checks import check, check_choice, check_shape
 from videoloader.convert.spec import Interpolation, Layout, OutputSpec
-from videoloader.error_notes import note, note_rows
 from videoloader.errors import ConfigurationError
+from videoloader.errors.checks import check, check_choice, check_shape
+from videoloader.errors.notes import note, note_rows
 from videoloader.transforms.backends import cpu as cpu_operations
 from videoloader.transforms.backends import cuda as cuda_operations
 from videoloader.transforms.backends.work import ClipWork, Finish

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.checks import check_shape
 from videoloader.convert.spec import Geometry
 from videoloader.errors import ConfigurationError, warn_user
+from videoloader.errors.checks import check_shape
 from videoloader.transforms.geometry.warp_matrices import Matrices
 
 

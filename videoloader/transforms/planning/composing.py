@@ -9,8 +9,8 @@ from itertools import groupby
 import numpy as np
 
 from videoloader.convert.spec import Geometry
-from videoloader.error_notes import note
 from videoloader.errors import ConfigurationError
+from videoloader.errors.notes import note
 from videoloader.padding import check_mode
 from videoloader.transforms.geometry.resampling import Resampling, Size, compose, of_geometry
 from videoloader.transforms.operations import IN_TRANSFORM, ClipInfo, PixelTransform, Transform, Warp

@@ -8,8 +8,8 @@ from typing import TypeAlias
 import numpy as np
 
 from videoloader.convert.spec import Geometry
-from videoloader.error_notes import note
 from videoloader.errors import ConfigurationError, wrong_result
+from videoloader.errors.notes import note
 from videoloader.transforms.borders import Letterbox, Pad, PadToMultiple
 from videoloader.transforms.crops import RandomCrop
 from videoloader.transforms.flips import HorizontalFlip, RandomHorizontalFlip, RandomVerticalFlip, VerticalFlip

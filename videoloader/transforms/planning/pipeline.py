@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.attribute_names import RowColumns
-from videoloader.checks import ClassNumber, check_integer
 from videoloader.convert.spec import Color, Geometry, Layout, OutputSpec
-from videoloader.error_notes import note
 from videoloader.errors import ArgumentError, ConfigurationError
+from videoloader.errors.attribute_names import RowColumns
+from videoloader.errors.checks import ClassNumber, check_integer
+from videoloader.errors.notes import note
 from videoloader.transforms.augmentation import Augmentation
 from videoloader.transforms.backends.apply import apply_operations
 from videoloader.transforms.crop_to_box import check_boxes_first

@@ -9,9 +9,9 @@ from typing import TypeAlias, TypeGuard
 
 import numpy as np
 
-from videoloader.checks import both_ends, check_size
 from videoloader.convert.spec import Geometry
 from videoloader.errors import no_method
+from videoloader.errors.checks import both_ends, check_size
 from videoloader.transforms.geometry.resampling import Resampling, compose
 from videoloader.transforms.operations import ClipInfo, PixelTransform, Transform, Warp, checked
 

@@ -11,16 +11,16 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.batch import Batch
 from videoloader.batching.collate import clip_of
-from videoloader.checks import check_choice, check_positive, check_positive_or_none, check_type
 from videoloader.convert.spec import Layout
 from videoloader.dataset import VideoDataset
 from videoloader.dataset.ranges import entry_range
 from videoloader.errors import ArgumentError, counted
-from videoloader.pictures import Strip, Tile, contact_sheet
+from videoloader.errors.argument_names import tells_of_arguments
+from videoloader.errors.checks import check_choice, check_positive, check_positive_or_none, check_type
 from videoloader.reading.clip import Clip
+from videoloader.showing.contact_sheet import Strip, Tile, contact_sheet
 from videoloader.transforms.normalize import Normalize
 from videoloader.transforms.resizing import Resize
 from videoloader.video import Video

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import videoloader as vl
-from videoloader.error_notes import note, note_rows
+from videoloader.errors.notes import note, note_rows
 from videoloader.interop.torch import ClipDataset, ClipRequest, DecodingLoader
 from videoloader.transforms.mixing import Mixing
 

@@ -17,7 +17,7 @@ from queue import Empty, SimpleQueue
 from typing import ParamSpec, TypeVar
 
 from videoloader.errors import VideoLoaderError
-from videoloader.indexing.forks import after_fork
+from videoloader.runtime.forks import after_fork
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from videoloader.errors import ArgumentError, MissingAttributeError, MissingColumnError
-from videoloader.names_elsewhere import alike, meant, nearest
+from videoloader.errors.names_elsewhere import alike, meant, nearest
 
 _C = TypeVar("_C", bound=type)
 

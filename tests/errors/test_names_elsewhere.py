@@ -10,8 +10,8 @@ import pytest
 
 import videoloader as vl
 from videoloader.dataset.columns import PackedStrings
+from videoloader.errors.names_elsewhere import _OURS, _SAID, alike, meant
 from videoloader.interop.torch import ClipDataset
-from videoloader.names_elsewhere import _OURS, _SAID, alike, meant
 
 OBJECTS = {
     "video": vl.Video,

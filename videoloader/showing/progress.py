@@ -6,9 +6,9 @@ import reprlib
 import time
 from collections.abc import Iterator
 
-from videoloader.argument_names import tells_of_arguments
 from videoloader.batching.batch import Batch
 from videoloader.errors import ArgumentError
+from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.live_line import shown_line, told
 from videoloader.loader import VideoLoader
 

@@ -17,7 +17,7 @@ from types import FunctionType
 from typing import Any, BinaryIO, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from videoloader.errors import ArgumentError, MissingAttributeError, VideoLoaderError
-from videoloader.names_elsewhere import alike, meant
+from videoloader.errors.names_elsewhere import alike, meant
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _EXAMPLES: Mapping[str, object] = dict(

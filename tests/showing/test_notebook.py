@@ -18,7 +18,8 @@ from PIL import Image
 from waiting import PATIENCE
 
 import videoloader as vl
-from videoloader import notebook
+from videoloader.notebook import ShownInNotebooks
+from videoloader.showing import notebook
 
 Sample = Callable[[str], Path]
 KINDS = ("video", "clip", "batch", "data", "summary")
@@ -92,7 +93,7 @@ def test_no_pixels_of_any_kind_fail(shown: dict[str, Any]) -> None:
 
 
 def test_an_object_without_a_text_leaves_it_to_the_notebook() -> None:
-    class Broken(notebook.ShownInNotebooks):
+    class Broken(ShownInNotebooks):
         def __repr__(self) -> str:
             raise RuntimeError("no text")
 

@@ -12,8 +12,8 @@ import torch
 
 import videoloader as vl
 from videoloader.errors import ArgumentError, ConfigurationError
-from videoloader.pictures import Strip
-from videoloader.showing import _strips, spread
+from videoloader.showing.contact_sheet import Strip
+from videoloader.showing.show import _strips, spread
 
 Sample = Callable[[str], Path]
 

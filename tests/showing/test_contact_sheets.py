@@ -11,7 +11,7 @@ import torch
 from PIL.Image import Image
 
 from videoloader import ArgumentError, ConfigurationError, Normalize
-from videoloader.pictures import WIDTH, Strip, Tile, contact_sheet
+from videoloader.showing.contact_sheet import WIDTH, Strip, Tile, contact_sheet
 
 RED = np.full((40, 60, 3), (250, 10, 20), np.uint8)
 TYPES = (torch.float32, torch.float16, torch.bfloat16)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-import videoloader.quiet_time as quiet
+import videoloader.runtime.quiet_time as quiet
 from videoloader.reading.workers import DecodeWorkers
 
 

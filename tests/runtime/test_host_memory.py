@@ -17,9 +17,9 @@ import pytest
 import torch
 
 import videoloader as vl
-from videoloader import device
 from videoloader.batching.rows import FrameMemory
-from videoloader.device import HostMemory, allocate, trim_heaps
+from videoloader.runtime import device
+from videoloader.runtime.device import HostMemory, allocate, trim_heaps
 
 SIZE = (2, 3, 8, 8)
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import videoloader as vl
-from videoloader.argument_names import argument_of_wrong_type, tells_of_arguments
 from videoloader.errors import ArgumentError
+from videoloader.errors.argument_names import argument_of_wrong_type, tells_of_arguments
 
 
 @tells_of_arguments

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import videoloader as vl
-from videoloader.argument_names import tells_of_arguments
 from videoloader.errors import ArgumentError
+from videoloader.errors.argument_names import tells_of_arguments
 
 DATA = vl.VideoDataset.from_paths(["a.mp4"])
 MODE = vl.RandomWindow(4)

@@ -10,8 +10,8 @@ from concurrent.futures import wait
 import pytest
 from waiting import becomes
 
-from videoloader import threads
-from videoloader.threads import LentThreads
+from videoloader.runtime import threads
+from videoloader.runtime.threads import LentThreads
 
 
 @pytest.fixture

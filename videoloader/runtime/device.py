@@ -17,8 +17,8 @@ from typing import Any
 import torch
 
 from videoloader.errors import ConfigurationError, enough_memory
-from videoloader.order.ranks import local_rank
-from videoloader.shared_memory import MemoryBlock, new_block, new_memory, own_block
+from videoloader.runtime.ranks import local_rank
+from videoloader.runtime.shared_memory import MemoryBlock, new_block, new_memory, own_block
 
 _GPU_PACKAGES = ("PyNvVideoCodec", "cupy")
 # Only glibc has this function. Its first call takes a third of a second for each GB that it gives back.

@@ -9,9 +9,9 @@ from types import ModuleType, SimpleNamespace
 import pytest
 import torch
 
-from videoloader.device import resolve_device
 from videoloader.errors import ConfigurationError
-from videoloader.order.ranks import local_rank, shard_of_environment
+from videoloader.runtime.device import resolve_device
+from videoloader.runtime.ranks import local_rank, shard_of_environment
 
 TORCHRUN = {"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1"}
 OPEN_MPI = {"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "0"}

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import torch.distributed
 
-from videoloader.checks import check, check_integer
 from videoloader.errors import ConfigurationError, counted, warn_user
+from videoloader.errors.checks import check, check_integer
 
 
 class _Launcher(NamedTuple):

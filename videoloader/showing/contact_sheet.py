@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.checks import check_type
 from videoloader.errors import ArgumentError, counted, needs
+from videoloader.errors.checks import check_type
 from videoloader.transforms.normalize import IMAGENET_MEAN, IMAGENET_STD, Normalize
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Devices, CUDA streams, memory, threads, forked processes and ranks."""
