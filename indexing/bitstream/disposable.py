@@ -52,7 +52,7 @@ def _mpeg4_is_disposable(packet: bytes | memoryview, config: bytes) -> bool:
 
 
 # For each codec, a function of a packet's bytes and its configuration record.
-_READERS: dict[str, Callable[[bytes | memoryview, bytes], bool]] = {
+_IS_DISPOSABLE: dict[str, Callable[[bytes | memoryview, bytes], bool]] = {
     "h264": _h264_is_disposable,
     "mpeg1video": _mpeg2_is_disposable,
     "mpeg2video": _mpeg2_is_disposable,
@@ -62,7 +62,7 @@ _READERS: dict[str, Callable[[bytes | memoryview, bytes], bool]] = {
 
 def names_disposable(codec: str) -> bool:
     """Whether the codec's headers tell that no other packet depends on a packet."""
-    return codec in _READERS
+    return codec in _IS_DISPOSABLE
 
 
 def is_disposable(codec: str, config: bytes, payload: bytes | memoryview) -> bool:
@@ -77,4 +77,4 @@ def is_disposable(codec: str, config: bytes, payload: bytes | memoryview) -> boo
         config: the packet's configuration record.
         payload: bytes of the packet.
     """
-    return codec in _READERS and _READERS[codec](payload, config)
+    return codec in _IS_DISPOSABLE and _IS_DISPOSABLE[codec](payload, config)

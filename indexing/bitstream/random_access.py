@@ -46,7 +46,7 @@ def is_random_access(codec: str, config: bytes, payload: bytes | memoryview) -> 
     Returns:
         The answer, or None for codecs whose headers are not read here.
     """
-    reader = _READERS.get(codec)
+    reader = _IS_RANDOM_ACCESS.get(codec)
     if reader is not None:
         try:
             return reader(config, payload)
@@ -57,7 +57,7 @@ def is_random_access(codec: str, config: bytes, payload: bytes | memoryview) -> 
 
 def reads_headers(codec: str) -> bool:
     """Whether ``is_random_access`` always gives an answer for this codec."""
-    return codec in _READERS or codec in _BY_MARK
+    return codec in _IS_RANDOM_ACCESS or codec in _BY_MARK
 
 
 @cache
@@ -172,7 +172,7 @@ def _recovers_at_once(sei: bytes) -> bool:
     return False
 
 
-_READERS: dict[str, Callable[[bytes, bytes | memoryview], bool]] = {
+_IS_RANDOM_ACCESS: dict[str, Callable[[bytes, bytes | memoryview], bool]] = {
     "h264": _h264, "hevc": _hevc, "vvc": _vvc, "vp8": _vp8, "vp9": _vp9, "av1": _av1,
     "mpeg1video": _mpeg2, "mpeg2video": _mpeg2, "mpeg4": _mpeg4,
     "mjpeg": lambda _, payload: bool(has_own_tables(payload)),

@@ -47,7 +47,7 @@ def test_constants_and_fields_are_the_kernels() -> None:
     assert fields_of(code, "Plan") == list(plan.PLAN.names or ())
     assert fields_of(code, "Axis") == list(plan.AXIS.names or ())
     *filters, count = re.findall(r"\w+", code[code.index("enum Filter {") + 13 :].split("}")[0])
-    assert count == "FILTERS"
+    assert count == "FILTER_COUNT"
     assert {name for each in FILTERS.values() for name in each.kernels} == set(filters)
 
 

@@ -158,8 +158,8 @@ def test_structures_and_numbers_are_those_of_the_code() -> None:
     assert names_in("struct Kind") == [name for name, *_ in native._Kind._fields_]
     assert names_in("struct Picture") == [name for name, *_ in native._Picture._fields_]
     types = [str(dtype).removeprefix("torch.").upper() for dtype in native.OUTPUT_TYPES]
-    assert names_in("enum Filter") == [*native.KERNELS, "FILTERS"]
-    assert names_in("enum Output") == [*types, "OUTPUTS"]
+    assert names_in("enum Filter") == [*native.KERNELS, "FILTER_COUNT"]
+    assert names_in("enum Output") == [*types, "OUTPUT_COUNT"]
 
 
 @pytest.mark.parametrize("name", ["KERNELS", "OUTPUT_TYPES"])

@@ -33,7 +33,7 @@
 
 namespace {
 
-enum Output { UINT8, FLOAT16, BFLOAT16, FLOAT32, OUTPUTS };
+enum Output { UINT8, FLOAT16, BFLOAT16, FLOAT32, OUTPUT_COUNT };
 
 // A picture's planes, and the slot that the plan's offset counts from.
 struct Picture {
@@ -509,5 +509,5 @@ extern "C" int videoloader_suits(int plan_bytes, int filters, int outputs) {
     const bool f16c = __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;  // older compilers do not know its name
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !f16c) return 0;
 #endif
-    return plan_bytes == sizeof(Plan) && filters == FILTERS && outputs == OUTPUTS;
+    return plan_bytes == sizeof(Plan) && filters == FILTER_COUNT && outputs == OUTPUT_COUNT;
 }

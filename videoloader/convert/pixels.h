@@ -27,7 +27,7 @@ PIXELS int min(int a, int b) { return a < b ? a : b; }
 PIXELS int max(int a, int b) { return a > b ? a : b; }
 #endif
 
-enum Filter { LINEAR, CUBIC, CUBIC_EDGES, NEAREST, FILTERS };
+enum Filter { LINEAR, CUBIC, CUBIC_EDGES, NEAREST, FILTER_COUNT };
 
 // Cubic weights may be negative, so their sums may leave the range of the pixels.
 PIXELS constexpr bool overshoots(Filter filter) { return filter == CUBIC || filter == CUBIC_EDGES; }
@@ -84,16 +84,21 @@ struct Taps {
         }
     }
 
+    PIXELS float distance(int i) const { return i + 0.5f - center; }
+
     PIXELS float weight(int i) const {
         if constexpr (FILTER == NEAREST) {
             return i == first ? 1.0f : 0.0f;
+        } else if constexpr (FILTER == LINEAR) {
+            return fmaxf(1.0f - fabsf(distance(i) * slope), 0.0f);
+        } else if constexpr (FILTER == CUBIC) {
+            return cubic(distance(i) * slope, -0.5f);
         } else {
-            const float distance = i + 0.5f - center;
-            if constexpr (FILTER == LINEAR) return fmaxf(1.0f - fabsf(distance * slope), 0.0f);
-            if constexpr (FILTER == CUBIC) return cubic(distance * slope, -0.5f);
-            float sum = cubic(distance, -0.75f);
-            if (i == 0) sum += cubic(distance - 1.0f, -0.75f) + cubic(distance - 2.0f, -0.75f);
-            if (i == edge) sum += cubic(distance + 1.0f, -0.75f) + cubic(distance + 2.0f, -0.75f);
+            static_assert(FILTER == CUBIC_EDGES, "a filter needs its weights here");
+            const float x = distance(i);
+            float sum = cubic(x, -0.75f);
+            if (i == 0) sum += cubic(x - 1.0f, -0.75f) + cubic(x - 2.0f, -0.75f);
+            if (i == edge) sum += cubic(x + 1.0f, -0.75f) + cubic(x + 2.0f, -0.75f);
             return sum;
         }
     }

@@ -25,7 +25,7 @@ _OPTIONS = ("--std=c++17", "--fmad=false")
 # As in step.cu.
 _THREADS, _CHUNK, _COUNTED_CHUNK, _TABLE = 256, 4096, 8192, 3 * 256
 _STATISTICS = {"contrast": 0, "auto_contrast": 1, "equalize": 2}
-_INTERPOLATIONS = {"nearest": 0, "bilinear": 1, "bicubic": 2}
+_INTERPOLATION_NUMBERS = {"nearest": 0, "bilinear": 1, "bicubic": 2}
 _CLIP = struct.Struct("=2Q3q14i3f4x")
 _STEP = struct.Struct("=4Q3q6fi4x")
 _NOTHING, _ONE_SAMPLE, _NO_FILL = (None,), (1, 1), (0.0, 0.0, 0.0)
@@ -103,7 +103,7 @@ class _Plan:
             step.table_rows = max(step.table_rows, rows)
             records = step.counted
         elif type(operation) is Warp:
-            variant, samples = _INTERPOLATIONS[operation.interpolation], operation.samples
+            variant, samples = _INTERPOLATION_NUMBERS[operation.interpolation], operation.samples
             extend, fill, out_size = operation.extend, operation.fill, operation.size
         elif type(operation) is Erase:
             boxes, fill = operation.boxes.shape[1], operation.fill
