@@ -18,17 +18,30 @@ from waiting import PATIENCE, becomes
 
 import videoloader as vl
 
-# Every process says that it makes the data set by a file of its own, and goes on once it may.
+# Every process says that it makes the data set by a file of its own, and goes on once it may. One program imports torch
+# for all of them, which takes longer than all that they do. No thread of Python has started when it forks.
 SCRIPT = """
 import os, sys, time
 from pathlib import Path
 import videoloader as vl
+from videoloader.dataset import preparing
 
-folder, rank, ranks, fails = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "fails"
+folder, processes, ranks, fails = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "fails"
 meeting = sys.argv[5] or f"file://{folder}/meeting"
 if ranks:
     import torch.distributed as dist
-    from videoloader.dataset import preparing
+for rank in range(processes):
+    if not os.fork():
+        break
+else:
+    for _ in range(processes):
+        os.wait()
+    sys.exit()
+for number, name in (1, "out"), (2, "err"):
+    os.dup2(os.open(folder / f"{name}.{rank}", os.O_WRONLY | os.O_CREAT), number)
+(folder / f"part.{rank}").write_text(str(os.getpid()))
+(folder / f"part.{rank}").rename(folder / f"pid.{rank}")
+if ranks:
     dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=ranks)
     preparing._BEAT, preparing._LONGEST_SILENCE = 0.1, 5
 
@@ -68,14 +81,26 @@ def folder(sample: Callable[[str], Path], tmp_path: Path) -> Path:
     return tmp_path
 
 
-def start(folder: Path, rank: int, ranks: int, fails: str = "", meeting: str = "") -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-P", "-c", SCRIPT, str(folder), str(rank), str(ranks), fails, meeting],
-        env=child_environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+class Processes:
+    """Processes that all want one data set, ``ranks`` of them in a process group."""
+
+    def __init__(self, folder: Path, processes: int, ranks: int = 0, fails: str = "", meeting: str = "") -> None:
+        self.folder, self.count = folder, processes
+        command = [sys.executable, "-P", "-c", SCRIPT, str(folder), *map(str, (processes, ranks)), fails, meeting]
+        self.program = subprocess.Popen(command, env=child_environment(), stderr=subprocess.PIPE, text=True)
+
+    def pid(self, rank: int) -> int:
+        """The number of one of the processes, once it has begun."""
+        assert becomes((self.folder / f"pid.{rank}").exists), self.program.poll()
+        return int((self.folder / f"pid.{rank}").read_text())
+
+    def said(self) -> list[tuple[str, str]]:
+        """What each of the processes wrote to its two streams, when all have ended."""
+        assert self.program.communicate(timeout=PATIENCE)[1] == ""
+        streams = [
+            [(self.folder / f"{name}.{rank}").read_text() for name in ("out", "err")] for rank in range(self.count)
+        ]
+        return [(out, err) for out, err in streams]
 
 
 def makers(folder: Path) -> list[int]:
@@ -88,37 +113,34 @@ def started(folder: Path) -> int:
 
 @pytest.mark.parametrize("ranks", [0, 3], ids=["locks", "torch.distributed"])
 def test_one_process_makes_it_and_all_load_it(folder: Path, ranks: int) -> None:
-    processes = [start(folder, rank, ranks) for rank in range(3)]
+    processes = Processes(folder, 3, ranks)
     assert becomes(lambda: started(folder) == 3 and len(makers(folder)) == 1)
     (folder / "go").touch()
-    said = [process.communicate(timeout=PATIENCE) for process in processes]
+    said = processes.said()
     assert [out for out, _ in said] == ["2 True\n"] * 3, said
     assert len(makers(folder)) == 1
-    assert ranks == 0 or makers(folder) == [processes[0].pid]
+    assert ranks == 0 or makers(folder) == [processes.pid(0)]
     assert sorted(path.name for path in folder.glob("x.*")) == ["x.arrow", "x.arrow.lock", "x.db"]
     assert len(vl.IndexStore(folder / "x.db")) == 2
 
 
 def test_where_the_first_dies_the_next_one_makes_it(folder: Path) -> None:
-    first = start(folder, 0, 0)
-    assert becomes(lambda: makers(folder) == [first.pid])
-    (folder / f"x.arrow.{first.pid}.part").write_bytes(b"half")
-    second = start(folder, 1, 0)
-    assert becomes(lambda: started(folder) == 2)
-    assert makers(folder) == [first.pid]
-    os.kill(first.pid, signal.SIGKILL)
-    first.communicate(timeout=PATIENCE)
-    assert becomes(lambda: set(makers(folder)) == {first.pid, second.pid})
+    processes = Processes(folder, 2)
+    assert becomes(lambda: started(folder) == 2 and len(makers(folder)) == 1)
+    (first,) = makers(folder)
+    second = processes.pid(0) + processes.pid(1) - first
+    (folder / f"x.arrow.{first}.part").write_bytes(b"half")
+    os.kill(first, signal.SIGKILL)
+    assert becomes(lambda: set(makers(folder)) == {first, second})
     assert not (folder / "x.arrow").exists()
     (folder / "go").touch()
-    assert second.communicate(timeout=PATIENCE)[0] == "2 True\n"
+    assert sorted(out for out, _ in processes.said()) == ["", "2 True\n"]
     assert not list(folder.glob("*.part"))
 
 
 def test_all_ranks_learn_that_the_first_has_failed(folder: Path) -> None:
     (folder / "go").touch()
-    processes = [start(folder, rank, 2, "fails") for rank in range(2)]
-    first, second = (process.communicate(timeout=PATIENCE)[1] for process in processes)
+    (_, first), (_, second) = Processes(folder, 2, 2, "fails").said()
     assert "ValueError: no such bucket" in first
     assert "x.arrow: rank 0 could not make this data set (ValueError: no such bucket)" in second
     assert len(makers(folder)) == 1
@@ -137,23 +159,21 @@ def test_all_ranks_learn_that_the_first_has_died(folder: Path, meeting: str, mes
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         meeting = meeting.format(port=free.getsockname()[1])
-    first, *others = (start(folder, rank, 3, meeting=meeting) for rank in range(3))
+    processes = Processes(folder, 3, 3, meeting=meeting)
     assert becomes(lambda: started(folder) == 3 and len(makers(folder)) == 1)
     time.sleep(1)  # so that the others have heard of it
-    os.kill(first.pid, signal.SIGKILL)
-    for process in others:
-        said = process.communicate(timeout=PATIENCE)[1]
+    os.kill(processes.pid(0), signal.SIGKILL)
+    for _, said in processes.said()[1:]:
         assert re.search(rf"SourceError: \S*x\.arrow: {message}", said), said
-    first.communicate()
-    assert makers(folder) == [first.pid]
+    assert makers(folder) == [processes.pid(0)]
 
 
 def test_a_rank_that_prepares_for_long_is_waited_for(folder: Path) -> None:
-    processes = [start(folder, rank, 2) for rank in range(2)]
+    processes = Processes(folder, 2, 2)
     assert becomes(lambda: started(folder) == 2 and len(makers(folder)) == 1)
     time.sleep(7)  # longer than silence may last
     (folder / "go").touch()
-    said = [process.communicate(timeout=PATIENCE) for process in processes]
+    said = processes.said()
     assert [out for out, _ in said] == ["2 True\n"] * 2, said
 
 
