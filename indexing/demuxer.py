@@ -131,16 +131,16 @@ def open_demuxer(source: ByteSource) -> Iterator[av.container.InputContainer]:
 
 
 def demuxed(container: av.container.InputContainer, stream: av.stream.Stream) -> Iterator[av.packet.Packet[Any]]:
-    """Yield the packets of a stream, for each of which libavformat may search only for so long.
-
-    Packets of other streams are looked at, too: a file of a few bytes may hold many, and nothing interrupts PyAV while
-    it passes over them.
-    """
-    for packet in container.demux():
+    """Yield the packets of a stream, for each of which libavformat may search only for so long."""
+    if container.format.name == "matroska,webm":
+        # A few bytes may unpack to megabytes, and nothing interrupts PyAV while it passes over other streams.
+        for other in container.streams:
+            if other is not stream:
+                other.discard = av.stream.Discard.all
+    for packet in container.demux(stream):
         count_time()
-        if packet.stream is stream:
-            yield packet
-            begin_search()
+        yield packet
+        begin_search()
 
 
 def if_archive(head: bytes, name: str) -> str:
