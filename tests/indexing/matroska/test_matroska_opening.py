@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
 import random
@@ -35,11 +36,11 @@ from matroska_writing import (
     uint,
 )
 
-from videoloader import UnsupportedError, Video, build_index
-from videoloader.indexing import MemorySource
-from videoloader.indexing.demuxer import demuxed
+from videoloader import IndexingError, UnsupportedError, Video, build_index
+from videoloader.indexing import FileSource, MemorySource
+from videoloader.indexing.demuxer import demuxed, open_demuxer
 from videoloader.indexing.libav import open_video
-from videoloader.indexing.matroska.opening import OpeningWork
+from videoloader.indexing.matroska.opening import _MOST_STEPS, OpeningWork
 
 TAG, SIMPLE_TAG, NAME, TEXT, TARGETS, TRACK_TARGET = 0x7373, 0x67C8, 0x45A3, 0x4487, 0x63C0, 0x63C5
 TARGET_TYPE, LANGUAGE = 0x63CA, 0x447A
@@ -227,6 +228,33 @@ def test_elements_count_wherever_reads_end(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr("videoloader.indexing.matroska.opening._PIECE", piece)
         for _ in range(100):
             assert found(data, sorted(draw.choices(range(len(data)), k=draw.randint(0, 20)))) == whole
+
+
+def test_what_is_read_twice_is_in_nothing_else() -> None:
+    data = film(tags(40))
+    work = OpeningWork("x")
+    for start in (0, 100, 0, 500, 9):
+        work.take(start, data[start:])
+    assert (work._nested, work._deepest) == (0, 1)
+
+
+def test_frames_that_are_read_after_tags_at_the_end_do_not_count() -> None:
+    last = tags(40)
+    work = OpeningWork("x")
+    work.take(1 << 20, last)
+    before = found(last, [])
+    work.take(1000, random.Random(0).randbytes(1 << 19))
+    assert (work._counts, {kind: values.total() for kind, values in work._values.items()}) == before
+
+
+def test_real_files_are_far_from_the_limit(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("videoloader.indexing.matroska.opening._MOST_STEPS", _MOST_STEPS // 100)
+    opened = 0
+    for path in sorted(corpus.rglob("*")):
+        if path.suffix in (".mkv", ".webm"):
+            with contextlib.suppress(IndexingError), open_demuxer(FileSource(path)):
+                opened += 1
+    assert opened > 10
 
 
 def test_letters_that_look_like_elements_in_headers_of_subtitles() -> None:
