@@ -12,9 +12,13 @@ import av
 import av.container
 import av.error
 import av.format
+import av.packet
+import av.stream
 
 from videoloader.errors import IndexingError, UnsupportedError
 from videoloader.indexing.limits import begin_search, count_time, current_limits
+from videoloader.indexing.matroska.ebml import EBML
+from videoloader.indexing.matroska.opening import OpeningWork
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.state import SourceState, check_unchanged, state_of
 from videoloader.indexing.sources.stream import StreamSource
@@ -30,6 +34,7 @@ _OPEN_OTHERS = frozenset([
 ])  # fmt: skip
 _EXTENSION = re.compile(r".\.([a-z0-9]{1,12})", re.IGNORECASE)
 _HEAD_SIZE = 64 << 10
+_MATROSKA = EBML.to_bytes(4, "big")
 # The start of a transport packet with the table of programs (ISO/IEC 13818-1, 2.4.3.2), and the number of bytes that
 # libavformat searches for streams before it opens a file.
 _PROGRAMS, _PROBED = re.compile(rb"\x47[\x40-\x7f]\0[\x10-\x1f\x30-\x3f]"), 5_000_000
@@ -64,10 +69,19 @@ class _Input:
         extension = _EXTENSION.fullmatch(name[name.rfind(".") - 1 :])
         self.name = f"video.{extension[1]}" if extension else "video"
         self._source, self._position = source, 0
+        # While a Matroska file is opened, this counts what libavformat gets.
+        self.work: OpeningWork | None = None
+        self._failed = False
 
     def read(self, size: int) -> bytes:
+        if self._failed:  # PyAV raises the first error when libavformat returns, and prints it if there is another
+            return b""
+        self._failed = True
         count_time()  # libavformat may search all of a file for the next packet
         data = self._source.read(self._position, size)
+        if self.work is not None:
+            self.work.take(self._position, data)
+        self._failed = False
         self._position += len(data)
         return data
 
@@ -96,14 +110,19 @@ def open_demuxer(source: ByteSource) -> Iterator[av.container.InputContainer]:
     options = {"protocol_whitelist": "", "format_whitelist": _whole_formats(with_nut=_NUT in found)}
     # libavformat decodes some packets to describe a stream.
     probing = {"max_pixels": str(current_limits().picture_pixels), **UNCONCEALED}
+    file = _Input(source)
+    if head.startswith(_MATROSKA):
+        file.work = OpeningWork(source.name)
+        options["fflags"] = "+ignidx"  # nothing seeks, and cues that go back take long to sort
     try:
         container = av.open(
-            _Input(source), options=probing, container_options=options, buffer_size=_BUFFER_SIZE, **LENIENT_METADATA
+            file, options=probing, container_options=options, buffer_size=_BUFFER_SIZE, **LENIENT_METADATA
         )
     except av.error.FFmpegError as error:
         _refuse_lists(head, source.name)
         told = f"libavformat cannot read it: {error.strerror}{_what_else(head, source.name)}"
         raise IndexingError(told, source.name) from None
+    file.work = None
     with container:
         try:
             yield container
@@ -111,13 +130,17 @@ def open_demuxer(source: ByteSource) -> Iterator[av.container.InputContainer]:
             raise IndexingError(f"libavformat cannot read it: {error.strerror}", source.name) from None
 
 
-def demuxed(
-    container: av.container.InputContainer, stream: av.video.stream.VideoStream
-) -> Iterator[av.packet.Packet[Any]]:
+def demuxed(container: av.container.InputContainer, stream: av.stream.Stream) -> Iterator[av.packet.Packet[Any]]:
     """Yield the packets of a stream, for each of which libavformat may search only for so long."""
+    if container.format.name == "matroska,webm":
+        # A few bytes may unpack to megabytes, and nothing interrupts PyAV while it passes over other streams.
+        for other in container.streams:
+            if other is not stream:
+                other.discard = av.stream.Discard.all
     for packet in container.demux(stream):
-        begin_search()
+        count_time()
         yield packet
+        begin_search()
 
 
 def if_archive(head: bytes, name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
@@ -14,6 +15,8 @@ _CHROMA: dict[tuple[int, ...], str] = {(1, 1, 1, 1, 1, 1): "444", (2, 1, 1, 1, 1
 
 # Markers without a length (table B.1).
 WITHOUT_LENGTH = frozenset([0x01, *range(0xD0, 0xD9)])
+# All others, with their length.
+_WITH_LENGTH = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]..", re.DOTALL)
 SCAN, END = 0xDA, 0xD9
 QUANTIZATION, HUFFMAN, LOSSLESS, PROGRESSIVE = 0xDB, 0xC4, 0xC3, 0xC2
 START_OF_FRAME = frozenset(range(0xC0, 0xD0)) - {HUFFMAN, 0xC8, 0xCC}
@@ -21,16 +24,11 @@ START_OF_FRAME = frozenset(range(0xC0, 0xD0)) - {HUFFMAN, 0xC8, 0xCC}
 
 def iterate_segments(picture: bytes | memoryview) -> Iterator[tuple[int, int]]:
     """Yield (marker, position) of a picture's segments. Bytes between them are skipped, as decoders do."""
-    position = 0
-    while position < len(picture) - 3:
-        kind = picture[position + 1]
-        if picture[position] != 0xFF or kind in (0, 0xFF):
-            position += 1
-        elif kind in WITHOUT_LENGTH:
-            position += 2
-        else:
-            yield kind, position
-            position += 2 + int.from_bytes(picture[position + 2 : position + 4], "big")
+    found = _WITH_LENGTH.search(picture)
+    while found:
+        position = found.start()
+        yield picture[position + 1], position
+        found = _WITH_LENGTH.search(picture, position + 2 + int.from_bytes(picture[position + 2 : position + 4], "big"))
 
 
 def segments_before_scan(picture: bytes | memoryview) -> tuple[set[int], int | None]:

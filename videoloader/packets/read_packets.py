@@ -28,6 +28,7 @@ from videoloader.indexing.bitstream.random_access import has_idr
 from videoloader.indexing.bitstream.references import ReferenceClosure, names_references
 from videoloader.indexing.bitstream.x264_version import demands_version, x264_version
 from videoloader.indexing.configurations import brings_others
+from videoloader.indexing.demuxer import demuxed
 from videoloader.indexing.images.index import is_jpeg
 from videoloader.indexing.images.jpeg import is_cut_off
 from videoloader.indexing.index import DISPOSABLE_NO, VideoIndex
@@ -378,7 +379,7 @@ def _demux(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[bytes]:
     position = 0
     with open_video(source) as (container, _):
         stream = container.streams[index.stream.stream_number]
-        for number, packet in enumerate(packet for packet in container.demux(stream) if packet.size):
+        for number, packet in enumerate(packet for packet in demuxed(container, stream) if packet.size):
             if number == needed[position]:
                 yield bytes(packet)
                 position += 1

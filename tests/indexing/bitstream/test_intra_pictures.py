@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from videoloader.indexing.bitstream.intra_pictures import HEAD_READERS
-from videoloader.indexing.bitstream.jpeg import has_own_tables
+from videoloader.indexing.bitstream.jpeg import WITHOUT_LENGTH, has_own_tables, iterate_segments
 from videoloader.indexing.bitstream.random_access import is_intra_only, is_random_access
 
 ENCODERS = {
@@ -125,6 +125,25 @@ def test_one_table_less_is_taken_from_an_earlier_picture(missing):
 def test_a_jpeg_picture_that_ends_before_its_samples_may_still_bring_tables():
     assert has_own_tables(jpeg(*ALL_TABLES, FRAME)) is None
     assert has_own_tables(jpeg(*QUANTIZATION, FRAME, SCAN)) is False
+
+
+@given(
+    st.lists(st.sampled_from([0xFF, 0xFF, 0xFF, 0, 1, 2, 3, 0x0A, 0xC4, 0xD0, 0xD8, 0xD9, 0xE0]), max_size=40).map(
+        bytes
+    )
+)
+def test_segments_of_a_jpeg_picture_are_where_a_walk_byte_by_byte_finds_them(picture):
+    expected, position = [], 0
+    while position < len(picture) - 3:
+        kind = picture[position + 1]
+        if picture[position] != 0xFF or kind in (0, 0xFF):
+            position += 1
+        elif kind in WITHOUT_LENGTH:
+            position += 2
+        else:
+            expected.append((kind, position))
+            position += 2 + int.from_bytes(picture[position + 2 : position + 4], "big")
+    assert [*iterate_segments(picture)] == [*iterate_segments(memoryview(picture))] == expected
 
 
 def test_libavcodec_knows_which_codecs_are_nothing_but_keyframes():
