@@ -58,7 +58,7 @@ def test_lines_are_no_wider_than_the_terminal(terminal: io.StringIO, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("VIDEOLOADER_PROGRESS", "0"), ("RANK", "1"), ("TERM", "dumb")], ids=["off", "rank", "dumb"]
+    ("name", "value"), [("VIDEOLOADER_PROGRESS", "0"), ("RANK", "1"), ("PMI_RANK", "1"), ("TERM", "dumb")]
 )
 def test_the_environment_turns_lines_off(
     name: str, value: str, terminal: io.StringIO, monkeypatch: pytest.MonkeyPatch

@@ -15,6 +15,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, TypeAlias, TypeVar
 
 from videoloader.errors import printable
+from videoloader.runtime.launchers import is_first
 
 LOG = logging.getLogger("videoloader")
 LOG.addHandler(logging.NullHandler())
@@ -107,7 +108,7 @@ def told(what: str, done: int, total: int, seconds: float, more: str = "") -> st
 
 def _writer() -> Callable[[str, bool], None] | None:
     """A function of (text, whether it is the last) that replaces the line's text; None without terminal or notebook."""
-    if os.environ.get("VIDEOLOADER_PROGRESS") == "0" or os.environ.get("RANK", "0") != "0":
+    if os.environ.get("VIDEOLOADER_PROGRESS") == "0" or not is_first():
         return None
     # IPython is looked up rather than imported: a program that uses it has imported it.
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()

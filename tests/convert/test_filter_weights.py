@@ -11,6 +11,7 @@ import torch
 from videoloader.convert.filters import FILTERS
 from videoloader.convert.resize import filter_weights, needed_part
 from videoloader.convert.spec import Interpolation
+from videoloader.transforms.backends import cuda
 from videoloader.transforms.geometry import warping
 from videoloader.transforms.operations import Warp
 
@@ -18,7 +19,7 @@ UNKNOWN: Any = "lanczos"
 
 
 def test_each_interpolation_has_a_filter() -> None:
-    assert set(FILTERS) == set(warping._FILTERS) == set(get_args(Interpolation))
+    assert set(FILTERS) == set(warping._FILTERS) == set(cuda._INTERPOLATION_NUMBERS) == set(get_args(Interpolation))
 
 
 def test_an_interpolation_without_a_filter_is_no_other_one() -> None:

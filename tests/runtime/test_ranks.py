@@ -11,7 +11,8 @@ import torch
 
 from videoloader.errors import ConfigurationError
 from videoloader.runtime.device import resolve_device
-from videoloader.runtime.ranks import local_rank, shard_of_environment
+from videoloader.runtime.launchers import is_first, local_rank
+from videoloader.runtime.ranks import shard_of_environment
 
 TORCHRUN = {"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1"}
 OPEN_MPI = {"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "0"}
@@ -68,6 +69,17 @@ def test_launchers(
     launched(monkeypatch, environment)
     assert shard_of_environment() == shard
     assert local_rank() == local
+    assert is_first() == (shard[0] == 0)
+
+
+@pytest.mark.parametrize("environment", [PMIX, SRUN | PMIX], ids=["PMIx", "PMIx in a step"])
+def test_a_rank_without_their_number_is_not_the_first(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]
+) -> None:
+    launched(monkeypatch, environment)
+    assert not is_first()
+    monkeypatch.setenv("PMIX_RANK", "0")
+    assert is_first()
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ import torch
 from helpers.converting import convert_frame
 
 import videoloader as vl
-from videoloader.batching.boxes import source_matrix
 from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec
 from videoloader.transforms import Linear, Uniform
 from videoloader.transforms.backends.apply import apply_operations
 from videoloader.transforms.geometry.coordinates import apply_matrix
+from videoloader.transforms.geometry.source_matrix import source_matrix
 from videoloader.transforms.operations import Operation, Warp
 from videoloader.transforms.planning.pipeline import arrange_transforms
 from videoloader.transforms.replay import replay_flow, replay_masks, replay_points

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from planned_geometry import plan_geometry
 
 from videoloader import transforms as tf
-from videoloader.batching.boxes import source_matrix
 from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec
 from videoloader.errors import ConfigurationError
 from videoloader.transforms.curves import Linear
 from videoloader.transforms.geometry.coordinates import map_points
+from videoloader.transforms.geometry.source_matrix import source_matrix
 from videoloader.transforms.geometry.tensor_geometry import apply_geometry
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Operation
 from videoloader.transforms.planning.composing import GeometricGroup

@@ -17,7 +17,6 @@ import numpy.typing as npt
 import torch
 
 from videoloader.batching.batch import Batch, ListBatch
-from videoloader.batching.boxes import source_matrices
 from videoloader.batching.image_clips import SEEN
 from videoloader.batching.rows import BatchRow
 from videoloader.batching.unopened import ImageRows
@@ -25,6 +24,7 @@ from videoloader.convert.spec import Layout
 from videoloader.reading.clip import Clip, frame_times
 from videoloader.sampling.roles import target_times
 from videoloader.transforms.geometry.coordinates import picture_box
+from videoloader.transforms.geometry.source_matrix import source_matrices
 from videoloader.transforms.planning.pipeline import DrawnView
 
 

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.batching.boxes import source_matrices
 from videoloader.batching.clip_plan import UNREADABLE, ClipRule, PlannedClip
 from videoloader.batching.rows import BatchRow
 from videoloader.convert.spec import Layout, OutputSpec, as_planes
@@ -38,6 +37,7 @@ from videoloader.reading.clip_sink import MOST_PIXELS_HELD
 from videoloader.reading.clip_slots import whole_clip
 from videoloader.reading.jpeg_lists import EngineFile, EngineList, engine_file, pack_files
 from videoloader.transforms.geometry.coordinates import picture_box
+from videoloader.transforms.geometry.source_matrix import source_matrices
 from videoloader.transforms.planning.pipeline import DrawnView
 
 # An index that stands in for those of decoded image files, which are no longer needed. It claims a size of 1×1.

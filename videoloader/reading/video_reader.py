@@ -125,12 +125,12 @@ class VideoReader:
         self, jobs: Sequence[DecodeJob], output: OutputSpec, cores: int, token: CancelToken
     ) -> list[ClipsReport | DecodeError]:
         # Twice as many threads as cores, since jobs differ in length.
-        decode = partial(self._decode_job, output, threads=min(-(-2 * cores // len(jobs)), cores))
+        decode_job = partial(self._decode_job, output, threads=min(-(-2 * cores // len(jobs)), cores))
         if len(jobs) == 1:
             # Handing it to another thread would only take time.
-            return [decode(jobs[0], token, reader_of_thread(self._device), self._decode)]
+            return [decode_job(jobs[0], token, reader_of_thread(self._device), self._decode)]
         workers = workers_of_device(self._device, self._decode)
-        futures = [workers.submit(partial(decode, job, token), job.index, job.plan.packets) for job in jobs]
+        futures = [workers.submit(partial(decode_job, job, token), job.index, job.plan.packets) for job in jobs]
         try:
             return [_outcome(future) for future in futures]
         finally:
@@ -210,8 +210,8 @@ class VideoReader:
 
         def begin(part: npt.NDArray[np.int64]) -> tuple[DecodeJob, Future[ClipsReport]]:
             job = whole_job(self.index, self._new_clip(part))
-            decode = partial(self._decode_job, self._output, job, token)
-            return job, workers.submit(decode, job.index, job.plan.packets)
+            decode_job = partial(self._decode_job, self._output, job, token)
+            return job, workers.submit(decode_job, job.index, job.plan.packets)
 
         try:
             for number in numbers.tolist():

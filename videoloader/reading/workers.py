@@ -47,8 +47,8 @@ _CORES_FOR_OWNER = 2
 _HELP_PIXELS = 1 << 19
 # Seconds that the CPU needs for a pixel of a packet, before it has been measured (H.264, a core that is not shared).
 _CPU_SECONDS = 2e-9
-# A CPU thread takes the GIL from those that feed NVDEC, so it must be faster than they are by this factor. With 1, mixed
-# videos came 3 % slower than from NVDEC alone (H100, H200).
+# A CPU thread takes the GIL from those that feed NVDEC, so it must be faster than they are by this factor. With 1,
+# mixed videos came 3 % slower than from NVDEC alone (H100, H200).
 _LEAST_GAIN = 2
 # Seconds: long enough for another thread to wake up and take the GIL.
 _FOR_OTHERS = 20e-6
@@ -87,9 +87,9 @@ class DecodeWorkers:
     """Runs decoding jobs in threads, each with decoders of its own.
 
     The main threads take the oldest job. Where they feed a GPU, a CPU thread takes a job that only the CPU can decode.
-    If there is none, it takes the youngest job of the main threads, provided that the CPU would finish it in half of the
-    time that they need, by the times measured so far. So the CPU takes work only from a queue that is long enough, and
-    no batch waits longer for it.
+    If there is none, it takes the youngest job of the main threads, provided that the CPU would finish it in half of
+    the time that they need, by the times measured so far. So the CPU takes work only from a queue that is long enough,
+    and no batch waits longer for it.
 
     All threads share the GIL with the consumer, who needs it to launch a network's kernels. So a consumer with batches
     in store reports that (``set_pace``), and then fewer threads decode, and CPU threads leave the jobs

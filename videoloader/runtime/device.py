@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from videoloader.errors import ConfigurationError, enough_memory
-from videoloader.runtime.ranks import local_rank
+from videoloader.runtime.launchers import local_rank
 from videoloader.runtime.shared_memory import MemoryBlock, new_block, new_memory, own_block
 
 _GPU_PACKAGES = ("PyNvVideoCodec", "cupy")

@@ -13,7 +13,6 @@ import torch
 from torch.utils.data import Dataset, default_collate
 
 from videoloader.batching.batch import BY_FRAME, Batch, ListBatch
-from videoloader.batching.boxes import stack_matrices
 from videoloader.batching.clip_plan import ClipPlanner, ClipRule, PlannedClip
 from videoloader.batching.collate import batch_of, collate_rows
 from videoloader.batching.options import check_dataset, plan_transforms
@@ -33,6 +32,7 @@ from videoloader.runtime.device import available_cores
 from videoloader.sampling.integers import one_integer
 from videoloader.sampling.mode import FrameMode, FrameNumbers, clip_rng, mode_of
 from videoloader.transforms.compose import Compose
+from videoloader.transforms.geometry.source_matrix import stack_matrices
 from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import Transforms
 

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from planned_geometry import plan_geometry
 
 import videoloader as vl
-from videoloader.batching.boxes import source_matrix, stack_matrices
 from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec
 from videoloader.transforms import RandomVerticalFlip, Transform
 from videoloader.transforms.curves import Linear
 from videoloader.transforms.geometry.coordinates import map_points, picture_box
+from videoloader.transforms.geometry.source_matrix import source_matrix, stack_matrices
 from videoloader.transforms.warps import Rotate
 
 Sample = Callable[[str], Path]
