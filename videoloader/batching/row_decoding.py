@@ -78,7 +78,7 @@ def group_into_jobs(rows: Sequence[BatchRow]) -> Iterator[tuple[DecodeJob, list[
                 yield whole_job(index, group[0].slots), group
                 continue
             for job in split_clips(index, [row.slots for row in group]):
-                yield job, [group[clip] for clip in job.clips]
+                yield job, [group[clip] for clip in job.clip_of_part]
 
 
 def _groups(index: VideoIndex, rows: list[BatchRow]) -> list[list[BatchRow]]:

@@ -122,7 +122,7 @@ def arrange_rows(
         return None, list_rows(clips, memory)
     if collate == "pad":
         longest = max(len(clip.frame_numbers) for clip in clips)
-        clips = [fill_up(clip, longest) for clip in clips]
+        clips = [pad_to_length(clip, longest) for clip in clips]
     return stack_rows(clips, memory)
 
 
@@ -194,7 +194,7 @@ def list_rows(clips: Sequence[PlannedClip], memory: FrameMemory) -> list[BatchRo
     return rows
 
 
-def fill_up(clip: PlannedClip, frames: int) -> PlannedClip:
+def pad_to_length(clip: PlannedClip, frames: int) -> PlannedClip:
     """A clip of at most so many frames, with frames of constant padding after its last."""
     length = len(clip.frame_numbers)
     missing = (0, frames - length)
@@ -219,7 +219,7 @@ def show_instead(row: BatchRow, clip: PlannedClip, collate: Collate, memory: Fra
     else:
         length = len(row.clip.frame_numbers)
         if collate == "pad" and len(clip.frame_numbers) < length:
-            clip = fill_up(clip, length)
+            clip = pad_to_length(clip, length)
         if clip.shape != row.clip.shape:
             return False
         other = BatchRow(clip, row.frames, memory.layout)

@@ -24,14 +24,14 @@ class DecodeJob:
         frames: int64[N], numbers of these frames, without constant padding.
         plan: packets to decode for them.
         parts: parts of the clips that want them.
-        clips: number of the clip of each part.
+        clip_of_part: number of the clip of each part.
     """
 
     index: VideoIndex
     frames: npt.NDArray[np.int64]
     plan: DecodePlan
     parts: list[ClipSlots]
-    clips: list[int]
+    clip_of_part: list[int]
 
 
 def whole_job(index: VideoIndex, clip: ClipSlots) -> DecodeJob:
