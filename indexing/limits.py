@@ -32,7 +32,8 @@ class Limits:
             decoding.
         decode_seconds: float, default 600. The maximum number of seconds of one core that this decoding may take, or
             libavformat's search for packets.
-        cell_characters: int, default 1048576. The maximum length of one text in a table; a longer one is a ConfigurationError.
+        cell_characters: int, default 1048576. The maximum length of one text in a table; a longer one is a
+            ConfigurationError.
         table_columns: int, default 4096. The maximum number of columns of a table; more are a ConfigurationError.
         table_bytes: int, default 536870912. The maximum size of the values of a Parquet or JSON lines table in memory,
             unless that is less than 64 times the size of its file; more is a ConfigurationError.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import pickle
 import warnings
 from pathlib import Path
@@ -153,6 +154,38 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         (tmp_path / "rows.arrow").write_bytes(damaged)
         with pytest.raises(vl.ConfigurationError, match=r"rows.arrow: is (not )?a saved data set"):
             vl.VideoDataset.load(tmp_path / "rows.arrow")
+
+
+def test_what_is_no_file_is_neither_opened_nor_replaced(tmp_path: Path) -> None:
+    data, path = data_of(tmp_path), tmp_path / "rows.arrow"
+    for make, kind in ((os.mkfifo, "a FIFO"), (lambda at: os.symlink("/dev/zero", at), "a device")):
+        make(path)
+        with pytest.raises(
+            vl.SourceError, match=rf"rows\.arrow: the data set cannot be read \(Is {kind}, not a file\)"
+        ):
+            vl.VideoDataset.load(path)
+        with pytest.raises(vl.SourceError, match=rf"rows\.arrow: the data set cannot be saved \(Is {kind}, not a file"):
+            data.save(path)
+        assert not path.is_file()
+        path.unlink()
+    os.mkfifo(tmp_path / "rows.arrow.lock")
+    with pytest.raises(vl.SourceError, match=r"rows\.arrow\.lock: cannot be prepared"):
+        vl.VideoDataset.load_or_make(path, lambda: data)
+
+
+def test_a_link_at_the_name_of_the_new_file_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "other").write_text("kept")
+    (tmp_path / "rows.arrow.0.part").symlink_to(tmp_path / "other")
+    monkeypatch.setattr("videoloader.indexing.sources.regular_file.token_hex", lambda size: "0")
+    with pytest.raises(vl.SourceError, match=r"cannot be saved .File exists"):
+        data_of(tmp_path).save(tmp_path / "rows.arrow")
+    assert (tmp_path / "other").read_text() == "kept"
+
+
+@pytest.mark.parametrize("name", ["a\0.arrow", "\ud800.arrow"])
+def test_names_that_no_file_can_have(tmp_path: Path, name: str) -> None:
+    with pytest.raises(vl.SourceError, match="the data set cannot be saved"):
+        data_of(tmp_path).save(f"{tmp_path}/{name}")
 
 
 @pytest.mark.parametrize(

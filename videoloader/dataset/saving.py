@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import mmap
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from videoloader.dataset.columns import ABSENT, Column, JsonColumn, PackedString
 from videoloader.dataset.row_frames import RowFrames
 from videoloader.dataset.table import ARRAYS, EntryTable
 from videoloader.errors import ConfigurationError, SourceError, VideoLoaderError, needs
+from videoloader.indexing.sources.regular_file import open_regular, replacing
 from videoloader.live_line import counted_live
 
 _FORMAT, _VERSION = b"videoloader.VideoDataset", 1
@@ -67,17 +68,12 @@ def write_rows(path: str, rows: Saved) -> None:
     arrays = {name: _to_arrow(column) for name, column in columns_done}
     batch = pyarrow.RecordBatch.from_arrays(list(arrays.values()), list(arrays))
     schema = batch.schema.with_metadata({_FORMAT: json.dumps(about).encode()})
-    part = f"{path}.{os.getpid()}.part"
     try:
-        with pyarrow.OSFile(part, "wb") as file, pyarrow.ipc.new_file(file, schema) as writer:
+        with replacing(path) as file, pyarrow.ipc.new_file(file, schema) as writer:
             writer.write_batch(batch.replace_schema_metadata(schema.metadata))
-        with open(part, "rb+") as written:  # or a crash of the machine may leave an empty file under the new name
-            os.fsync(written.fileno())
-        os.replace(part, path)
-    except OSError as error:
-        with suppress(OSError):
-            os.remove(part)
-        raise SourceError(f"the data set cannot be saved ({error.strerror or error})", path) from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise SourceError(f"the data set cannot be saved ({reason or error})", path) from None
 
 
 def map_rows(path: str) -> Saved:
@@ -90,7 +86,9 @@ def map_rows(path: str) -> Saved:
     with needs(_NEEDS, path):
         import pyarrow
     try:
-        file = pyarrow.ipc.open_file(pyarrow.memory_map(path))
+        with open(path, "rb", opener=open_regular) as opened:
+            mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+        file = pyarrow.ipc.open_file(pyarrow.py_buffer(mapped))
         about = json.loads((file.schema.metadata or {})[_FORMAT])
         if about["version"] != _VERSION:
             wanted = f"this videoloader reads version {_VERSION}: save it again"
