@@ -14,10 +14,11 @@ import numpy.typing as npt
 
 from videoloader import errors as known_errors
 from videoloader.dataset.columns import ABSENT, Column, JsonColumn, PackedStrings, constant, plain
-from videoloader.dataset.row_frames import RowFrames
+from videoloader.dataset.row_frames import OF_MODES, RowFrames
 from videoloader.dataset.table import ARRAYS, EntryTable
 from videoloader.errors import ConfigurationError, SourceError, VideoLoaderError, needs
 from videoloader.indexing.sources.regular_file import open_regular, replacing
+from videoloader.indexing.store.columns import LONGEST, Integers
 from videoloader.live_line import counted_live
 
 _FORMAT, _VERSION = b"videoloader.VideoDataset", 1
@@ -103,7 +104,7 @@ def map_rows(path: str) -> Saved:
         if error.errno is None:
             raise ConfigurationError(f"is not a saved data set ({error})", path) from None
         raise SourceError(f"the data set cannot be read ({error.strerror})", path) from None
-    except (pyarrow.ArrowException, KeyError, TypeError, ValueError, AttributeError) as error:
+    except (pyarrow.ArrowException, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         if isinstance(error, ConfigurationError):
             raise
         raise ConfigurationError(f"is not a saved data set, or is damaged ({error})", path) from None
@@ -111,6 +112,8 @@ def map_rows(path: str) -> Saved:
 
 def _read(columns: dict[str, Any], about: Mapping[str, Any]) -> Saved:
     path = columns["path"]
+    if not all(isinstance(columns[name], PackedStrings) for name in ("path", *about["json"])):
+        raise ValueError("numbers in place of text")
     columns |= {name: JsonColumn(columns[name]) for name in about["json"]}
     others = {name.removeprefix(_OTHER): each for name, each in columns.items() if name.startswith(_OTHER)}
     numbers = {name.removeprefix(_FRAMES): each for name, each in columns.items() if name.startswith(_FRAMES)}
@@ -121,9 +124,17 @@ def _read(columns: dict[str, Any], about: Mapping[str, Any]) -> Saved:
     if any(each.dtype != types.get(name, np.int64) for name, each in [*own.items(), *numbers.items()]):
         raise ValueError("numbers of other types")
     failed = {row: _error(kind, message, path[row]) for row, kind, message in about["errors"]}
+    if about["content"] is not None and not _are_ranges(
+        *[numbers[name] for name in ("first", "stop", "frames", *OF_MODES)]
+    ):
+        raise ValueError("ranges of frames that no video has")
     frames = None if about["content"] is None else RowFrames(about["content"], numbers, failed)
     table = EntryTable(path, **own, columns=others, frames=frames)
     return Saved(table, about["class_names"], [(row, reason) for row, reason in about["left_out"]])
+
+
+def _are_ranges(first: Integers, stop: Integers, frames: Integers, *_: Integers) -> bool:
+    return bool(((first >= 0) & (first <= stop) & (stop <= frames) & (frames <= LONGEST)).all())
 
 
 def _error(kind: str, message: str, source: str) -> VideoLoaderError:
