@@ -200,6 +200,10 @@ def test_a_link_at_the_name_of_the_new_file_is_not_followed(tmp_path: Path, monk
 def test_names_that_no_file_can_have(tmp_path: Path, name: str) -> None:
     with pytest.raises(vl.SourceError, match="the data set cannot be saved"):
         data_of(tmp_path).save(f"{tmp_path}/{name}")
+    with pytest.raises(vl.SourceError, match="cannot be prepared"):
+        vl.VideoDataset.load_or_make(f"{tmp_path}/{name}", lambda: data_of(tmp_path))
+    with pytest.raises(vl.SourceError, match="the index store cannot be opened"):
+        data_of(tmp_path).build_index(f"{tmp_path}/{name}")
 
 
 @pytest.mark.parametrize(

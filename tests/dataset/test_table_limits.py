@@ -73,7 +73,7 @@ def test_too_many_columns_are_refused(tmp_path: Path, name: str) -> None:
 def test_a_table_beyond_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pyarrow.parquet.write_table(pyarrow.table({"path": ["a.mp4"]}), tmp_path / "a.parquet")
 
-    def fails(values: object) -> None:
+    def fails(*values: object) -> None:
         raise pyarrow.ArrowMemoryError("malloc failed")
 
     monkeypatch.setattr("videoloader.dataset.parquet.arrow_column", fails)

@@ -38,12 +38,12 @@ def read_parquet(source: str) -> RawTable:
             for batch in file.iter_batches(ROWS_AT_ONCE):
                 size += sum(_size_of_texts(values, source) for values in batch.columns)
                 check_table(source, len(header), size)
-                parts.append(list(map(arrow_column, batch.columns)))
+                parts.append([arrow_column(*each, source) for each in zip(header, batch.columns, strict=True)])
                 size += sum(_OBJECT * len(column) for column in parts[-1] if isinstance(column, list))
     except (ConfigurationError, MemoryError):
         raise
     # Arrow's errors are among these; a fault inside a file is an OSError without a number.
-    except (OSError, ValueError, OverflowError, pyarrow.ArrowException) as error:
+    except (OSError, ValueError, pyarrow.ArrowException) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise SourceError(f"the table cannot be read ({error})", source) from error
         raise ConfigurationError(f"cannot be read as a Parquet table ({error})", source) from None
@@ -94,21 +94,28 @@ def _size_of_texts(values: Any, source: str) -> int:
     return int(lengths[values.indices.drop_null().to_numpy()].sum())
 
 
-def arrow_column(values: Any) -> Column:
-    """An Arrow array as a column; strings, and numbers without gaps, are not turned into objects."""
+def arrow_column(name: str, values: Any, source: str) -> Column:
+    """An Arrow array as a column; strings, and numbers without gaps, are not turned into objects.
+
+    Raises:
+        ConfigurationError: a value, such as a date in the year 10000, has no like in Python.
+    """
     import pyarrow
 
     kinds = pyarrow.types
     if kinds.is_dictionary(values.type):
         values = values.dictionary_decode()
-    if values.null_count:
-        return pack(values.to_pylist())
-    if kinds.is_string(values.type) or kinds.is_large_string(values.type):
+    whole = not values.null_count
+    if whole and (kinds.is_string(values.type) or kinds.is_large_string(values.type)):
         _, bounds, text = values.cast(pyarrow.large_string()).buffers()
         bounds = np.frombuffer(bounds, np.int64, len(values) + 1, values.offset * 8)
         return PackedStrings.of_utf8(bytes(memoryview(text)[bounds[0] : bounds[-1]]) if text else b"", bounds)
-    if kinds.is_signed_integer(values.type):
+    if whole and kinds.is_signed_integer(values.type):
         return np.array(values.to_numpy(zero_copy_only=False), np.int64)
-    if kinds.is_float64(values.type):
+    if whole and kinds.is_float64(values.type):
         return np.array(values.to_numpy(zero_copy_only=False))
-    return pack(values.to_pylist())
+    try:
+        return pack(values.to_pylist())
+    except (OverflowError, ValueError) as error:
+        told = f"column {name!r} has a {values.type} that Python cannot hold ({error})"
+        raise ConfigurationError(f"{told}: leave the column out, or write it as integers or text", source) from None

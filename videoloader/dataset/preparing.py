@@ -131,8 +131,9 @@ def _turn(path: str) -> Iterator[None]:
         file = open(f"{path}.lock", "ab", buffering=0, opener=without_waiting)  # noqa: SIM115
     except ImportError:
         raise SourceError("cannot be prepared by several processes: this system has no file locks", path) from None
-    except OSError as error:
-        raise SourceError(f"cannot be prepared ({error.strerror})", f"{path}.lock") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise SourceError(f"cannot be prepared ({reason})", f"{path}.lock") from None
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
