@@ -32,8 +32,11 @@ class Limits:
             decoding.
         decode_seconds: float, default 600. The maximum number of seconds of one core that this decoding may take, or
             libavformat's search for packets.
-        cell_characters: int, default 1048576. The maximum length of one value in a text table; a longer one is a
+        cell_characters: int, default 1048576. The maximum length of one text in a table; a longer one is a
             ConfigurationError.
+        table_columns: int, default 4096. The maximum number of columns of a table; more are a ConfigurationError.
+        table_bytes: int, default 536870912. The maximum size of the values of a Parquet or JSON lines table in memory,
+            unless that is less than 64 times the size of its file; more is a ConfigurationError.
 
     Raises:
         ConfigurationError: a limit is not positive.
@@ -48,6 +51,8 @@ class Limits:
     decode_packets: int = 1 << 22
     decode_seconds: float = 600
     cell_characters: int = 1 << 20
+    table_columns: int = 1 << 12
+    table_bytes: int = 512 << 20
 
     def __post_init__(self) -> None:
         seconds = self.decode_seconds
@@ -64,6 +69,8 @@ def set_limits(
     decode_packets: int | None = None,
     decode_seconds: float | None = None,
     cell_characters: int | None = None,
+    table_columns: int | None = None,
+    table_bytes: int | None = None,
 ) -> Limits:
     """Set limits of this process and of those it starts from now on; see ``Limits``. Other limits stay unchanged.
 
@@ -73,8 +80,8 @@ def set_limits(
     limit, ``build_store(…, retry=True)`` indexes them again.
 
     Args:
-        member_bytes, picture_pixels, decode_packets, decode_seconds, cell_characters: as in ``Limits``, default None,
-            unchanged.
+        member_bytes, picture_pixels, decode_packets, decode_seconds, cell_characters, table_columns, table_bytes: as in
+            ``Limits``, default None, unchanged.
 
     Returns:
         The limits now in force. Without arguments, nothing changes.

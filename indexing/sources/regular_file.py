@@ -1,10 +1,14 @@
-"""Open a path only if it is a regular file: opening a FIFO would block, and a device may do anything."""
+"""Open or replace a path only if it is a regular file: opening a FIFO would block, and a device may do anything."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from secrets import token_hex
+from typing import BinaryIO
 
 _KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 
@@ -42,3 +46,26 @@ def check_regular(path: str, status: os.stat_result) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if kind != stat.S_IFREG:
         raise OSError(errno.EINVAL, f"Is {_KINDS.get(kind, 'something else')}, not a file", path)
+
+
+@contextmanager
+def replacing(path: str) -> Iterator[BinaryIO]:
+    """Open a new file that replaces the one at a path, in one step, if the block ends without an error.
+
+    Raises:
+        OSError: it cannot be written, or what is at the path is no regular file.
+        ValueError: no file can have this name.
+    """
+    with suppress(FileNotFoundError):
+        check_regular(path, os.stat(path))
+    part = f"{path}.{token_hex(4)}.part"
+    with open(part, "xb") as file:  # never what is there: a link would lead to another file
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())  # or a crash of the machine may leave an empty file under the new name
+            os.replace(part, path)
+        except BaseException:
+            with suppress(OSError):
+                os.remove(part)
+            raise

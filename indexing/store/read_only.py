@@ -35,6 +35,7 @@ _STEPS = 1 << 14
 # Limits in bytes for one value and for all rows of a statement. Facts of videos are short, and functions such as instr,
 # which cannot be ended, take time with the square of a value's length.
 _LARGEST_VALUE, _LARGEST_RESULT = 1 << 16, 1 << 30
+_ROW, _VALUE = 64, 48  # bytes of a tuple in a list, and of an object in a tuple
 _ROWS_AT_ONCE = 1 << 12
 # Connections made before a fork. Closing one in the child would close what the parent is using.
 _inherited: list[sqlite3.Connection] = []
@@ -81,7 +82,8 @@ class Guard(threading.local):
         size = 0
         while some := cursor.fetchmany(_ROWS_AT_ONCE):
             rows += some
-            size += len(marshal.dumps(some))  # the quickest way to estimate their size
+            # The quickest way to estimate their size: what they hold, and Python's objects for it.
+            size += len(marshal.dumps(some)) + len(some) * (_ROW + _VALUE * len(some[0]))
             if size > _LARGEST_RESULT:
                 raise sqlite3.OperationalError(f"its rows take more than {_LARGEST_RESULT >> 20} MiB")
         return rows

@@ -299,8 +299,9 @@ def check_no_folder(path: str) -> None:
         check_regular(path, os.stat(path))
     except FileNotFoundError:
         return
-    except OSError as error:
-        raise SourceError(f"the index store cannot be opened ({error.strerror})", path) from None
+    except (OSError, ValueError) as error:  # a name that no file can have is a ValueError
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise SourceError(f"the index store cannot be opened ({reason})", path) from None
 
 
 def recorded_roots(settings: dict[str, Any], path: str) -> tuple[str, ...]:

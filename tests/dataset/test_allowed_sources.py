@@ -187,6 +187,12 @@ def test_the_root_is_that_of_the_rows(place: Path) -> None:
         VideoDataset.from_paths([place / "root outside/a.pgm"], sources="inside root", root=place / "root")
 
 
+@pytest.mark.parametrize("root", ["d\0", "\ud800"])
+def test_a_root_that_no_folder_can_have(tmp_path: Path, root: str) -> None:
+    with pytest.raises(ConfigurationError, match="root must be a folder, got "):
+        VideoDataset.from_csv(csv(tmp_path / "rows.csv", ["a.mp4"]), root=root, sources="inside root")
+
+
 def test_sources_are_one_of_three(place: Path) -> None:
     with pytest.raises(ConfigurationError, match="sources must be one of any, local, inside root, got 'inside'"):
         read(place, ["a.pgm"], "inside")

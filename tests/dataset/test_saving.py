@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import pickle
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
 import pytest
 from store_contents import make_store
 
 import videoloader as vl
 from videoloader.indexing import build_store
-from videoloader.order.clip_table import ClipTable, build_clip_table
+from videoloader.order.clip_table import ClipTable, build_clip_table, entry_videos
 from videoloader.sampling.mode import FrameMode
 
 FRAMES = {"a.mp4": 60, "b.mp4": 1, "c.mp4": 300, "caf\udce9.mp4": 24}
@@ -51,6 +53,19 @@ def table_of(data: vl.VideoDataset, mode: FrameMode, store: vl.IndexStore) -> Cl
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*gives no clip")
         return build_clip_table(data, mode, store=store, workers=1, skip_unreadable=True)
+
+
+def edit(path: Path, columns: dict[str, Any], **facts: Any) -> None:
+    """Give a saved data set other columns, and other facts about it."""
+    with pyarrow.ipc.open_file(path) as file:
+        table = file.read_all()
+    about = json.loads(table.schema.metadata[b"videoloader.VideoDataset"]) | facts
+    for name, column in columns.items():
+        about["constants"].pop(name, None)
+        table = table.select([each for each in table.column_names if each != name]).append_column(name, [column])
+    table = table.replace_schema_metadata({b"videoloader.VideoDataset": json.dumps(about)})
+    with pyarrow.ipc.new_file(path, table.schema) as file:
+        file.write_table(table)
 
 
 def same(one: ClipTable, other: ClipTable) -> bool:
@@ -155,31 +170,99 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
             vl.VideoDataset.load(tmp_path / "rows.arrow")
 
 
+def test_what_is_no_file_is_neither_opened_nor_replaced(tmp_path: Path) -> None:
+    data, path = data_of(tmp_path), tmp_path / "rows.arrow"
+    for make, kind in ((os.mkfifo, "a FIFO"), (lambda at: os.symlink("/dev/zero", at), "a device")):
+        make(path)
+        with pytest.raises(
+            vl.SourceError, match=rf"rows\.arrow: the data set cannot be read \(Is {kind}, not a file\)"
+        ):
+            vl.VideoDataset.load(path)
+        with pytest.raises(vl.SourceError, match=rf"rows\.arrow: the data set cannot be saved \(Is {kind}, not a file"):
+            data.save(path)
+        assert not path.is_file()
+        path.unlink()
+    os.mkfifo(tmp_path / "rows.arrow.lock")
+    with pytest.raises(vl.SourceError, match=r"rows\.arrow\.lock: cannot be prepared"):
+        vl.VideoDataset.load_or_make(path, lambda: data)
+
+
+def test_a_link_at_the_name_of_the_new_file_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "other").write_text("kept")
+    (tmp_path / "rows.arrow.0.part").symlink_to(tmp_path / "other")
+    monkeypatch.setattr("videoloader.indexing.sources.regular_file.token_hex", lambda size: "0")
+    with pytest.raises(vl.SourceError, match=r"cannot be saved .File exists"):
+        data_of(tmp_path).save(tmp_path / "rows.arrow")
+    assert (tmp_path / "other").read_text() == "kept"
+
+
+@pytest.mark.parametrize("name", ["a\0.arrow", "\ud800.arrow"])
+def test_names_that_no_file_can_have(tmp_path: Path, name: str) -> None:
+    with pytest.raises(vl.SourceError, match="the data set cannot be saved"):
+        data_of(tmp_path).save(f"{tmp_path}/{name}")
+    with pytest.raises(vl.SourceError, match="cannot be prepared"):
+        vl.VideoDataset.load_or_make(f"{tmp_path}/{name}", lambda: data_of(tmp_path))
+    with pytest.raises(vl.SourceError, match="the index store cannot be opened"):
+        data_of(tmp_path).build_index(f"{tmp_path}/{name}")
+
+
 @pytest.mark.parametrize(
     ("name", "type_"), [("label", "date"), ("start", "float"), ("in_pts", "int32"), ("label", "text")]
 )
 def test_numbers_of_another_type_are_an_error(tmp_path: Path, name: str, type_: str) -> None:
-    import pyarrow
-
     rows = vl.VideoDataset([vl.VideoEntry("a.mp4", label, start=0, stop=9) for label in (0, 1)])
     rows.save(tmp_path / "rows.arrow")
-    with pyarrow.ipc.open_file(tmp_path / "rows.arrow") as file:
-        table = file.read_all()
-    about = json.loads(table.schema.metadata[b"videoloader.VideoDataset"])
-    about["constants"].pop(name, None)
     wrong = {
         "date": pyarrow.array([0, 1], pyarrow.date64()),
         "float": pyarrow.array([0.0, 1.0]),
         "int32": pyarrow.array([0, 1], pyarrow.int32()),
         "text": pyarrow.array([b"0", b"1"], pyarrow.large_binary()),
     }
-    names = [each for each in table.column_names if each != name]
-    table = table.select(names).append_column(name, wrong[type_])
-    table = table.replace_schema_metadata({b"videoloader.VideoDataset": json.dumps(about)})
-    with pyarrow.ipc.new_file(tmp_path / "rows.arrow", table.schema) as file:
-        file.write_table(table)
+    edit(tmp_path / "rows.arrow", {name: wrong[type_]})
     with pytest.raises(vl.ConfigurationError, match="is not a saved data set, or is damaged"):
         vl.VideoDataset.load(tmp_path / "rows.arrow")
+
+
+@pytest.mark.parametrize(
+    ("columns", "facts"),
+    [
+        ({"columns.boxes": [1, 2]}, {}),
+        ({"path": [1, 2]}, {}),
+        ({}, {"errors": [[2, "SourceError", "is not there"]]}),
+        ({"frames.first": [-(2**63)] * 2}, {}),
+        ({"frames.first": [8] * 2}, {}),
+        ({"frames.stop": [61, 0]}, {}),
+        ({name: [2**62] * 2 for name in ("frames.stop", "frames.frames")}, {}),
+    ],
+)
+def test_edited_files_are_an_error(
+    tmp_path: Path, store: vl.IndexStore, columns: dict[str, list[int]], facts: dict[str, Any]
+) -> None:
+    entry = vl.VideoEntry(f"{tmp_path}/a.mp4", start=3, stop=7, columns={"boxes": [3]})
+    vl.VideoDataset([entry, entry]).save(tmp_path / "rows.arrow", store=store)
+    edit(tmp_path / "rows.arrow", {name: pyarrow.array(values) for name, values in columns.items()}, **facts)
+    with pytest.raises(vl.ConfigurationError, match=r"rows\.arrow: is not a saved data set, or is damaged"):
+        vl.VideoDataset.load(tmp_path / "rows.arrow")
+
+
+def test_facts_nested_beyond_measure_are_an_error(tmp_path: Path) -> None:
+    deep = pyarrow.table({"path": [b"a"]}).replace_schema_metadata({b"videoloader.VideoDataset": b"[" * 100_000})
+    with pyarrow.ipc.new_file(tmp_path / "rows.arrow", deep.schema) as file:
+        file.write_table(deep)
+    with pytest.raises(vl.ConfigurationError, match="is not a saved data set, or is damaged"):
+        vl.VideoDataset.load(tmp_path / "rows.arrow")
+
+
+def test_a_range_beyond_its_video_is_an_error(tmp_path: Path, store: vl.IndexStore) -> None:
+    vl.VideoDataset.from_paths([f"{tmp_path}/a.mp4"]).save(tmp_path / "rows.arrow", store=store)
+    beyond = {"frames.first": 100, "frames.stop": 109, "frames.frames": 200}
+    edit(tmp_path / "rows.arrow", {name: pyarrow.array([number]) for name, number in beyond.items()})
+    loaded = vl.VideoDataset.load(tmp_path / "rows.arrow")
+    (video,) = entry_videos(loaded, table_of(loaded, vl.EveryWindow(4), store).ranges, np.array([0]))
+    with pytest.raises(
+        vl.IndexingError, match=r"a\.mp4: .*ends at 109, but the video has 60 frames: save the data set"
+    ):
+        _ = video.index
 
 
 @pytest.mark.parametrize("damage", [b"\xff", b"]", b"="])
@@ -191,6 +274,12 @@ def test_damaged_text_is_an_error_when_it_is_read(tmp_path: Path, damage: bytes)
     (tmp_path / "rows.arrow").write_bytes(content.replace(b'["of', damage + b'"of'))
     with pytest.raises(vl.SourceError, match="the saved data set is damaged"):
         list(vl.VideoDataset.load(tmp_path / "rows.arrow"))
+
+
+def test_rows_of_a_store_come_in_parts(tmp_path: Path, store: vl.IndexStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("videoloader.dataset.where._KEYS_AT_ONCE", 2)
+    assert list(vl.VideoDataset.from_store(store).paths) == [f"{tmp_path}/{name}" for name in FRAMES]
+    assert len(vl.VideoDataset.from_store(store, where="frames > 20 -- long")) == 3
 
 
 def test_rows_of_a_store(tmp_path: Path, store: vl.IndexStore) -> None:

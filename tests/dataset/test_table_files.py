@@ -168,6 +168,14 @@ def test_parquet_of_every_kind_of_column(tmp_path: Path) -> None:
     assert first.columns == {"small": -1, "large": 2**64 - 1, "half": 0.5, "gap": None}
 
 
+@pytest.mark.parametrize("kind", ["date32", "timestamp[us]", "timestamp[ms]", "duration[s]", "time64[us]"])
+def test_dates_that_python_cannot_hold(tmp_path: Path, kind: str) -> None:
+    beyond = pyarrow.array([2**31 - 1], "int32").cast(kind) if kind == "date32" else pyarrow.array([2**60]).cast(kind)
+    pyarrow.parquet.write_table(pyarrow.table({"path": ["a.mp4"], "when": beyond}), tmp_path / "rows.parquet")
+    with pytest.raises(ConfigurationError, match=r"rows\.parquet: column 'when' has a .* that Python cannot hold"):
+        VideoDataset.from_csv(tmp_path / "rows.parquet")
+
+
 def test_rows_in_several_groups_come_in_order(tmp_path: Path) -> None:
     table = pyarrow.table({"path": [f"/é{i}" for i in range(50)], "n": list(range(50))})
     pyarrow.parquet.write_table(table, tmp_path / "rows.parquet", row_group_size=7)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from videoloader import __version__
 from videoloader.errors import ConfigurationError, SourceError
+from videoloader.indexing.sources.regular_file import open_regular, replacing
 from videoloader.indexing.store.fingerprints import fingerprint_of
 from videoloader.verification.report import FileReport, VerifyReport
 
@@ -46,7 +46,8 @@ class CheckReport:
         if not self._file.exists():
             return 0
         try:
-            told = json.loads(self._file.read_text())
+            with open(self._file, "rb", opener=open_regular) as file:
+                told = json.load(file)
             if (told["videoloader"], told["device"]) != (__version__, self._device):
                 return 0
             for each in told["files"]:
@@ -56,7 +57,7 @@ class CheckReport:
                     self._known[path] = each
         except OSError as error:
             raise SourceError(f"the report cannot be read ({error.strerror})", str(self._file)) from None
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise ConfigurationError("is no report of videoloader check", str(self._file)) from None
         return len(self._known) - len(self.missing)
 
@@ -80,14 +81,11 @@ class CheckReport:
         if self._file is None:
             return
         begin = time.monotonic()
-        beside = self._file.with_name(f"{self._file.name}.{os.getpid()}.part")
         try:
-            beside.write_text(json.dumps(self.to_dict(), indent=1))
-            beside.replace(self._file)
+            with replacing(str(self._file)) as file:
+                file.write(json.dumps(self.to_dict(), indent=1).encode())
         except OSError as error:
             raise SourceError(f"the report cannot be written ({error.strerror})", str(self._file)) from None
-        finally:
-            beside.unlink(missing_ok=True)
         now = time.monotonic()
         self._next = now + max(_SECONDS, _TIMES_AS_LONG * (now - begin))
 

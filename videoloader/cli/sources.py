@@ -13,6 +13,7 @@ import typer
 from videoloader.dataset import VideoDataset
 from videoloader.dataset.reading import TABLE_ENDINGS
 from videoloader.errors import SourceError, VideoLoaderWarning
+from videoloader.indexing.sources.regular_file import open_regular
 
 _LIST_ENDINGS = (".txt", ".lst")
 _WHAT = "folders of videos, videos, tables (.csv, .tsv, .jsonl, .parquet), lists of paths (.txt) or index stores"
@@ -61,7 +62,7 @@ def dataset_of(source: str, root: Path | None = None) -> VideoDataset:
 def is_store(source: str) -> bool:
     """Whether a file is an SQLite database."""
     try:
-        with open(source, "rb") as opened:
+        with open(source, "rb", opener=open_regular) as opened:
             return opened.read(16) == b"SQLite format 3\0"
     except (OSError, ValueError):
         return False  # opening it as a video will raise the error

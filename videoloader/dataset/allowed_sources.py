@@ -30,7 +30,10 @@ def check_sources(paths: Iterable[str], sources: Sources, root: str, where: Call
     check_choice("sources", sources, ("any", "local", "inside root"))
     if sources == "any":
         return
-    allowed = os.path.realpath(root) if sources == "inside root" else None
+    try:
+        allowed = os.path.realpath(root) if sources == "inside root" else None
+    except ValueError as error:  # a zero byte, or what is no character
+        raise ConfigurationError(f"root must be a folder, got {root!r} ({error})") from None
     real = cache(os.path.realpath)  # many videos share a folder
     refused: list[str] = []
     count = row = 0

@@ -124,11 +124,16 @@ def _turn(path: str) -> Iterator[None]:
     try:
         import fcntl
 
-        file = open(f"{path}.lock", "ab", buffering=0)  # noqa: SIM115  # closed below, or with the process
+        def without_waiting(name: str, flags: int) -> int:  # for the other end of a FIFO
+            return os.open(name, flags | os.O_NONBLOCK, 0o666)
+
+        # It is closed below, or with the process.
+        file = open(f"{path}.lock", "ab", buffering=0, opener=without_waiting)  # noqa: SIM115
     except ImportError:
         raise SourceError("cannot be prepared by several processes: this system has no file locks", path) from None
-    except OSError as error:
-        raise SourceError(f"cannot be prepared ({error.strerror})", f"{path}.lock") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise SourceError(f"cannot be prepared ({reason})", f"{path}.lock") from None
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX)

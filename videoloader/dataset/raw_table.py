@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import codecs
+import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from videoloader.dataset.columns import Column
 from videoloader.errors import ConfigurationError, SourceError
+from videoloader.indexing.limits import current_limits
 from videoloader.indexing.sources.regular_file import open_regular
 
 ROWS_AT_ONCE = 1 << 14
 # Characters. A file with a longer line is not a table.
 _LONGEST_LINE = 16 << 20
+# A table may take so many times the size of its file in memory, whatever the limits.
+_USUAL_GROWTH = 64
 
 
 class RawTable(NamedTuple):
@@ -27,6 +31,27 @@ class RawTable(NamedTuple):
     source: str
     columns: Mapping[str, Column]
     where: Callable[[int], str]
+
+
+def beyond_table(limit: str, what: str, unit: str) -> str:
+    """The message for a table that exceeds one of the limits of tables."""
+    value = getattr(current_limits(), limit)
+    return f"{what} of more than {value} {unit}, the limit {limit}: videoloader.set_limits({limit}=…)"
+
+
+def check_table(source: str, columns: int, size: int = 0) -> None:
+    """Raise ConfigurationError if a table has too many columns, or takes too much memory for the size of its file.
+
+    Args:
+        source: path of the file.
+        columns: number of columns.
+        size: bytes that the values take in memory.
+    """
+    limits = current_limits()
+    if columns > limits.table_columns:
+        raise ConfigurationError(beyond_table("table_columns", "rows", "columns"), source)
+    if size > limits.table_bytes and size > _USUAL_GROWTH * os.path.getsize(source):
+        raise ConfigurationError(beyond_table("table_bytes", "values", "bytes in memory"), source)
 
 
 def lines(source: str, what: str = "table") -> Iterator[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import mmap
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,9 +14,11 @@ import numpy.typing as npt
 
 from videoloader import errors as known_errors
 from videoloader.dataset.columns import ABSENT, Column, JsonColumn, PackedStrings, constant, plain
-from videoloader.dataset.row_frames import RowFrames
+from videoloader.dataset.row_frames import OF_MODES, RowFrames
 from videoloader.dataset.table import ARRAYS, EntryTable
 from videoloader.errors import ConfigurationError, SourceError, VideoLoaderError, needs
+from videoloader.indexing.sources.regular_file import open_regular, replacing
+from videoloader.indexing.store.columns import LONGEST, Integers
 from videoloader.live_line import counted_live
 
 _FORMAT, _VERSION = b"videoloader.VideoDataset", 1
@@ -67,17 +69,12 @@ def write_rows(path: str, rows: Saved) -> None:
     arrays = {name: _to_arrow(column) for name, column in columns_done}
     batch = pyarrow.RecordBatch.from_arrays(list(arrays.values()), list(arrays))
     schema = batch.schema.with_metadata({_FORMAT: json.dumps(about).encode()})
-    part = f"{path}.{os.getpid()}.part"
     try:
-        with pyarrow.OSFile(part, "wb") as file, pyarrow.ipc.new_file(file, schema) as writer:
+        with replacing(path) as file, pyarrow.ipc.new_file(file, schema) as writer:
             writer.write_batch(batch.replace_schema_metadata(schema.metadata))
-        with open(part, "rb+") as written:  # or a crash of the machine may leave an empty file under the new name
-            os.fsync(written.fileno())
-        os.replace(part, path)
-    except OSError as error:
-        with suppress(OSError):
-            os.remove(part)
-        raise SourceError(f"the data set cannot be saved ({error.strerror or error})", path) from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise SourceError(f"the data set cannot be saved ({reason or error})", path) from None
 
 
 def map_rows(path: str) -> Saved:
@@ -90,7 +87,9 @@ def map_rows(path: str) -> Saved:
     with needs(_NEEDS, path):
         import pyarrow
     try:
-        file = pyarrow.ipc.open_file(pyarrow.memory_map(path))
+        with open(path, "rb", opener=open_regular) as opened:
+            mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+        file = pyarrow.ipc.open_file(pyarrow.py_buffer(mapped))
         about = json.loads((file.schema.metadata or {})[_FORMAT])
         if about["version"] != _VERSION:
             wanted = f"this videoloader reads version {_VERSION}: save it again"
@@ -105,7 +104,7 @@ def map_rows(path: str) -> Saved:
         if error.errno is None:
             raise ConfigurationError(f"is not a saved data set ({error})", path) from None
         raise SourceError(f"the data set cannot be read ({error.strerror})", path) from None
-    except (pyarrow.ArrowException, KeyError, TypeError, ValueError, AttributeError) as error:
+    except (pyarrow.ArrowException, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         if isinstance(error, ConfigurationError):
             raise
         raise ConfigurationError(f"is not a saved data set, or is damaged ({error})", path) from None
@@ -113,6 +112,8 @@ def map_rows(path: str) -> Saved:
 
 def _read(columns: dict[str, Any], about: Mapping[str, Any]) -> Saved:
     path = columns["path"]
+    if not all(isinstance(columns[name], PackedStrings) for name in ("path", *about["json"])):
+        raise ValueError("numbers in place of text")
     columns |= {name: JsonColumn(columns[name]) for name in about["json"]}
     others = {name.removeprefix(_OTHER): each for name, each in columns.items() if name.startswith(_OTHER)}
     numbers = {name.removeprefix(_FRAMES): each for name, each in columns.items() if name.startswith(_FRAMES)}
@@ -123,9 +124,17 @@ def _read(columns: dict[str, Any], about: Mapping[str, Any]) -> Saved:
     if any(each.dtype != types.get(name, np.int64) for name, each in [*own.items(), *numbers.items()]):
         raise ValueError("numbers of other types")
     failed = {row: _error(kind, message, path[row]) for row, kind, message in about["errors"]}
+    if about["content"] is not None and not _are_ranges(
+        *[numbers[name] for name in ("first", "stop", "frames", *OF_MODES)]
+    ):
+        raise ValueError("ranges of frames that no video has")
     frames = None if about["content"] is None else RowFrames(about["content"], numbers, failed)
     table = EntryTable(path, **own, columns=others, frames=frames)
     return Saved(table, about["class_names"], [(row, reason) for row, reason in about["left_out"]])
+
+
+def _are_ranges(first: Integers, stop: Integers, frames: Integers, *_: Integers) -> bool:
+    return bool(((first >= 0) & (first <= stop) & (stop <= frames) & (frames <= LONGEST)).all())
 
 
 def _error(kind: str, message: str, source: str) -> VideoLoaderError:

@@ -10,12 +10,13 @@ from itertools import islice
 from typing import Any
 
 from videoloader.dataset.columns import ABSENT, Column, PackedStrings, join, pack
-from videoloader.dataset.raw_table import ROWS_AT_ONCE, RawTable, lines
+from videoloader.dataset.raw_table import ROWS_AT_ONCE, RawTable, beyond_table, check_table, lines
 from videoloader.errors import ConfigurationError
 from videoloader.errors.checks import check
 from videoloader.indexing.limits import current_limits
 
 _SEPARATORS = ",\t;|"
+_REFERENCE = 8  # bytes
 _ONE_A_LINE = (
     'a table of JSON has an object in each line, such as {"path": "a.mp4", "label": 0}: pandas makes it of a list, by '
     'read_json("a.json").to_json("a.jsonl", orient="records", lines=True)'
@@ -60,6 +61,7 @@ def read_delimited(source: str, given: Sequence[str] | None = None, separator: s
             csv.field_size_limit(limit)
             numbered = ((reader.line_num, cells) for cells in reader)
         header = [name.strip() for name in (next((row for _, row in numbered if row), []) if given is None else given)]
+        check_table(source, len(header))
         if len(set(header)) < len(header):
             raise ConfigurationError(f"the header has two columns of one name: {header}", source)
         rows, parts = _rows(numbered, separator == " ", line_of, len(header), source), list[list[Column]]()
@@ -68,8 +70,7 @@ def read_delimited(source: str, given: Sequence[str] | None = None, separator: s
     except csv.Error as error:
         told = str(error).replace("unexpected end of data", "a value begins with quotes that nothing closes")
         if told.startswith("field larger"):
-            raised = "videoloader.set_limits(cell_characters=…)"
-            told = f"a value of more than {limit} characters, the limit cell_characters: {raised}"
+            told = beyond_table("cell_characters", "a value", "characters")
         raise ConfigurationError(f"after line {line_of[-1] if line_of else 0}: {told}", source) from None
     finally:
         csv.field_size_limit(usual)
@@ -92,10 +93,16 @@ def read_json_lines(source: str) -> RawTable:
     rows = _objects(lines(source), line_of, source)
     while chunk := list(islice(rows, ROWS_AT_ONCE)):
         before = len(line_of) - len(chunk)
-        for name in dict.fromkeys(name for row in chunk for name in row if name not in parts):
-            parts[name] = [[ABSENT] * before] if before else []
+        there = dict.fromkeys(name for row in chunk for name in row)
+        check_table(source, count := len(parts.keys() | there), count * len(line_of) * _REFERENCE)
+        for name in there:
+            parts.setdefault(name, [[ABSENT] * before] if before else [])
+        values = {name: [ABSENT] * len(chunk) for name in parts}
+        for place, row in enumerate(chunk):
+            for name, value in row.items():
+                values[name][place] = value
         for name, part in parts.items():
-            part.append(pack([row.get(name, ABSENT) for row in chunk]))
+            part.append(pack(values.pop(name)))
     if not line_of:
         raise ConfigurationError("the table has no rows", source)
     return RawTable(source, {name: join(part) for name, part in parts.items()}, lambda row: f"line {line_of[row]}")

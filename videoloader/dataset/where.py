@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,8 @@ from videoloader.indexing.store.schema import COLUMNS, explained
 # Relative: half of the distance between 29.97 and 30.
 _SAME_RATE = 0.0005
 _SPANS = ("frames", "fps", "height")
+# So many paths stay far below the limit for the result of a query.
+_KEYS_AT_ONCE = 1 << 16
 
 
 def rows_where(
@@ -74,15 +77,21 @@ def entries_of_store(store: Store, where: str) -> tuple[EntryTable, tuple[str, .
     condition, parameters = conditions_in_sql(where, None, None, None)
     with opened_store((), store) as opened:
         _check_sql(opened, condition, parameters)
-        found = opened.query(
-            f"SELECT source FROM videos WHERE error_type IS NULL AND {condition} ORDER BY id", parameters
-        )
-        left_out = list(opened.errors())
-        paths = PackedStrings(opened.keys.paths_of(from_sql(key) for (key,) in found))
+        keys = (from_sql(key) for key in _keys(opened, f"error_type IS NULL AND {condition}", parameters))
+        paths, left_out = PackedStrings(opened.keys.paths_of(keys)), list(opened.errors())
         if not len(paths):
             raise none_left(len(opened))
     tell_left_out(opened.path, ["cannot be indexed"] * len(left_out), len(paths) + len(left_out), "videos")
     return make_table(paths, {}, {}, lambda row: opened.path), (), left_out
+
+
+def _keys(store: IndexStore, condition: str, parameters: Sequence[object]) -> Iterator[Any]:
+    """The keys of the videos that meet a condition, in the order of indexing."""
+    page = f"SELECT id, source FROM videos WHERE id > ? AND {condition} ORDER BY id LIMIT {_KEYS_AT_ONCE}"
+    last = 0
+    while rows := store.query(page, (last, *parameters)):
+        yield from (key for _, key in rows)
+        last = rows[-1][0]
 
 
 def conditions_in_sql(

@@ -173,16 +173,22 @@ class enough_memory:
 
     Args:
         what: the purpose of the memory, for the message.
+        advice: what to do, for the message.
         source: see ``VideoLoaderError``; it is added to a NoMemoryError in the block that names none.
 
     Raises:
         NoMemoryError: the block gets no memory.
     """
 
-    __slots__ = ("_source", "_what")
+    __slots__ = ("_advice", "_source", "_what")
 
-    def __init__(self, what: str = "what is asked for", source: str | None = None) -> None:
-        self._what, self._source = what, source
+    def __init__(
+        self,
+        what: str = "what is asked for",
+        source: str | None = None,
+        advice: str = "ask for fewer or smaller frames at once, or in smaller batches",
+    ) -> None:
+        self._what, self._source, self._advice = what, source, advice
 
     def __enter__(self) -> None:
         pass
@@ -194,8 +200,7 @@ class enough_memory:
         elif isinstance(error, MemoryError | OSError | OverflowError | RuntimeError | ValueError):
             if isinstance(error, VideoLoaderError) or not _lacks_memory(error):
                 return
-            told = "ask for fewer or smaller frames at once, or in smaller batches"
-            told = f"there is not enough memory for {self._what}: {told} ({str(error) or type(error).__name__})"
+            told = f"there is not enough memory for {self._what}: {self._advice} ({str(error) or type(error).__name__})"
             raise NoMemoryError(told, self._source) from error
 
 

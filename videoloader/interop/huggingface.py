@@ -78,7 +78,7 @@ def from_huggingface(
         for value in table.column(video):
             paths.append(_path(value.as_py(), f"{source}: row {len(paths)}", folder))
         for name, part in parts.items():
-            part.append(_values(rows, name, table))
+            part.append(_values(rows, name, table, source))
     given = {"path": video, **(columns or {})}
     classes = {name: rows.features[name].names for name in names if hasattr(rows.features[name], "names")}
     if "label" not in given and len(classes) == 1:
@@ -95,11 +95,11 @@ def _may_hold_bytes(as_stored: Any, video: str) -> bool:
     return not kind.endswith("string")
 
 
-def _values(rows: Any, name: str, table: Any) -> Column:
+def _values(rows: Any, name: str, table: Any, source: str) -> Column:
     values = table.column(name)
     if hasattr(rows.features[name], "names"):  # -1 means that the class is not known
         return pack([None if value == -1 else value for value in values.to_pylist()])
-    return arrow_column(values.combine_chunks())
+    return arrow_column(name, values.combine_chunks(), source)
 
 
 def _path(value: Any, where: str, folder: str | os.PathLike[str] | None) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from videoloader.dataset import VideoEntry
+from videoloader.errors import IndexingError
 from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.one_image import read_image
 from videoloader.indexing.sources.state import SourceState
@@ -89,8 +90,16 @@ class EntryVideo:
 
     @property
     def index(self) -> VideoIndex:
-        """The index of the whole video. A corrected one may replace it, but its frames stay the same."""
-        return self.indexes[self.entry.path].with_times(self.entry.times)
+        """The index of the whole video. A corrected one may replace it, but its frames stay the same.
+
+        Raises:
+            IndexingError: the range of frames ends beyond it, as only an edited file can say.
+        """
+        index = self.indexes[self.entry.path].with_times(self.entry.times)
+        if self.stop > len(index):
+            told = f"a saved range of frames ends at {self.stop}, but the video has {len(index)} frames"
+            raise IndexingError(f"{told}: save the data set again", self.entry.path)
+        return index
 
     @index.setter
     def index(self, known: VideoIndex) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -146,8 +147,12 @@ def test_values_are_short(store: IndexStore, value: str) -> None:
 
 def test_results_are_bounded(store: IndexStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("videoloader.indexing.store.read_only._LARGEST_RESULT", 1 << 20)
+    tracemalloc.start()
     with pytest.raises(ConfigurationError, match="rows take more than 1 MiB"):
         store.query("WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3 << 20
 
 
 @pytest.mark.parametrize(
