@@ -84,6 +84,10 @@ class LentThreads(Executor):
             raise
         return future
 
+    def works_now(self) -> bool:
+        """Whether the current thread is one of those at work."""
+        return threading.get_ident() in self._at_work
+
     def _one_free(self) -> Iterable[None]:
         """Take one item off the queue in one step, so that no Ctrl-C can come between taking and keeping it."""
         return islice(iter(self._free.get_nowait, self), 1)
@@ -114,7 +118,7 @@ class LentThreads(Executor):
         assert not cancel_futures, "calls are cancelled by their tokens"
         begun, self._ended = self._ended, True
         if wait and not begun:
-            for _ in range(self._most - (threading.get_ident() in self._at_work)):
+            for _ in range(self._most - self.works_now()):
                 self._free.get()
             self._do_what_waits()
 
@@ -191,3 +195,10 @@ def executor_of(threads: int, name: str, *, lent: bool = True) -> Executor:
     if not threads:
         return AtOnce()
     return LentThreads(threads, name) if lent else ThreadPoolExecutor(threads, name)
+
+
+def works_now(executor: Executor | None) -> bool:
+    """Whether the current thread does a call of this executor, so that it must not wait for other calls of it."""
+    if isinstance(executor, ThreadPoolExecutor):
+        return threading.current_thread() in executor._threads
+    return isinstance(executor, LentThreads) and executor.works_now()
