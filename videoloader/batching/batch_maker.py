@@ -241,7 +241,7 @@ class BatchMaker:
             ready = None if self._stream is None else self._stream.record_event()
         times = LoaderStats(planning=decoding.seconds, transforming=time.perf_counter() - begin)
         lost = LoaderStats(skipped=len(decoding.rows) - len(rows), replaced=decoding.replaced)
-        shared = {job.report.result() for job in decoding.shared if not job.report.exception()}
+        shared = {job.report.result() for job in decoding.shared if job.report.exception() is None}
         own = [report for report in reports if report not in shared]
         masks = [] if batch is None else list(batch.mask)
         return MadeBatch(batch, clip_stats(masks, own) + times + lost, ready)

@@ -19,7 +19,7 @@ def given(value: object) -> str:
     """A value for a message; arrays and tensors by type and shape, huge integers by their size."""
     if isinstance(value, int) and value.bit_length() > 256:  # Python refuses to write the longest
         return f"an integer of {value.bit_length()} bits"
-    is_array = getattr(value, "ndim", 0) and hasattr(value, "dtype")
+    is_array = hasattr(value, "dtype") and bool(getattr(value, "ndim", None))
     return f"{value.dtype} of shape {tuple(value.shape)}" if is_array else repr(value)  # type: ignore[attr-defined]
 
 
@@ -27,7 +27,7 @@ def shortened(value: Any) -> str:
     """A value shortened for a message: arrays by type and shape, other values as a short ``repr``."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
-    return given(value) if isinstance(value, int) or getattr(value, "ndim", 0) else reprlib.repr(value)
+    return given(value) if isinstance(value, int) or getattr(value, "ndim", False) else reprlib.repr(value)
 
 
 def check(name: str, value: object, holds: object, wanted: str, hint: str = "", source: str | None = None) -> None:

@@ -30,7 +30,7 @@ from videoloader.runtime.device import available_cores
 from videoloader.runtime.forks import after_fork
 from videoloader.runtime.quiet_time import begin_quiet_time, wait_for_quiet_time
 from videoloader.runtime.shared_memory import can_share
-from videoloader.runtime.threads import executor_of, works_now
+from videoloader.runtime.threads import Outcome, executor_of, works_now
 
 T = TypeVar("T")
 Reader: TypeAlias = ClipReader | ProcessReader
@@ -59,7 +59,7 @@ class _Job(Generic[T]):
     packets: int
     threads: int  # threads that may work while this is the oldest job
     in_process: bool  # see ``DecodeWorkers.submit``
-    future: Future[T] = field(default_factory=Future)
+    future: Future[T] = field(default_factory=Outcome)
 
     @property
     def kind(self) -> tuple[str, int]:
