@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -85,4 +86,38 @@ def test_types_that_only_type_checkers_know_are_not_judged() -> None:
 )
 def test_constructors_say_it(call: Callable[[], object], says: str) -> None:
     with pytest.raises(ArgumentError, match=says):
+        call()
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.uint32, np.uint64])
+def test_integers_of_numpy_become_those_of_python(kind: type, sample: Callable[[str], Path]) -> None:
+    @tells_of_arguments
+    def types(*args: object, **arguments: object) -> list[type]:
+        return [type(each) for each in (*args, *arguments.values())]
+
+    assert types(kind(2), "a", b=kind(3), c=True) == [int, str, int, bool]
+    data = vl.VideoDataset.from_paths([sample("h264_mp4")] * 4)
+    loader = vl.VideoLoader(data, [0], batch_size=kind(3), device="cpu", num_workers=kind(0))
+    assert [len(batch) for batch in loader] == [3, 1]
+    assert repr(vl.RandomWindow(kind(4))) == repr(vl.RandomWindow(4))
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: vl.RandomWindow(2, stride=10**5000), "RandomWindow's stride must be … 64 bits, got one of 16610"),
+        (
+            lambda: vl.RandomWindow(2, stride=2**62),
+            "stride must be an integer in …1, 16777216…",
+        ),
+        (lambda: vl.RandomHorizontalFlip(p=10**400), "RandomHorizontalFlip's p must be an integer of at most 64 bits"),
+        (lambda: vl.Rotate(1, fill=(10**400, 0, 0)), "Rotate's fill must be one or three numbers in"),
+        (lambda: vl.Rotate(1, fill=range(10**12)), "Rotate's fill must be one or three numbers in"),
+        (lambda: vl.Rotate((0, 10**400)), "Rotate's degrees must be a finite number"),
+        (lambda: vl.verify("clip.mp4", seed=2**64), "seed must be an integer in …0, 2…64…, got 18446744073709551616"),
+        (lambda: vl.verify("clip.mp4", seed=range(10**12)), "seed must be an integer in"),
+    ],
+)
+def test_integers_have_bounds(call: Callable[[], object], says: str) -> None:
+    with pytest.raises(vl.ConfigurationError, match=says.replace("…", ".*")):
         call()

@@ -317,3 +317,41 @@ def test_the_traceback_of_a_worker_process_keeps_its_lines() -> None:
     assert first.startswith("Caught SourceError in DataLoader worker process 0")
     assert second.strip().startswith("File ")
     assert last.endswith("nowhere.mp4: cannot be opened (No such file or directory)")
+
+
+class Problems(Exception):
+    """An error that is false."""
+
+    def __len__(self) -> int:
+        return 0
+
+
+class Closed(Exception):
+    """An error that takes no notes."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name == "__notes__":
+            raise TypeError(name)
+        super().__setattr__(name, value)
+
+
+class Annotated(Exception):
+    """An error whose notes are a text."""
+
+    __notes__ = "mine"
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("kind", [Problems, Closed, Annotated])
+def test_odd_errors_of_users_come_out(sample: Sample, kind: type[Exception], workers: int) -> None:
+    def fail(*_: object) -> None:
+        raise kind("mine")
+
+    data = vl.VideoDataset.from_paths([sample("h264_mp4")])
+    loader = vl.VideoLoader(
+        data, [0], batch_size=1, device="cpu", num_workers=workers, transforms=[vl.PythonFunction(fail)]
+    )
+    with pytest.raises(kind, match="mine"):
+        list(loader)
+    with pytest.raises(kind, match="mine"):
+        vl.VideoLoader(data, [0], batch_size=1, device="cpu", num_workers=workers, on_indexed=lambda: fail())

@@ -134,3 +134,19 @@ def test_a_ctrl_c_while_a_thread_is_asked_for_loses_none(
     wait([executor.submit(done.append, number) for number in range(1, 50)])
     assert done == list(range(50))
     executor.shutdown()
+
+
+@pytest.mark.parametrize(("most", "lent"), [(0, True), (1, True), (1, False)])
+def test_an_error_that_is_false_is_raised(most: int, lent: bool, name: str) -> None:
+    class Problems(Exception):
+        def __bool__(self) -> bool:
+            raise ValueError("nobody asks")
+
+    def fail(_: int) -> None:
+        raise Problems
+
+    with threads.executor_of(most, name, lent=lent) as executor:
+        with pytest.raises(Problems):
+            executor.submit(fail, 0).result()
+        with pytest.raises(Problems):
+            list(executor.map(fail, range(2)))

@@ -46,7 +46,7 @@ from videoloader.reading.corrupt_frames import OnCorrupt
 from videoloader.reading.workers import DecodeWorkers, Reader
 from videoloader.runtime.device import hand_over, on_stream, own_stream, profiler_range
 from videoloader.runtime.forks import after_fork
-from videoloader.runtime.threads import executor_of
+from videoloader.runtime.threads import executor_of, works_now
 from videoloader.transforms import Module, Operation
 from videoloader.transforms.mixing import mixed
 from videoloader.transforms.operations import BatchFunction
@@ -113,6 +113,10 @@ class BatchMaker:
         for each in self._threads or ():
             each.shutdown()
         self._workers.close()
+
+    def works_now(self) -> bool:
+        """Whether the current thread makes batches here, and would wait for itself if it waited for one."""
+        return self._workers.works_now() or any(map(works_now, self._threads or ()))
 
     def start(self, plans: Sequence[BatchPlan], token: CancelToken) -> list[BatchInMaking]:
         """Start making consecutive batches, which are planned together so that they can share decoding.
@@ -237,7 +241,7 @@ class BatchMaker:
             ready = None if self._stream is None else self._stream.record_event()
         times = LoaderStats(planning=decoding.seconds, transforming=time.perf_counter() - begin)
         lost = LoaderStats(skipped=len(decoding.rows) - len(rows), replaced=decoding.replaced)
-        shared = {job.report.result() for job in decoding.shared if not job.report.exception()}
+        shared = {job.report.result() for job in decoding.shared if job.report.exception() is None}
         own = [report for report in reports if report not in shared]
         masks = [] if batch is None else list(batch.mask)
         return MadeBatch(batch, clip_stats(masks, own) + times + lost, ready)

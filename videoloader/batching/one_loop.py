@@ -23,6 +23,8 @@ from videoloader.transforms.planning.pipeline import TransformPlan
 
 LoaderT = TypeVar("LoaderT", bound="OneLoop")
 
+# The message for a frame mode or a transform, or whatever else a loader's own threads call.
+_OF_ITSELF = "a loader cannot be looped over by its own frame mode or transforms: make another loader for them"
 _CLOSED = "the loader is closed: make another one"
 
 
@@ -73,7 +75,7 @@ class OneLoop:
         self._maker = BatchMaker(
             self._workers, plan, layout, device, cache=cache, on_error=on_error, on_corrupt=on_corrupt
         )
-        self._token, self._closed = CancelToken(), False
+        self._token, self._closed = CancelToken(self._maker.works_now), False
 
     def __enter__(self: LoaderT) -> LoaderT:
         return self
@@ -102,22 +104,29 @@ class OneLoop:
         Continuing that loop, or beginning another one, raises ConfigurationError. A loader that is no longer used
         closes by itself.
 
+        Jobs that have begun are waited for: a frame mode or transform that never returns keeps this from returning,
+        too. Called by a frame mode or transform of this loader, it only ends the loop, because its thread cannot wait
+        for itself: the threads end once the loader is closed from elsewhere or is no longer used.
+
         Examples:
             >>> with VideoLoader(data, RandomWindow(16), batch_size=8) as loader:
             ...     batch = next(iter(loader))
         """
         self._closed = True
         self._token.cancel(_CLOSED)
-        self._maker.close()
+        if not self._token.in_own_thread():
+            self._maker.close()
 
     def _begin_loop(self) -> CancelToken:
         """End the previous loop, and return the token of the new one.
 
         Raises:
-            ConfigurationError: the loader is closed.
+            ConfigurationError: the loader is closed, or a thread of its own begins a loop.
         """
+        if self._token.in_own_thread():
+            raise ConfigurationError(_OF_ITSELF)
         self._token.cancel()
-        token = self._token = CancelToken()
+        token = self._token = CancelToken(self._maker.works_now)
         if self._closed:  # checked after the token is set, which ``close`` in another thread cancels
             raise ConfigurationError(_CLOSED)
         return token

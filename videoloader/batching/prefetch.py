@@ -144,7 +144,8 @@ def give_out(
                 token.raise_if_ended()
         finally:
             token.cancel()  # also cancels batches that a Ctrl-C kept out of the queue
-            if not token.threads_gone:
+            # A frame mode may leave the loop, or Python's garbage collector, which runs in any thread.
+            if not token.threads_gone and not token.in_own_thread():
                 for each in queue:
                     each.drop()
             queue.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import islice
 from numbers import Integral
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -15,7 +16,7 @@ import torch
 
 from videoloader.convert.border import Border
 from videoloader.errors import ConfigurationError, UnsupportedError
-from videoloader.errors.checks import check, check_choice
+from videoloader.errors.checks import check, check_choice, given
 from videoloader.indexing.bitstream.picture import picture_format
 from videoloader.indexing.stream_info import StreamInfo
 
@@ -258,10 +259,10 @@ def fill_color(value: float | Sequence[float], name: str = "fill_value") -> tupl
         ConfigurationError: the value is neither, is outside [0, 255], or seems to be in [0, 1] by mistake.
     """
     try:
-        values = [float(each) for each in value] if isinstance(value, Iterable) else [float(value)] * 3
+        values = [float(each) for each in islice(value, 4)] if isinstance(value, Iterable) else [float(value)] * 3
         red, green, blue = OutputSpec(fill_value=tuple(values)).fill_value  # type: ignore[arg-type]
-    except (ConfigurationError, TypeError, ValueError):
-        raise ConfigurationError(f"{name} must be one or three numbers in [0, 255], got {value!r}") from None
+    except (ConfigurationError, OverflowError, TypeError, ValueError):
+        raise ConfigurationError(f"{name} must be one or three numbers in [0, 255], got {given(value)}") from None
     # A single float 1.0 is taken for white on a scale of 1. Three 1.0 may also be what a saved integer 1 has become.
     looks_whole = isinstance(value, Iterable | Integral) and all(each % 1 == 0 for each in values)
     if 0 < max(values) <= 1 and not looks_whole:

@@ -11,18 +11,23 @@ from typing import Any, TypeVar
 from videoloader.errors import ArgumentError, ConfigurationError, warn_user
 
 _T = TypeVar("_T")
+# The largest integer that files, arrays and tensors hold.
+_LARGEST = (1 << 63) - 1
 
 
 def given(value: object) -> str:
-    """A value for a message; arrays and tensors by type and shape."""
-    return f"{value.dtype} of shape {tuple(value.shape)}" if getattr(value, "ndim", 0) else repr(value)  # type: ignore[attr-defined]
+    """A value for a message; arrays and tensors by type and shape, huge integers by their size."""
+    if isinstance(value, int) and value.bit_length() > 256:  # Python refuses to write the longest
+        return f"an integer of {value.bit_length()} bits"
+    is_array = hasattr(value, "dtype") and bool(getattr(value, "ndim", None))
+    return f"{value.dtype} of shape {tuple(value.shape)}" if is_array else repr(value)  # type: ignore[attr-defined]
 
 
 def shortened(value: Any) -> str:
     """A value shortened for a message: arrays by type and shape, other values as a short ``repr``."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
-    return given(value) if getattr(value, "ndim", 0) else reprlib.repr(value)
+    return given(value) if isinstance(value, int) or getattr(value, "ndim", False) else reprlib.repr(value)
 
 
 def check(name: str, value: object, holds: object, wanted: str, hint: str = "", source: str | None = None) -> None:
@@ -60,12 +65,30 @@ def check_choice(name: str, value: object, allowed: Iterable[object]) -> None:
         raise ConfigurationError(f"{name} must be one of {', '.join(map(str, values))}, got {given(value)}")
 
 
-def check_integer(name: str, value: object, low: int = 1, high: int | None = None) -> None:
-    """Raise ConfigurationError unless an argument is an integer of at least ``low`` and at most ``high``."""
-    if is_integer(value) and low <= int(value) and (high is None or int(value) <= high):  # type: ignore[call-overload]
-        return
+def check_integer(name: str, value: object, low: int = 1, high: int | None = None) -> int:
+    """The argument as Python's int.
+
+    Raises:
+        ConfigurationError: it is no integer, below ``low``, or above ``high`` or what 64 bits hold.
+    """
+    number = int(value) if is_integer(value) else low - 1  # type: ignore[call-overload]
+    if low <= number <= (_LARGEST if high is None else high):
+        return number
     allowed = "a positive integer" if low == 1 else f"an integer of at least {low}"
-    check(name, value, False, allowed if high is None else f"an integer in [{low}, {high}]")
+    allowed += f", at most {_LARGEST}" if number > _LARGEST else ""
+    raise ConfigurationError(
+        f"{name} must be {allowed if high is None else f'an integer in [{low}, {high}]'}, got {given(value)}"
+    )
+
+
+def check_count(name: str, value: object) -> int:
+    """The argument as Python's int, a number of frames or clips.
+
+    Raises:
+        ConfigurationError: it is no positive integer, or so many would fill any memory by their numbers alone.
+    """
+    check_integer(name, value)
+    return check_integer(name, value, 1, 1 << 24)
 
 
 def check_size(name: str, value: Any) -> None:
@@ -101,7 +124,10 @@ def is_integer(value: object) -> bool:
 
 def is_finite(value: object) -> bool:
     """Whether a value is a number, neither infinite nor NaN; True and False are none."""
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    try:
+        return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # an integer that is larger than every float
+        return False
 
 
 def check_positive(**arguments: object) -> None:
@@ -192,8 +218,6 @@ def integer_range(name: str, value: object) -> tuple[int, int]:
     """
     pair = tuple(value) if isinstance(value, tuple | list) else (value, value)
     check(name, value, len(pair) == 2, "a number or (least, largest)")
-    for each in pair:
-        check_integer(name, each)
-    least, largest = (int(each) for each in pair)
+    least, largest = (check_count(name, each) for each in pair)
     check(name, value, least <= largest, "(least, largest)")
     return least, largest

@@ -51,7 +51,7 @@ class note:
         if not isinstance(error, Exception) or (isinstance(error, VideoLoaderError) and error.source):
             return
         notes, start = _notes_of(error), self._template.partition("{")[0]
-        if not any(each.startswith(start) for each in notes):
+        if not any(str(each).startswith(start) for each in notes):
             facts = [fact if isinstance(fact, str) else _short.repr(fact) for fact in self._facts]
             notes.append(printable(self._template.format(*facts)))
 
@@ -95,7 +95,14 @@ class note_rows:
 
 
 def _notes_of(error: BaseException) -> list[str]:
-    """The error's own list of notes. Python shows them from 3.11 on, other tools in any version."""
-    if not hasattr(error, "__notes__"):
-        error.__notes__ = []
-    return error.__notes__
+    """The error's own list of notes; a list that nobody sees if it takes none, since the error itself comes first.
+
+    Python shows notes from 3.11 on, other tools in any version.
+    """
+    try:
+        if not hasattr(error, "__notes__"):
+            error.__notes__ = []
+        notes = error.__notes__
+    except Exception:
+        return []
+    return notes if isinstance(notes, list) else []

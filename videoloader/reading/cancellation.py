@@ -5,7 +5,7 @@ from __future__ import annotations
 import concurrent.futures.thread  # noqa: F401  # ends its threads at exit, too; see below
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from videoloader.errors import ConfigurationError
@@ -18,7 +18,11 @@ _ANOTHER_LOOP = "another loop over this loader has begun, which ended this one: 
 
 
 class CancelToken:
-    """A flag that cancels work in other threads. The work checks it wherever it can safely stop."""
+    """A flag that cancels work in other threads. The work checks it wherever it can safely stop.
+
+    Args:
+        in_own_thread: says whether the current thread is one of those that do the work; if so, it may not wait for it.
+    """
 
     # ``cancel`` sets this on one object. It is a class attribute so that setting it on the class cancels all work at
     # once when the interpreter exits.
@@ -26,8 +30,8 @@ class CancelToken:
     _interpreter_exits = False
     _why = _ANOTHER_LOOP
 
-    def __init__(self) -> None:
-        self._process = os.getpid()
+    def __init__(self, in_own_thread: Callable[[], bool] = lambda: False) -> None:
+        self._process, self.in_own_thread = os.getpid(), in_own_thread
 
     @property
     def threads_gone(self) -> bool:

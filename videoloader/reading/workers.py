@@ -30,7 +30,7 @@ from videoloader.runtime.device import available_cores
 from videoloader.runtime.forks import after_fork
 from videoloader.runtime.quiet_time import begin_quiet_time, wait_for_quiet_time
 from videoloader.runtime.shared_memory import can_share
-from videoloader.runtime.threads import executor_of
+from videoloader.runtime.threads import Outcome, executor_of, works_now
 
 T = TypeVar("T")
 Reader: TypeAlias = ClipReader | ProcessReader
@@ -62,7 +62,7 @@ class _Job(Generic[T]):
     packets: int
     threads: int  # threads that may work while this is the oldest job
     in_process: bool  # see ``DecodeWorkers.submit``
-    future: Future[T] = field(default_factory=Future)
+    future: Future[T] = field(default_factory=Outcome)
 
     @property
     def kind(self) -> tuple[str, int]:
@@ -291,6 +291,10 @@ class DecodeWorkers:
         self._readers.clear()
         if self._processes is not None:
             self._processes.close()
+
+    def works_now(self) -> bool:
+        """Whether the current thread is one of these threads."""
+        return works_now(self._main) or works_now(self._beside)
 
     def _work(self) -> None:
         while (job := self._take()) is not None:

@@ -23,6 +23,20 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+class Outcome(Future[T]):
+    """A future that raises every error: Python's takes an error that is false, as with a length of 0, for none."""
+
+    def result(self, timeout: float | None = None) -> T:
+        """As of ``Future``."""
+        error = self.exception(timeout)
+        try:
+            if error is not None:
+                raise error
+            return super().result()
+        finally:
+            del self, error  # the error's traceback holds this frame
+
+
 class AtOnce(Executor):
     """An executor without threads: ``submit`` calls the function before it returns.
 
@@ -31,7 +45,7 @@ class AtOnce(Executor):
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Call the function, and return a future that is done."""
-        future: Future[T] = Future()
+        future: Future[T] = Outcome()
         try:
             future.set_result(fn(*args, **kwargs))
         except Exception as error:
@@ -68,7 +82,7 @@ class LentThreads(Executor):
         Raises:
             RuntimeError: the executor has been shut down, or the interpreter ends.
         """
-        future: Future[T] = Future()
+        future: Future[T] = Outcome()
         self._waiting.put(partial(_call, future, partial(fn, *args, **kwargs)))
         if self._ended and future.cancel():  # checked last: shutdown makes calls already queued
             raise RuntimeError("cannot schedule new futures after shutdown")
@@ -83,6 +97,10 @@ class LentThreads(Executor):
                 self._free.put(permit.pop())
             raise
         return future
+
+    def works_now(self) -> bool:
+        """Whether the current thread is one of those at work."""
+        return threading.get_ident() in self._at_work
 
     def _one_free(self) -> Iterable[None]:
         """Take one item off the queue in one step, so that no Ctrl-C can come between taking and keeping it."""
@@ -114,9 +132,16 @@ class LentThreads(Executor):
         assert not cancel_futures, "calls are cancelled by their tokens"
         begun, self._ended = self._ended, True
         if wait and not begun:
-            for _ in range(self._most - (threading.get_ident() in self._at_work)):
+            for _ in range(self._most - self.works_now()):
                 self._free.get()
             self._do_what_waits()
+
+
+class _OwnThreads(ThreadPoolExecutor):
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        future: Future[T] = Outcome()
+        super().submit(_call, future, partial(fn, *args, **kwargs))
+        return future
 
 
 def _call(future: Future[T], function: Callable[[], T]) -> None:
@@ -190,4 +215,11 @@ def executor_of(threads: int, name: str, *, lent: bool = True) -> Executor:
     """
     if not threads:
         return AtOnce()
-    return LentThreads(threads, name) if lent else ThreadPoolExecutor(threads, name)
+    return LentThreads(threads, name) if lent else _OwnThreads(threads, name)
+
+
+def works_now(executor: Executor | None) -> bool:
+    """Whether the current thread does a call of this executor, so that it must not wait for other calls of it."""
+    if isinstance(executor, ThreadPoolExecutor):
+        return threading.current_thread() in executor._threads
+    return isinstance(executor, LentThreads) and executor.works_now()

@@ -154,8 +154,7 @@ def count_clips(mode: FrameMode, video: SampledVideo) -> int:
     """``mode.num_clips(video)``, with errors that name the mode."""
     with note(IN_MODE, mode):
         clips = mode.num_clips(video)
-        check_integer(f"{type(mode).__name__}.num_clips", clips, 0)
-        return clips
+        return check_integer(f"{type(mode).__name__}.num_clips", clips, 0)
 
 
 def clip_frames(

@@ -10,22 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors.checks import check_flag, check_integer, check_positive_or_none
+from videoloader.errors.checks import check_count, check_flag, check_positive_or_none
 from videoloader.padding import check_mode
 from videoloader.sampling.columns import Pad, PadColumn, check_pad, pad_of
 from videoloader.sampling.sampled_video import SampledVideo
 
-# The numbers of more frames would fill any memory by themselves.
-_MOST = 1 << 24
-
-
-def _check_count(name: str, value: Any) -> None:
-    check_integer(name, value)
-    check_integer(name, value, 1, _MOST)
-
-
 _CHECKS: dict[str, Callable[[str, Any], object]] = {
-    "int": _check_count,
+    "int": check_count,
     "int | None": lambda name, value: check_positive_or_none(**{name: value}),
     "bool": check_flag,
     "Pad": lambda name, value: check_pad(value),

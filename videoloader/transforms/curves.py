@@ -142,7 +142,7 @@ def check_range(name: str, value: Range, low: float = -math.inf, high: float = m
     try:
         least, largest = _bounds(value)
         holds = low <= least <= largest <= high and math.isfinite(least) and math.isfinite(largest)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         holds = False
     between = {
         (False, False): "a finite number",

@@ -12,7 +12,7 @@ import torch
 from videoloader.dataset import VideoDataset
 from videoloader.errors import ArgumentError
 from videoloader.errors.argument_names import tells_of_arguments
-from videoloader.errors.checks import check, check_positive_or_none
+from videoloader.errors.checks import check, check_positive_or_none, check_uint64
 from videoloader.indexing import Openable
 from videoloader.indexing.sources.folder import is_image_name
 from videoloader.indexing.store.processes import answer_in_processes
@@ -77,6 +77,7 @@ def verify(
     """
     on = resolve_device(device)
     check_positive_or_none(workers=workers, threads=threads)
+    check_uint64(seed=seed)
     sources = _sources_of(source)
     check("source", source, sources, "at least one video", ": nothing would be verified")
     reports: list[FileReport | None] = [None] * len(sources)
