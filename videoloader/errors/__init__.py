@@ -173,7 +173,7 @@ class enough_memory:
 
     Args:
         what: the purpose of the memory, for the message.
-        advice: what to do, for the message.
+        advice: the text of the message that says what to do.
         source: see ``VideoLoaderError``; it is added to a NoMemoryError in the block that names none.
 
     Raises:
