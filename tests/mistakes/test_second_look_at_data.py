@@ -86,7 +86,7 @@ MISTAKES: Mistakes = {
     ),
     "a saved data set that is not there": (
         lambda: VD.load("nope.arrow"),
-        "nope.arrow: the data set cannot be read (Failed to … [errno 2] No such file or directory)",
+        "nope.arrow: the data set cannot be read (No such file or directory)",
     ),
     "a data set that is made at once": (
         lambda: VD.load_or_make("x.arrow", data()),

@@ -210,7 +210,9 @@ class DatasetReaders(metaclass=TellsOfReaders):
         Raises:
             SourceError: the table cannot be read, or a file does not exist.
             ConfigurationError: the table or a value is invalid (the message has the line), rows name a source that is
-                not allowed, a column is missing, or pyarrow is not installed (``pip install 'videoloader[parquet]'``).
+                not allowed, a column is missing, the table exceeds one of the ``Limits``, or pyarrow is not installed
+                (``pip install 'videoloader[parquet]'``).
+            NoMemoryError: the table does not fit into memory.
 
         Examples:
             ``VideoDataset.from_csv("train.csv", columns={"label": "verb"})``, or for lines ``clips/a.mp4 3 1.5 4.0``:
