@@ -34,7 +34,7 @@ def check_mode(mode: str) -> str:
         'reflect_1001'
     """
     name = _ALIASES.get(mode, mode) if isinstance(mode, str) else mode
-    if name not in MODES:
+    if not isinstance(name, str) or name not in MODES:
         check_choice("pad", mode, (*MODES, *_ALIASES))
     return name
 

@@ -13,6 +13,7 @@ from typing import BinaryIO, Literal, TypeAlias, cast
 from urllib.parse import unquote
 
 from videoloader.errors import ArgumentError, ConfigurationError, SourceError
+from videoloader.errors.checks import path_text
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.file_object import FileObjectSource
 from videoloader.indexing.sources.folder import FolderSource, Timestamps, frame_folder_places, is_frame_folder
@@ -77,7 +78,7 @@ def open_source(source: Openable) -> ByteSource:
     elif isinstance(source, io.BytesIO) and not source.closed:
         opened = MemorySource(source.getvalue())
     elif isinstance(source, str | os.PathLike):
-        opened = _open_name(os.fspath(source))
+        opened = _open_name(path_text("source", source))
         if isinstance(opened, RemoteSource):
             return opened  # its size is unknown before a request, and it raises the error itself if it is empty
     elif hasattr(source, "seek"):
@@ -145,7 +146,7 @@ def open_frames(source: Openable, fps: float | Fraction | None, timestamps: Time
     """
     if fps is None and timestamps is None:
         return open_source(source)
-    path = local_path(os.fspath(source)) if isinstance(source, str | os.PathLike) else ""
+    path = local_path(path_text("source", source)) if isinstance(source, str | os.PathLike) else ""
     if not is_frame_folder(path):
         raise ConfigurationError(
             f"fps and timestamps are for folders of image files, and {reprlib.repr(source)} is not one; AtRate and "

@@ -6,12 +6,13 @@ import csv
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from videoloader.errors import needs
+from videoloader.errors import SourceError, needs
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.store.schema import COLUMNS
 
@@ -51,9 +52,17 @@ def rows_where(query: Callable[..., list[tuple[Any, ...]]], where: str) -> Itera
             yield tuple(row)
 
 
+@contextmanager
+def _writing(path: str | os.PathLike[str]) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SourceError(f"the table cannot be written ({error.strerror or error})", os.fspath(path)) from error
+
+
 def write_csv(path: str | os.PathLike[str], rows: Iterable[tuple[Any, ...]]) -> None:
     """Write rows of ``COLUMNS`` as CSV; unknown values are empty."""
-    with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+    with _writing(path), open(path, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(COLUMNS)
         writer.writerows(rows)
@@ -61,7 +70,7 @@ def write_csv(path: str | os.PathLike[str], rows: Iterable[tuple[Any, ...]]) -> 
 
 def write_json_lines(path: str | os.PathLike[str], rows: Iterable[tuple[Any, ...]]) -> None:
     """Write rows of ``COLUMNS`` as JSON lines; unknown values are null."""
-    with open(path, "w", encoding="utf-8") as file:
+    with _writing(path), open(path, "w", encoding="utf-8") as file:
         for row in rows:
             values = (_as_utf8(value) if isinstance(value, str) else value for value in row)
             file.write(json.dumps(dict(zip(COLUMNS, values, strict=True)), ensure_ascii=False) + "\n")
@@ -78,7 +87,7 @@ def write_parquet(path: str | os.PathLike[str], rows: Iterator[tuple[Any, ...]])
         from pyarrow import parquet
     types = {"TEXT": pyarrow.string(), "INTEGER": pyarrow.int64(), "REAL": pyarrow.float64()}
     schema = pyarrow.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
-    with parquet.ParquetWriter(os.fspath(path), schema) as writer:
+    with _writing(path), parquet.ParquetWriter(os.fspath(path), schema) as writer:
         while group := list(islice(rows, _ROW_GROUP)):
             arrays = [
                 pyarrow.array(map(_as_utf8, column) if kind == "TEXT" else column, types[kind])

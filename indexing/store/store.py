@@ -299,6 +299,7 @@ class IndexStore:
 
         Raises:
             ConfigurationError: the condition is not SQL.
+            SourceError: the file cannot be written.
         """
         write_csv(path, self._rows(where))
 

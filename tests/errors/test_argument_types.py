@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
+import torch
 
 import videoloader as vl
 from videoloader.errors import ArgumentError
@@ -121,3 +122,65 @@ def test_integers_of_numpy_become_those_of_python(kind: type, sample: Callable[[
 def test_integers_have_bounds(call: Callable[[], object], says: str) -> None:
     with pytest.raises(vl.ConfigurationError, match=says.replace("…", ".*")):
         call()
+
+
+class NoPath:
+    """A path-like whose path is a number."""
+
+    def __fspath__(self) -> int:
+        return 3
+
+
+class NoLength(list):
+    """A list of less than nothing."""
+
+    def __len__(self) -> int:
+        return -1
+
+
+class OddPad:
+    """A frame mode whose padding mode is an array."""
+
+    pad = np.array([0, 1])
+
+    def num_clips(self, video: vl.VideoInfo) -> int:
+        return 1
+
+    def frame_numbers(self, video: vl.VideoInfo, clip: int, rng: np.random.Generator) -> np.ndarray:
+        return np.array([0])
+
+
+def within_itself() -> list[object]:
+    made: list[object] = []
+    made.append(made)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda path: vl.VideoDataset.from_paths([NoPath()]), "paths.0. must be a string or a Path"),
+        (lambda path: vl.VideoDataset.from_archives([NoPath()]), "archives.0. must be a string or a Path"),
+        (lambda path: vl.VideoDataset.from_archives(map(int, "12")), "archives.0. must be a string or a Path, got 1"),
+        (lambda path: vl.Video(NoPath()), "source must be a string or a Path"),
+        (lambda path: vl.IndexStore(NoPath()), "IndexStore's path must be a string or a Path"),
+        (lambda path: vl.IndexStore("\ud800"), "IndexStore's path must be a string or a Path, got .*ud800"),
+        (lambda path: vl.VideoDataset.from_folder(path, extensions=(1, 2)), r"extensions\[0\] must be a string, got 1"),
+        (
+            lambda path: vl.VideoDataset.from_paths(["a"], [0], class_names=torch.tensor(1)),
+            "class_names must be a list",
+        ),
+        (lambda path: vl.VideoDataset.from_paths(["a"], [0], class_names=NoLength()), "class_names must be a list"),
+        (lambda path: vl.VideoDataset(NoLength()), "entries must be a list"),
+        (lambda path: vl.Crop(memoryview(b"abc")), "size must be a positive integer"),
+        (lambda path: vl.RandomCrop(torch.eye(2).to_sparse()), "size must be .* got torch.float32 of shape"),
+        (lambda path: vl.Rotate(torch.empty(2, device="meta")), "degrees must be .* got torch.float32 of shape"),
+        (lambda path: vl.RandomChoice([[vl.Invert()]], p=within_itself()), "p must be 1 finite weights"),
+        (lambda path: vl.Video(path).read([0], transforms=torch.tensor(1)), "transforms must be a list of transforms"),
+        (lambda path: vl.Video(path).read([0], transforms=np.array([None, "x"], object)), "number 0 of the transforms"),
+        (lambda path: vl.Video(path).read_clips(OddPad()), "pad must be one of none, edge"),
+    ],
+)
+def test_odd_arguments_are_refused(call: Callable[[Path], object], says: str, sample: Callable[[str], Path]) -> None:
+    with pytest.raises(vl.ConfigurationError, match=says):
+        call(sample("h264_mp4"))

@@ -19,7 +19,7 @@ from videoloader.dataset.entry import VideoEntry
 from videoloader.dataset.folders import VIDEO_EXTENSIONS, file_endings
 from videoloader.dataset.labels import parse_labels
 from videoloader.errors import ConfigurationError, SourceError, needs, warn_user
-from videoloader.errors.checks import check, is_finite
+from videoloader.errors.checks import check, is_finite, path_text
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.folder import natural_order
 from videoloader.indexing.sources.lmdb_value import read_lmdb
@@ -135,8 +135,9 @@ def names_of_archives(archives: str | os.PathLike[str] | Iterable[str | os.PathL
     """
     is_set = isinstance(archives, set | frozenset)
     check("archives", archives, not is_set, "a list of paths", ": a set has no order")
-    given = [archives] if isinstance(archives, str | os.PathLike) else list(archives)
-    return [found for each in given for name in _with_braces(os.fspath(each)) for found in _matching(name)]
+    given = [archives] if isinstance(archives, str | os.PathLike) else archives
+    paths = [path_text(f"archives[{number}]", each) for number, each in enumerate(given)]
+    return [found for path in paths for name in _with_braces(path) for found in _matching(name)]
 
 
 def _with_braces(name: str) -> list[str]:

@@ -14,7 +14,6 @@ from videoloader.dataset.choosing import chosen_rows, split_rows
 from videoloader.dataset.entry import VideoEntry, for_condition
 from videoloader.dataset.labels import check_rows, in_common_classes, names_in_order
 from videoloader.dataset.left_out import none_left
-from videoloader.dataset.paths import path_text
 from videoloader.dataset.readers import DatasetReaders
 from videoloader.dataset.repeating import apportion, balance, repeat_by_weight, repeat_to, with_ratios
 from videoloader.dataset.row_frames import resolved
@@ -27,7 +26,7 @@ from videoloader.dataset.where import conditions_in_sql, rows_where
 from videoloader.errors import ArgumentError
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.attribute_names import tells_of_attributes
-from videoloader.errors.checks import check_type, is_true
+from videoloader.errors.checks import check_type, is_true, path_text
 from videoloader.errors.notes import note
 from videoloader.indexing import BuildReport, build_store
 from videoloader.indexing.index import Times

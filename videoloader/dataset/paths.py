@@ -13,21 +13,7 @@ import numpy.typing as npt
 from videoloader.dataset.columns import PackedStrings
 from videoloader.dataset.labels import number_labels, numbers_in
 from videoloader.dataset.table import EntryTable, array_of, make_table
-from videoloader.errors import ConfigurationError
-from videoloader.errors.checks import check
-
-
-def path_text(name: str, value: object) -> str:
-    """A path argument as a string.
-
-    Raises:
-        ConfigurationError: it is not a path; the message calls it ``name``.
-    """
-    path = os.fspath(value) if isinstance(value, os.PathLike) else value
-    if not isinstance(path, str):
-        hint = ": give labels=[…] beside the paths" if isinstance(value, tuple) else ""
-        raise ConfigurationError(f"{name} must be a string or a Path, got {value!r}{hint}")
-    return path
+from videoloader.errors.checks import check, path_text
 
 
 def entries_of_paths(

@@ -14,7 +14,7 @@ from videoloader.dataset.folders import VIDEO_EXTENSIONS, entries_of_files, entr
 from videoloader.dataset.known_columns import entries_of
 from videoloader.dataset.labels import ClassNames, names_in_order
 from videoloader.dataset.missing import without_missing
-from videoloader.dataset.paths import entries_of_paths, path_text
+from videoloader.dataset.paths import entries_of_paths
 from videoloader.dataset.preparing import prepare
 from videoloader.dataset.reading import read_table
 from videoloader.dataset.saving import map_rows
@@ -22,7 +22,7 @@ from videoloader.dataset.stores import Store
 from videoloader.dataset.where import entries_of_store
 from videoloader.errors import ConfigurationError
 from videoloader.errors.attribute_names import TellsOfReaders
-from videoloader.errors.checks import check
+from videoloader.errors.checks import check, path_text
 from videoloader.indexing import IndexStore
 from videoloader.indexing.sources.folder import times_suffix
 

@@ -7,11 +7,12 @@ a microsecond more.
 from __future__ import annotations
 
 import inspect
+import os
 import reprlib
 import sys
 import types
 from collections import ChainMap
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from itertools import chain
 from numbers import Integral, Real
@@ -31,6 +32,8 @@ _KEPT = frozenset((str, bool, float, type(None), tuple, list, dict))
 # One more than any argument takes: the check of the argument itself knows what it may be.
 _MOST_BITS = 65
 _LISTS = (Sequence, Iterable, Collection, list, tuple)
+# What lists hold that are looked through.
+_PLAIN = (str, int, float, os.PathLike, type(None))
 _CALLED = dict(BinaryIO="a binary file", Callable="a function", Mapping="a dict", NoneType="None", PathLike="a Path")
 _CALLED |= dict(bool="True or False", bytes="bytes", float="a number", int="an integer", str="a string")
 
@@ -174,6 +177,9 @@ def argument_of_wrong_type(
             told = default and not callable(default) and fits(default, hint)
             example = f": such as {name}={default!r}" if told else ""
             return f"{name} must be {_called(hint)}, got {reprlib.repr(value)}{example}"
+        for place, element, kind in _elements(name, value, hints[name]):
+            if not fits(element, kind):
+                return f"{place} must be {_called(kind)}, got {reprlib.repr(element)}"
     return None
 
 
@@ -206,15 +212,43 @@ def fits(value: Any, hint: Any) -> bool:
     if origin is Literal:
         return any(type(value) is type(each) and value == each for each in inner)
     if wanted in _LISTS and (isinstance(value, str | bytes) or hasattr(value, "tolist")):
-        return not isinstance(value, str | bytes)
+        return not isinstance(value, str | bytes) and getattr(value, "ndim", 1) > 0
+    if wanted in _LISTS and isinstance(value, list | tuple) and not _has_length(value):
+        return False
     if origin is tuple and Ellipsis not in inner:
         return isinstance(value, list | tuple) and len(value) == len(inner) and all(map(fits, value, inner))
+    if wanted in (str, os.PathLike) and isinstance(value, str | os.PathLike):
+        return isinstance(value, wanted) and _is_text(value)
     if wanted is BinaryIO:
         return hasattr(value, "read")
     try:
         return isinstance(value, _NUMBERS.get(wanted, wanted)) and not (wanted in _NUMBERS and isinstance(value, bool))
     except TypeError:  # not a class, or a protocol without runtime checks
         return True
+
+
+def _has_length(value: list[Any] | tuple[Any, ...]) -> bool:
+    try:
+        return len(value) >= 0
+    except Exception:  # a user's class says anything
+        return False
+
+
+def _is_text(value: str | os.PathLike[str]) -> bool:
+    """Whether a text or path is one that files and databases can hold."""
+    try:
+        return bool(os.fsencode(value)) or value == ""
+    except (TypeError, UnicodeEncodeError):  # ``__fspath__`` gives no path; half of a character
+        return False
+
+
+def _elements(name: str, value: Any, hint: Any) -> Iterator[tuple[str, Any, Any]]:
+    """The elements of a list of texts, paths or numbers: name for the message, value and type."""
+    for each in get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,):
+        kinds = get_args(each)[:1] if get_origin(each) in _LISTS and isinstance(value, list | tuple) else ()
+        inner = get_args(kinds[0]) if kinds and get_origin(kinds[0]) in (Union, types.UnionType) else kinds
+        if inner and all((get_origin(kind) or kind) in _PLAIN for kind in inner):
+            yield from ((f"{name}[{place}]", element, kinds[0]) for place, element in enumerate(value))
 
 
 def _called(hint: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import reprlib
 from collections.abc import Callable, Hashable, Iterable
 from numbers import Integral, Real
@@ -89,6 +90,22 @@ def check_count(name: str, value: object) -> int:
     """
     check_integer(name, value)
     return check_integer(name, value, 1, 1 << 24)
+
+
+def path_text(name: str, value: object) -> str:
+    """A path argument as a string.
+
+    Raises:
+        ConfigurationError: it is not a path; the message calls it ``name``.
+    """
+    try:
+        path = os.fspath(value) if isinstance(value, os.PathLike) else value
+    except TypeError:  # its ``__fspath__`` gives something else
+        path = None
+    if not isinstance(path, str):
+        hint = ": give labels=[…] beside the paths" if isinstance(value, tuple) else ""
+        raise ConfigurationError(f"{name} must be a string or a Path, got {value!r}{hint}")
+    return path
 
 
 def check_size(name: str, value: Any) -> None:

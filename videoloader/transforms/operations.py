@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias, get_args
 
@@ -238,6 +239,8 @@ class Transform:
             raise ArgumentError(f"a {name} is not a function: write Compose([{name}(…)])(frames, seed=0)")
 
 
+# No argument is a list of lists of more levels.
+_DEEPEST = 8
 # Fields that have the same meaning in all transforms.
 _OF_ALL: dict[str, tuple[Callable[..., object], tuple[object, ...]]] = {
     "fill": (lambda name, value: fill_color(value, name), ()),
@@ -245,10 +248,12 @@ _OF_ALL: dict[str, tuple[Callable[..., object], tuple[object, ...]]] = {
 }
 
 
-def _as_tuples(value: Any) -> Any:
+def _as_tuples(value: Any, depth: int = 0) -> Any:
     if isinstance(value, np.ndarray | np.generic | torch.Tensor):
-        value = value.tolist()
-    return tuple(map(_as_tuples, value)) if type(value) in (list, tuple) else value
+        with suppress(NotImplementedError, RuntimeError):  # tensors without values, or with few: the checks refuse them
+            value = value.tolist()
+    is_list = type(value) in (list, tuple) and depth < _DEEPEST  # a list may hold itself
+    return tuple(_as_tuples(each, depth + 1) for each in value) if is_list else value
 
 
 def checked(check: Callable[..., object], *bounds: object) -> dict[str, Any]:

@@ -292,6 +292,12 @@ class TestDamage:
 
 
 class TestExport:
+    @pytest.mark.parametrize("write", ["to_csv", "to_jsonl"])
+    def test_a_table_that_cannot_be_written_is_an_error_of_the_library(self, store, tmp_path, write):
+        for path in ("", tmp_path, tmp_path / "no" / "rows"):
+            with pytest.raises(SourceError, match="the table cannot be written"):
+                getattr(store, write)(path)
+
     def test_csv_and_parquet_hold_the_same_rows(self, store, videos, tmp_path):
         store.to_csv(tmp_path / "rows.csv")
         with (tmp_path / "rows.csv").open(newline="") as file:

@@ -195,13 +195,13 @@ def list_transforms(transforms: Transforms) -> list[Transform | torch.nn.Module]
     """
     if isinstance(transforms, Transform | torch.nn.Module):
         return [transforms]
-    is_list = isinstance(transforms, Iterable) and not isinstance(transforms, str | Mapping | type)
+    is_list = isinstance(transforms, Iterable) and not isinstance(transforms, str | Mapping | type | torch.Tensor)
     if isinstance(transforms, Set):
         raise ArgumentError(f"transforms must be a list, got a {type(transforms).__name__}, which has no order")
     if transforms is not None and not is_list:
         told = f"transforms must be a list of transforms, got {reprlib.repr(transforms)}"
         raise ArgumentError(f"{told}: {_instead_of(transforms)}")
-    return list(transforms or ())
+    return [] if transforms is None else list(transforms)
 
 
 def _instead_of(given: object) -> str:
