@@ -44,7 +44,7 @@ def test_more_frames_than_a_clip_may_have_are_refused_before_any_memory_is_asked
         lambda: video.read(vl.Segments(count)),
         lambda: video.between(0, 1, fps=count),
     ):
-        with pytest.raises(vl.ConfigurationError, match=str(MOST_FRAMES)):
+        with pytest.raises(vl.ConfigurationError, match=f"{MOST_FRAMES}|at most 64 bits"):
             read()
 
 
