@@ -15,7 +15,7 @@ from itertools import repeat
 from operator import ne
 from typing import Any
 
-from videoloader.errors import SourceError
+from videoloader.errors import SourceError, system_reason
 from videoloader.indexing.sources.base import SourceBase
 from videoloader.indexing.sources.regular_file import open_with_status
 from videoloader.indexing.sources.state import SourceState, require_same, state_of_file
@@ -69,13 +69,12 @@ class FileSource(SourceBase):
             descriptor, status = open_with_status(self._path, os.O_RDONLY)
             return _OpenFile(descriptor), status
         except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
             hint = ""
             if self.name.startswith("~"):
                 hint = ": os.path.expanduser(path) expands ~"
             elif self.name != self.name.rstrip():
                 hint = ": the path ends with white space"
-            raise SourceError(f"cannot be opened ({reason}){hint}", self.name) from None
+            raise SourceError(f"cannot be opened ({system_reason(error)}){hint}", self.name) from None
 
     def _keep(self, file: _OpenFile) -> None:
         self._files[self._key] = file, weakref.ref(self, partial(self._files.pop, self._key))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from videoloader.errors import SourceError, needs
+from videoloader.errors import SourceError, needs, system_reason
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.store.schema import COLUMNS
 
@@ -57,7 +57,7 @@ def _writing(path: str | os.PathLike[str]) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise SourceError(f"the table cannot be written ({error.strerror or error})", os.fspath(path)) from error
+        raise SourceError(f"the table cannot be written ({system_reason(error)})", os.fspath(path)) from error
 
 
 def write_csv(path: str | os.PathLike[str], rows: Iterable[tuple[Any, ...]]) -> None:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from videoloader.errors import IndexingError, SourceError
+from videoloader.errors import IndexingError, SourceError, system_reason
 from videoloader.errors.checks import shortened
 from videoloader.errors.names_elsewhere import nearest
 from videoloader.indexing.index import VideoIndex
@@ -300,8 +300,7 @@ def check_no_folder(path: str) -> None:
     except FileNotFoundError:
         return
     except (OSError, ValueError) as error:  # a name that no file can have is a ValueError
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise SourceError(f"the index store cannot be opened ({reason})", path) from None
+        raise SourceError(f"the index store cannot be opened ({system_reason(error)})", path) from None
 
 
 def recorded_roots(settings: dict[str, Any], path: str) -> tuple[str, ...]:

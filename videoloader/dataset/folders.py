@@ -12,7 +12,7 @@ import numpy.typing as npt
 from videoloader.dataset.columns import PackedStrings
 from videoloader.dataset.left_out import tell_left_out
 from videoloader.dataset.table import EntryTable, make_table
-from videoloader.errors import ConfigurationError, SourceError, warn_user
+from videoloader.errors import ConfigurationError, SourceError, system_reason, warn_user
 from videoloader.errors.checks import check
 from videoloader.indexing.sources.folder import is_image_name, natural_order
 from videoloader.live_line import counted_live, live_line
@@ -185,7 +185,6 @@ def _unsorted(folder: str, endings: tuple[str, ...] = ()) -> tuple[list[str], li
         with os.scandir(folder) as found:
             is_folder = {item.name: leads_to_folder(item) for item in found if not item.name.startswith(".")}
     except (OSError, ValueError) as error:  # the second of names that no folder can have
-        reason = error.strerror if isinstance(error, OSError) else error
         hint = ": from_paths takes glob.glob(…)" if "*" in folder else ""
-        raise SourceError(f"the folder cannot be read ({reason}){hint}", folder) from error
+        raise SourceError(f"the folder cannot be read ({system_reason(error)}){hint}", folder) from error
     return [name for name in is_folder if not is_folder[name]], [name for name in is_folder if is_folder[name]]

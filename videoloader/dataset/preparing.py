@@ -13,7 +13,7 @@ from glob import escape, glob
 from itertools import count
 from typing import IO, Any
 
-from videoloader.errors import SourceError
+from videoloader.errors import SourceError, system_reason
 from videoloader.runtime.forks import after_fork
 
 _LONGEST_PAUSE = 1.0
@@ -132,8 +132,7 @@ def _turn(path: str) -> Iterator[None]:
     except ImportError:
         raise SourceError("cannot be prepared by several processes: this system has no file locks", path) from None
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise SourceError(f"cannot be prepared ({reason})", f"{path}.lock") from None
+        raise SourceError(f"cannot be prepared ({system_reason(error)})", f"{path}.lock") from None
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX)

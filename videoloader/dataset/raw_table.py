@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from videoloader.dataset.columns import Column
-from videoloader.errors import ConfigurationError, SourceError
+from videoloader.errors import ConfigurationError, SourceError, system_reason
 from videoloader.indexing.limits import current_limits
 from videoloader.indexing.sources.regular_file import open_regular
 
@@ -76,8 +76,7 @@ def lines(source: str, what: str = "table") -> Iterator[str]:
                     raise _no_text(source, what)
                 yield line
     except (OSError, UnicodeEncodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise SourceError(f"the {what} cannot be read ({reason})", source) from error
+        raise SourceError(f"the {what} cannot be read ({system_reason(error)})", source) from error
     except UnicodeDecodeError as error:
         if b"\0" in error.object and not error.object.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             raise _no_text(source, what) from None

@@ -16,9 +16,9 @@ from videoloader import errors as known_errors
 from videoloader.dataset.columns import ABSENT, Column, JsonColumn, PackedStrings, constant, plain
 from videoloader.dataset.row_frames import OF_MODES, RowFrames
 from videoloader.dataset.table import ARRAYS, EntryTable
-from videoloader.errors import ConfigurationError, SourceError, VideoLoaderError, needs
+from videoloader.errors import ConfigurationError, SourceError, VideoLoaderError, needs, system_reason
 from videoloader.indexing.sources.regular_file import open_regular, replacing
-from videoloader.indexing.store.columns import LONGEST, Integers
+from videoloader.indexing.store.columns import LONGEST
 from videoloader.live_line import counted_live
 
 _FORMAT, _VERSION = b"videoloader.VideoDataset", 1
@@ -73,8 +73,7 @@ def write_rows(path: str, rows: Saved) -> None:
         with replacing(path) as file, pyarrow.ipc.new_file(file, schema) as writer:
             writer.write_batch(batch.replace_schema_metadata(schema.metadata))
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise SourceError(f"the data set cannot be saved ({reason or error})", path) from None
+        raise SourceError(f"the data set cannot be saved ({system_reason(error)})", path) from None
 
 
 def map_rows(path: str) -> Saved:
@@ -124,17 +123,14 @@ def _read(columns: dict[str, Any], about: Mapping[str, Any]) -> Saved:
     if any(each.dtype != types.get(name, np.int64) for name, each in [*own.items(), *numbers.items()]):
         raise ValueError("numbers of other types")
     failed = {row: _error(kind, message, path[row]) for row, kind, message in about["errors"]}
-    if about["content"] is not None and not _are_ranges(
-        *[numbers[name] for name in ("first", "stop", "frames", *OF_MODES)]
-    ):
-        raise ValueError("ranges of frames that no video has")
-    frames = None if about["content"] is None else RowFrames(about["content"], numbers, failed)
+    frames = None
+    if about["content"] is not None:
+        first, stop, count, *_ = (numbers[name] for name in ("first", "stop", "frames", *OF_MODES))
+        if not ((first >= 0) & (first <= stop) & (stop <= count) & (count <= LONGEST)).all():
+            raise ValueError("ranges of frames that no video has")
+        frames = RowFrames(about["content"], numbers, failed)
     table = EntryTable(path, **own, columns=others, frames=frames)
     return Saved(table, about["class_names"], [(row, reason) for row, reason in about["left_out"]])
-
-
-def _are_ranges(first: Integers, stop: Integers, frames: Integers, *_: Integers) -> bool:
-    return bool(((first >= 0) & (first <= stop) & (stop <= frames) & (frames <= LONGEST)).all())
 
 
 def _error(kind: str, message: str, source: str) -> VideoLoaderError:

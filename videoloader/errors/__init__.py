@@ -223,6 +223,11 @@ def reason_of(error: Exception, path: str) -> str:
     return str(error).removeprefix(f"{printable(path)}: ")
 
 
+def system_reason(error: Exception) -> str:
+    """The system's words on a file, without number and path. A name that no file can have is a ValueError."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
 def counted(number: int, noun: str) -> str:
     """``1 row``, ``2 rows``, ``2 batches``."""
     ending = "es" if noun.endswith(("s", "ch")) else "s"
