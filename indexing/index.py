@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, wraps
+from functools import wraps
 from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
@@ -16,6 +16,7 @@ from videoloader.errors.attribute_names import tells_of_attributes
 from videoloader.errors.checks import check, check_choice
 from videoloader.indexing.clock import rising_clock
 from videoloader.indexing.stream_info import StreamInfo, TransportLayout
+from videoloader.runtime.cached_property import cached_property
 
 DISPOSABLE_UNKNOWN, DISPOSABLE_NO, DISPOSABLE_YES = 0, 1, 2
 # Packets store the number of their configuration in a byte.

@@ -28,6 +28,7 @@ import videoloader as vl
 from videoloader.interop.torch import ClipRequest, DecodingLoader
 from videoloader.reading import process_pool
 
+faulthandler.register(signal.SIGALRM, chain=True)  # shows where a process hangs
 signal.alarm({HANGS})
 torch.set_num_threads(2)
 process_pool._CLIPS_BEFORE = 0
@@ -138,6 +139,45 @@ def run(program: str, *arguments: str | Path) -> None:
 @pytest.mark.parametrize("under_way", UNDER_WAY.values(), ids=UNDER_WAY)
 def test_a_process_that_is_forked_while(sample: Callable[[str], Path], under_way: str) -> None:
     run(PREAMBLE + under_way + "\nassert everything() == expected", sample("h264_mp4"), sample("hevc_mp4"))
+
+
+FORKED_WHILE_STORES_ARE_OPENED = f"""
+import faulthandler, os, signal, sys, threading
+import videoloader as vl
+
+faulthandler.register(signal.SIGALRM, chain=True)
+signal.alarm({HANGS})
+IndexStore = vl.IndexStore
+
+def use():
+    store = IndexStore(sys.argv[1])
+    assert len(store) == 1 and store.query("SELECT source FROM videos") == [("a.mp4",)]
+
+def run():
+    while True:
+        use()
+
+threading.Thread(target=run, daemon=True).start()
+for _ in range(200):
+    if not (child := os.fork()):
+        signal.alarm({HANGS} // 2)
+        try:
+            use(); os._exit(0)
+        finally:
+            os._exit(9)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code == 0, code
+os._exit(0)
+"""
+
+
+def test_a_process_that_is_forked_while_another_thread_opens_and_reads_stores(
+    sample: Callable[[str], Path], tmp_path: Path
+) -> None:
+    # SQLite has locks of its own. Without care, one of about twenty forks hung.
+    (tmp_path / "a.mp4").write_bytes(sample("h264_mp4").read_bytes())
+    vl.VideoDataset.from_paths([tmp_path / "a.mp4"]).build_index(tmp_path / "index.db", workers=1)
+    run(FORKED_WHILE_STORES_ARE_OPENED, tmp_path / "index.db")
 
 
 WORKERS = """

@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import Any
 
 from videoloader.errors.argument_names import wrap_constructors
+from videoloader.runtime.forks import no_forks
 
 # In a checkout these packages are next to the folder videoloader/; once installed, they are inside it.
 _BESIDE = ("videoloader.indexing", "videoloader.padding")
@@ -59,7 +60,8 @@ def modules_of_names(package_file: str) -> dict[str, str]:
 @cache
 def public_name(module: str, name: str) -> Any:
     """The object with a name in a module, which is imported. Constructors of a class are wrapped to name arguments."""
-    found = getattr(import_module(module), name)
+    with no_forks:  # a forked process would wait for the thread that is importing the module
+        found = getattr(import_module(module), name)
     wrap_constructors(found)
     return found
 

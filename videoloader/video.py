@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn, get_args
 
 import numpy as np
@@ -31,6 +30,7 @@ from videoloader.notebook import ShownInNotebooks
 from videoloader.reading.clip import Clip as Clip
 from videoloader.reading.corrupt_frames import KeepOrRaise, check_on_corrupt
 from videoloader.reading.video_reader import VideoReader
+from videoloader.runtime.cached_property import cached_property
 from videoloader.runtime.device import resolve_device
 from videoloader.sampling.asked_frames import asked_frames, frame_on_screen, frames_between
 from videoloader.sampling.exact_time import Time

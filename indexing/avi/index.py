@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -23,6 +22,7 @@ from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.packet_times import packet_times, reorder_depth
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.stream_info import StreamInfo
+from videoloader.runtime.cached_property import cached_property
 
 # libavformat counts the last frame's duration differently if time units are shorter.
 _SHORTEST_UNIT = Fraction(1, 1000)

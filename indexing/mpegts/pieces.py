@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +12,7 @@ from videoloader.indexing.mpegts.packets import PACKET_SIZE, OddStreamError, fin
 from videoloader.indexing.mpegts.pes import PesPackets, read_pes_headers, without_headers
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.stream_info import TransportLayout
+from videoloader.runtime.cached_property import cached_property
 
 _START_CODE_SIZE = 3
 _PREFIX = 0x010000  # 00 00 01, little endian

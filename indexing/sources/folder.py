@@ -12,7 +12,6 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from functools import cached_property
 from hashlib import blake2b
 from itertools import accumulate
 from typing import Any, TypeAlias
@@ -26,6 +25,7 @@ from videoloader.indexing.exact_numbers import exact_rate
 from videoloader.indexing.sources.base import SourceBase
 from videoloader.indexing.sources.regular_file import open_regular
 from videoloader.indexing.sources.state import SourceState, host, require_same, state_of_file
+from videoloader.runtime.cached_property import cached_property
 
 IMAGE_EXTENSIONS = ("bmp", "jpeg", "jpg", "pgm", "png", "ppm", "tif", "tiff", "webp")
 IMAGE_ENDINGS = tuple(f".{extension}" for extension in IMAGE_EXTENSIONS)

@@ -9,7 +9,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from hashlib import blake2b
 from itertools import repeat
 from operator import ne
@@ -19,6 +19,7 @@ from videoloader.errors import SourceError, system_reason
 from videoloader.indexing.sources.base import SourceBase
 from videoloader.indexing.sources.regular_file import open_with_status
 from videoloader.indexing.sources.state import SourceState, require_same, state_of_file
+from videoloader.runtime.cached_property import cached_property
 
 
 class _OpenFile(io.FileIO):

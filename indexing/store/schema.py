@@ -20,6 +20,7 @@ from videoloader.errors.names_elsewhere import nearest
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources.regular_file import check_regular, open_regular
 from videoloader.indexing.sources.state import Place
+from videoloader.indexing.store.connection import Connection
 from videoloader.indexing.store.frame_facts import first_key_frame, frames_without_key, is_even, time_rule
 from videoloader.indexing.store.frame_table import PackedIndex
 from videoloader.indexing.store.read_only import Guard
@@ -227,7 +228,7 @@ def _open(path: str, guard: Guard, mode: str) -> sqlite3.Connection:
     if "immutable" not in mode:
         _check_logs(path)
     uri = f"file:{quote(os.fsencode(path))}?mode={mode}"
-    connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
+    connection = Connection(uri, uri=True, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
     try:
         _distrust(connection)
         _check_schema(connection, path)
@@ -254,7 +255,7 @@ def connect_writer(path: str, root: str | None) -> sqlite3.Connection:
     check_no_folder(path)
     _check_logs(path)
     try:
-        connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None)
+        connection = Connection(path, timeout=BUSY_TIMEOUT, isolation_level=None)
         try:
             _distrust(connection)
             connection.execute("PRAGMA page_size = 8192")  # for a new file: wastes less space around blobs of 1 or 2 kB

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +29,7 @@ from videoloader.indexing.sources.base import ByteSource
 from videoloader.order.clip_table import ClipTable
 from videoloader.order.entry_video import UNOPENED, EntryVideo, SameIndex
 from videoloader.reading.own_code import contents, is_own
+from videoloader.runtime.cached_property import cached_property
 from videoloader.runtime.forks import after_fork
 from videoloader.sampling.mode import FrameMode, chosen_frames, clip_rng, padded, tell_of_no_own_frame
 from videoloader.sampling.roles import Roles, roles_of

@@ -9,7 +9,6 @@ from __future__ import annotations
 import pickle
 from collections import UserList
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
@@ -22,6 +21,7 @@ from videoloader.batching.rows import BatchRow
 from videoloader.batching.unopened import ImageRows
 from videoloader.convert.spec import Layout
 from videoloader.reading.clip import Clip, frame_times
+from videoloader.runtime.cached_property import cached_property
 from videoloader.sampling.roles import target_times
 from videoloader.transforms.geometry.coordinates import picture_box
 from videoloader.transforms.geometry.source_matrix import source_matrices

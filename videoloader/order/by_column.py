@@ -5,7 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from hashlib import blake2b
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from videoloader.errors import ConfigurationError
 from videoloader.order.clip_table import ClipTable
 from videoloader.permutation import Integers
+from videoloader.runtime.cached_property import cached_property
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from hashlib import blake2b
 from threading import Lock
 
@@ -26,6 +25,7 @@ from videoloader.indexing.sources.state import state_of
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.live_line import counted_live
 from videoloader.order.entry_video import UNOPENED, BuiltIndexes, EntryVideo, Indexes
+from videoloader.runtime.cached_property import cached_property
 from videoloader.runtime.threads import executor_of
 from videoloader.sampling.mode import IN_MODE, CountsByFrames, CountsByLength, FrameMode, KnownFrames, count_clips
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Literal, get_args
 
@@ -18,6 +17,7 @@ from videoloader.order.clip_table import ClipTable
 from videoloader.order.sharding import MOST_LANES, Deal, LastBatch, Left, damaged_state, dealt, even_bounds, num_batches
 from videoloader.order.shuffle import Order, OrderOfEpoch, SampledClips
 from videoloader.permutation import Integers
+from videoloader.runtime.cached_property import cached_property
 
 Dealing = Literal["strided", "contiguous", "stick_to_shard"]
 DEALINGS = get_args(Dealing)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from functools import cached_property
 from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy as np
 from videoloader.convert.spec import Interpolation, fill_color
 from videoloader.errors import ConfigurationError
 from videoloader.errors.checks import check, check_choice, check_integer, check_numbers, check_probability
+from videoloader.runtime.cached_property import cached_property
 from videoloader.transforms.augmentation import Augmentation
 from videoloader.transforms.automatic_operations import GEOMETRIC, color_operations, warps
 from videoloader.transforms.operations import ClipInfo, Operation, PixelTransform, checked

@@ -1,0 +1,130 @@
+"""Forks wait for blocks under ``no_forks``, and cached properties do not outlast a fork half computed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from child_environment import SAFE_PATH, child_environment
+
+PREAMBLE = """
+import os, signal, threading, time
+at_fork = []  # to be called when the process is about to be forked, after the library's own function
+os.register_at_fork(before=lambda: [each() for each in at_fork])
+from videoloader.runtime import forks
+from videoloader.runtime.cached_property import cached_property
+from videoloader.runtime.forks import no_forks
+
+signal.alarm(300)
+
+def child(function):
+    if not (child := os.fork()):
+        signal.alarm(100)
+        try:
+            os._exit(0 if function() else 8)
+        finally:
+            os._exit(9)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+def in_block(function, inside, go_on):
+    "In another thread: a block during which a function is called, once it may."
+    def run():
+        with no_forks:
+            inside.set()
+            go_on.wait()
+            function()
+    thread = threading.Thread(target=run)
+    thread.start()
+    inside.wait()
+    return thread
+
+def can_enter():
+    with no_forks, no_forks:
+        return True
+"""
+
+
+def run(program: str) -> None:
+    command = [sys.executable, "-W", "ignore:.*fork:DeprecationWarning", *SAFE_PATH, "-c", PREAMBLE + program]
+    done = subprocess.run(command, env=child_environment(), capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr[-4000:]
+
+
+PROGRAMS = {
+    "a fork waits for other threads' blocks": """
+ended, go_on = [], threading.Event()
+thread = in_block(lambda: ended.append(True), threading.Event(), go_on)
+threading.Timer(0.3, go_on.set).start()
+assert child(lambda: ended and can_enter()) == 0
+thread.join()
+""",
+    "a block begins after a fork that waits, and blocks within one at once": """
+order, go_on = [], threading.Event()
+def within():
+    with no_forks:
+        order.append("within")
+thread = in_block(within, threading.Event(), go_on)
+def late():
+    while not forks._forking:
+        time.sleep(0.001)
+    go_on.set()
+    with no_forks:
+        order.append("late")
+other = threading.Thread(target=late)
+other.start()
+assert child(lambda: order == ["within"]) == 0
+other.join(), thread.join()
+assert order == ["within", "late"]
+""",
+    "a thread may fork within its own block": """
+with no_forks:
+    assert child(can_enter) == 0
+    with no_forks:
+        assert child(can_enter) == 0
+assert child(can_enter) == 0 and can_enter()
+""",
+    "several threads may fork at once": """
+codes = []
+threads = [threading.Thread(target=lambda: codes.append(child(can_enter))) for _ in range(8)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+assert codes == [0] * 8 and can_enter()
+""",
+    "a finalizer that runs while its thread forks does not wait": """
+entered = []
+at_fork.append(lambda: entered.append(can_enter()))
+assert child(lambda: entered == [True] and can_enter()) == 0
+assert can_enter()
+""",
+    "a fork does not wait for longer than its patience": """
+forks._PATIENCE = 0.1
+go_on = threading.Event()
+thread = in_block(lambda: None, threading.Event(), go_on)
+assert child(can_enter) == 0
+go_on.set()
+thread.join()
+""",
+    "a cached property is computed by another thread": """
+computing, go_on = threading.Event(), threading.Event()
+class Numbers:
+    @cached_property
+    def first(self):
+        computing.set()
+        go_on.wait()
+        return 1
+numbers = Numbers()
+thread = threading.Thread(target=lambda: numbers.first)
+thread.start()
+computing.wait()
+assert child(lambda: go_on.set() or numbers.first == 1) == 0
+go_on.set()
+thread.join()
+assert vars(numbers) == {"first": 1} and isinstance(Numbers.first, cached_property)
+""",
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_it_holds_that(program: str) -> None:
+    run(program)
