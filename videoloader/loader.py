@@ -88,7 +88,7 @@ class VideoLoader(OneLoop):
             batches. ``"uneven"``, for validation, deals each clip exactly once: all batches but a rank's last are full,
             and some ranks may have one batch fewer (with ``ByColumn``, as many fewer as their node has fewer clips). So
             nothing in the loop may wait for other ranks: call the ``module`` of a ``DistributedDataParallel`` model,
-            and gather results after the loop. See ``sharding.num_batches``.
+            and gather results after the loop. See ``sharding.Deal``.
         shard_id, num_shards: int, default from the launcher or framework, see ``shard_of_environment``. The number of
             this process's shard, and the number of shards.
         sharding: str or ``ByColumn``, default ``"strided"``. The way to deal an epoch to the shards. With ``"strided"``
@@ -249,10 +249,11 @@ class VideoLoader(OneLoop):
         self._planner.tell_of_equal_repeats()
         self._planner.tell_of_foreign_randomness()
         self._epoch, self._given = self._epochs.epoch(0), 0
-        if last_batch == "drop" and not self._epoch.rounds:
+        if self.num_clips and not self._epoch.rounds:
             raise ConfigurationError(
-                f"last_batch='drop' leaves no batch: {counted(self.num_clips, 'clip')} for {counted(ranks, 'rank')} "
-                f"with batch_size={batch_size}; take a smaller batch_size, or last_batch='partial'"
+                f"last_batch={last_batch!r} leaves no batch: {counted(self.num_clips, 'clip')} for "
+                f"{counted(ranks, 'rank')} with batch_size={batch_size}; take a smaller batch_size, or "
+                "last_batch='partial'"
             )
         self._resumed = False
 

@@ -17,8 +17,10 @@ from videoloader.errors import ConfigurationError
 from videoloader.order.by_column import ByColumn
 from videoloader.order.clip_table import ClipTable
 from videoloader.order.epoch import DEALINGS, EpochPlan, Epochs
-from videoloader.order.sharding import LAST_BATCH
+from videoloader.order.sharding import LAST_BATCH as TREATMENTS
 from videoloader.order.shuffle import InOrder, Order, SampledClips, ShuffleBlocks, ShuffleClips, ShuffleVideos
+
+LAST_BATCH = list(TREATMENTS)
 
 NODES = ByColumn("node")
 

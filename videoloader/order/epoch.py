@@ -14,7 +14,7 @@ from videoloader.errors import ConfigurationError
 from videoloader.errors.checks import check, check_uint64, is_integer
 from videoloader.order.by_column import ByColumn, ClipGroups, group_clips
 from videoloader.order.clip_table import ClipTable
-from videoloader.order.sharding import MOST_LANES, Deal, LastBatch, Left, damaged_state, dealt, even_bounds, num_batches
+from videoloader.order.sharding import LAST_BATCH, MOST_LANES, Deal, LastBatch, Left, damaged_state, even_bounds
 from videoloader.order.shuffle import Order, OrderOfEpoch, SampledClips
 from videoloader.permutation import Integers
 from videoloader.runtime.cached_property import cached_property
@@ -40,7 +40,7 @@ class Epochs:
         order: their order.
         seed: seed of the order.
         rank, ranks: this process's rank, and the number of ranks.
-        batch_size, last_batch: see ``num_batches``.
+        batch_size, last_batch: see ``Deal``.
         sharding: see ``VideoLoader``. With ``"stick_to_shard"`` and ``ByColumn`` the order applies within each part.
         settings: further settings that a state's fingerprint covers.
 
@@ -191,20 +191,20 @@ class EpochPlan:
         rounds: number of batches left, the same for all ranks. With ``"uneven"`` the last ones of some ranks are empty.
 
     Raises:
-        ConfigurationError: see ``num_batches``; or the deals took more than there is.
+        ConfigurationError: see ``Deal.num_batches``; or the deals took more than there is.
     """
 
     def __init__(self, epochs: Epochs, number: int, parts: int, deals: tuple[Deal, ...]) -> None:
         self._epochs, self.number, self._parts, self._deals = epochs, number, parts, deals
         left = Left.whole(epochs.positions)
         for deal in deals[:-1]:
-            bounds, sizes, batches = self._lanes_of(deal, left)
-            left = left.after(bounds, dealt(deal.batches, batches, sizes, deal.ranks, deal.batch_size, deal.last_batch))
+            bounds, sizes, _ = self._lanes_of(deal, left)
+            left = left.after(bounds, np.minimum(deal.taken(deal.batches, sizes), sizes))
         self._left = left
-        self._bounds, self._sizes, self._batches = self._lanes_of(deals[-1], left)
+        self._bounds, self._sizes, batches = self._lanes_of(deals[-1], left)
         self._lane, self._turn = divmod(epochs.rank, deals[-1].ranks)
         self._size = int(self._sizes[self._lane])
-        self.rounds = self._batches - deals[-1].batches
+        self.rounds = batches - deals[-1].batches
         self._orders: dict[int, OrderOfEpoch] = {}
         # The number of the first of some batches, and for each of them its clips, and which are repeated.
         self._looked_up: tuple[int, list[tuple[Integers, npt.NDArray[np.bool_]]]] = 0, []
@@ -216,7 +216,7 @@ class EpochPlan:
         else:
             bounds = even_bounds(len(left), deal.lanes)
         sizes = np.diff(bounds)
-        batches = num_batches(sizes, deal.ranks, deal.batch_size, deal.last_batch)
+        batches = deal.num_batches(sizes)
         if deal.batches > batches:
             raise damaged_state(f"dealt: {deal.batches} of {batches} batches")
         return bounds, sizes, batches
@@ -233,9 +233,9 @@ class EpochPlan:
     def __len__(self) -> int:
         """The number of batches left for this rank."""
         deal = self._deals[-1]
-        if deal.last_batch != "uneven":
+        if not LAST_BATCH[deal.last_batch].empty_batches:
             return self.rounds
-        own = -(-(self._size - self._turn) // (deal.ranks * deal.batch_size))
+        own = -(-(self._size - self._turn) // deal.together)
         return max(own - deal.batches, 0)
 
     def clips(self, batch: int) -> Integers:
@@ -274,15 +274,8 @@ class EpochPlan:
         """int64[B]: the positions of a batch's clips in its lane; those beyond the lane's end fill it up."""
         deal = self._deals[-1]
         number = deal.batches + batch
-        if deal.last_batch == "fill":
-            begin, end = (each * deal.ranks * deal.batch_size for each in (number, number + 1))
-        else:
-            begin, end = (int(self._dealt(each)[self._lane]) for each in (number, number + 1))
+        begin, end = (int(deal.taken(each, self._sizes)[self._lane]) for each in (number, number + 1))
         return np.arange(begin + self._turn, end, deal.ranks, dtype=np.int64)
-
-    def _dealt(self, batches: int) -> Integers:
-        deal = self._deals[-1]
-        return dealt(batches, self._batches, self._sizes, deal.ranks, deal.batch_size, deal.last_batch)
 
     def _clips_at(self, positions: Integers) -> Integers:
         bounds = self._part_bounds
@@ -320,7 +313,8 @@ class EpochPlan:
         last = replace(last, batches=last.batches + batches)
         if last.lanes == 1:
             # One number suffices, whatever the ranks, so any number of such deals merge into one.
-            last = replace(_ONE_BY_ONE, batches=int(self._dealt(last.batches)[0]))
+            taken = int(last.taken(last.batches, self._sizes)[0])
+            last = replace(_ONE_BY_ONE, batches=min(taken, self._size))
             while before and replace(before[-1], batches=0) == _ONE_BY_ONE:
                 last = replace(last, batches=last.batches + before.pop().batches)
         return {

@@ -8,8 +8,9 @@ ranks.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -18,81 +19,8 @@ from videoloader.errors.checks import check_choice, check_positive
 from videoloader.permutation import Integers
 
 LastBatch = Literal["partial", "drop", "fill", "uneven"]
-LAST_BATCH = get_args(LastBatch)
 # More ranks than any job has: a state with more is damaged.
 MOST_LANES = 1 << 20
-
-
-def num_batches(sizes: Integers, ranks: int, batch_size: int, last_batch: LastBatch) -> int:
-    """The number of batches of each rank, the same for all, so that no rank waits forever for another.
-
-    Args:
-        sizes: int64[S], clips in each lane.
-        ranks: number of ranks that take turns in a lane.
-        batch_size: clips in a batch of one rank, at most.
-        last_batch: treatment of the last clips of a lane, which do not fill a batch on all its ranks. ``"partial"``
-            deals them as evenly as possible, every clip exactly once; if they are fewer than the ranks, they and the
-            clips of the batch before are spread over the last two batches. A lane that is shorter than others by more
-            than that spreads its clips evenly over as many batches as the longest has. ``"drop"`` leaves them out,
-            along with the surplus of longer lanes over the shortest. ``"fill"`` fills batches up from the start of the
-            lane. ``"uneven"`` deals every clip exactly once, in batches that are full except for a rank's last; the
-            last batches of a lane are empty for ranks for which no clip is left.
-
-    Returns:
-        The number of batches; 0 if no clips are left, or with ``"drop"``, fewer than a batch.
-
-    Raises:
-        ConfigurationError: an argument is outside its range, or ``"partial"`` cannot give every rank a clip in every
-            batch: there are fewer clips than ranks, the batch size is 1 and the clips do not divide by the ranks, or
-            a lane is far shorter than another.
-
-    Examples:
-        >>> [num_batches(np.array([10]), 2, 2, last_batch) for last_batch in LAST_BATCH]
-        [3, 2, 3, 3]
-    """
-    check_positive(ranks=ranks, batch_size=batch_size)
-    check_choice("last_batch", last_batch, LAST_BATCH)
-    shortest, longest = int(sizes.min()), int(sizes.max())
-    if last_batch == "drop":
-        return shortest // (batch_size * ranks)
-    batches = -(-longest // (batch_size * ranks))
-    if last_batch == "partial" and shortest < batches * ranks:
-        raise ConfigurationError(
-            f"{shortest} clips cannot be dealt once each to {ranks} ranks in {batches} batches of 1 to {batch_size} "
-            "each: use last_batch='drop', 'fill' or 'uneven' (ranks then differ by a batch), fewer ranks or another "
-            "batch_size; or, where they are all that is left of an epoch, begin the next with set_epoch"
-        )
-    return batches
-
-
-def dealt(batches: int, of: int, sizes: Integers, ranks: int, batch_size: int, last_batch: LastBatch) -> Integers:
-    """The number of clips that the first batches take from each lane.
-
-    Args:
-        batches: number of batches, from 0 to ``of``.
-        of: ``num_batches``.
-        sizes, ranks, batch_size, last_batch: as in ``num_batches``.
-
-    Returns:
-        int64[S]. With ``"fill"``, clips that fill a batch up are not counted.
-
-    Examples:
-        >>> size = np.array([13])  # with three ranks the last 7 share two batches
-        >>> [int(dealt(batches, 3, size, 3, 2, "partial")[0]) for batches in range(4)]
-        [0, 6, 10, 13]
-    """
-    together = batch_size * ranks
-    if last_batch != "partial":
-        return np.minimum(batches * together, sizes)
-    # The last two batches get half each, rather than one clip for each rank in the last: a batch of one upsets batch
-    # statistics.
-    one_left, two_left = max(of - 1, 0), max(of - 2, 0)
-    full = np.where(
-        sizes - one_left * together >= ranks, one_left, np.where(sizes - two_left * together >= 2 * ranks, two_left, 0)
-    )
-    spread = sizes - full * together
-    shared = -(-spread * np.maximum(batches - full, 0) // np.maximum(of - full, 1))
-    return np.where(batches <= full, batches * together, full * together + shared)
 
 
 @dataclass(frozen=True)
@@ -102,8 +30,18 @@ class Deal:
     Attributes:
         lanes: number of lanes.
         ranks: number of ranks that take turns in a lane.
-        batch_size, last_batch: as in ``num_batches``.
+        batch_size: clips in a batch of one rank, at most.
+        last_batch: treatment of the last clips of a lane, which do not fill a batch on all its ranks. ``"partial"``
+            deals them as evenly as possible, every clip exactly once; if they are fewer than the ranks, they and the
+            clips of the batch before are spread over the last two batches. A lane that is shorter than others by more
+            than that spreads its clips evenly over as many batches as the longest has. ``"drop"`` leaves them out,
+            along with the surplus of longer lanes over the shortest. ``"fill"`` fills batches up from the start of the
+            lane. ``"uneven"`` deals every clip exactly once, in batches that are full except for a rank's last; the
+            last batches of a lane are empty for ranks for which no clip is left.
         batches: number of batches that each rank has taken.
+
+    Raises:
+        ConfigurationError: an attribute is outside its range.
     """
 
     lanes: int
@@ -111,6 +49,52 @@ class Deal:
     batch_size: int
     last_batch: LastBatch
     batches: int = 0
+
+    def __post_init__(self) -> None:
+        check_positive(lanes=self.lanes, ranks=self.ranks, batch_size=self.batch_size)
+        check_choice("last_batch", self.last_batch, LAST_BATCH)
+
+    @property
+    def together(self) -> int:
+        """The number of clips in a full batch of all ranks of a lane."""
+        return self.batch_size * self.ranks
+
+    def num_batches(self, sizes: Integers) -> int:
+        """The number of batches of each rank, the same for all, so that no rank waits forever for another.
+
+        Args:
+            sizes: int64[S], clips in each lane.
+
+        Returns:
+            The number of batches; 0 if no clips are left, or with ``"drop"``, fewer than a batch.
+
+        Raises:
+            ConfigurationError: ``"partial"`` cannot give every rank a clip in every batch: there are fewer clips than
+                ranks, the batch size is 1 and the clips do not divide by the ranks, or a lane is far shorter than
+                another.
+
+        Examples:
+            >>> [Deal(1, 2, 2, last_batch).num_batches(np.array([10])) for last_batch in LAST_BATCH]
+            [3, 2, 3, 3]
+        """
+        return LAST_BATCH[self.last_batch].num_batches(self, sizes)
+
+    def taken(self, batches: int, sizes: Integers) -> Integers:
+        """The number of clips that the first batches take from each lane.
+
+        Args:
+            batches: number of batches, from 0 to ``num_batches``.
+            sizes: int64[S], clips in each lane.
+
+        Returns:
+            int64[S]. With ``"fill"`` it may be more than the lane has: the surplus is repeated.
+
+        Examples:
+            >>> size = np.array([13])  # with three ranks the last 7 share two batches
+            >>> [int(Deal(1, 3, 2, "partial").taken(batches, size)[0]) for batches in range(4)]
+            [0, 6, 10, 13]
+        """
+        return LAST_BATCH[self.last_batch].taken(self, batches, sizes)
 
     def __str__(self) -> str:
         return f"{self.lanes}x{self.ranks}x{self.batch_size} {self.last_batch} {self.batches}"
@@ -123,15 +107,78 @@ class Deal:
             ConfigurationError: the text is not that of a deal.
         """
         try:
-            shape, last, batches = text.split()
-            (last_batch,) = (each for each in LAST_BATCH if each == last)
+            shape, last_batch, batches = text.split()
             lanes, ranks, batch_size = map(int, shape.split("x"))
-            deal = Deal(lanes, ranks, batch_size, last_batch, int(batches))
+            deal = Deal(lanes, ranks, batch_size, cast(LastBatch, last_batch), int(batches))
         except ValueError:
             raise damaged_state(f"dealt: {text!r}") from None
-        if not 1 <= lanes <= MOST_LANES or min(ranks, batch_size) < 1 or deal.batches < 0:
+        if lanes > MOST_LANES or deal.batches < 0:
             raise damaged_state(f"dealt: {text!r}")
         return deal
+
+
+def _batches_of_the_longest(deal: Deal, sizes: Integers) -> int:
+    return -(-int(sizes.max()) // deal.together)
+
+
+def _full_batches_of_the_shortest(deal: Deal, sizes: Integers) -> int:
+    return int(sizes.min()) // deal.together
+
+
+def _batches_with_a_clip_each(deal: Deal, sizes: Integers) -> int:
+    batches, shortest = _batches_of_the_longest(deal, sizes), int(sizes.min())
+    if shortest < batches * deal.ranks:
+        raise ConfigurationError(
+            f"{shortest} clips cannot be dealt once each to {deal.ranks} ranks in {batches} batches of 1 to "
+            f"{deal.batch_size} each: use last_batch='drop', 'fill' or 'uneven' (ranks then differ by a batch), fewer "
+            "ranks or another batch_size; or, if they are all that is left of an epoch, begin the next with set_epoch"
+        )
+    return batches
+
+
+def _in_full_batches(deal: Deal, batches: int, sizes: Integers) -> Integers:
+    return np.minimum(batches * deal.together, sizes)
+
+
+def _filled_up(deal: Deal, batches: int, sizes: Integers) -> Integers:
+    return np.full_like(sizes, batches * deal.together)
+
+
+def _spread_at_the_end(deal: Deal, batches: int, sizes: Integers) -> Integers:
+    # The last two batches get half each, rather than one clip for each rank in the last: a batch of one upsets batch
+    # statistics.
+    together, of = deal.together, _batches_of_the_longest(deal, sizes)
+    one_left, two_left = max(of - 1, 0), max(of - 2, 0)
+    full = np.where(
+        sizes - one_left * together >= deal.ranks,
+        one_left,
+        np.where(sizes - two_left * together >= 2 * deal.ranks, two_left, 0),
+    )
+    spread = sizes - full * together
+    shared = -(-spread * np.maximum(batches - full, 0) // np.maximum(of - full, 1))
+    return np.where(batches <= full, batches * together, full * together + shared)
+
+
+class LastClips(NamedTuple):
+    """A treatment of the last clips.
+
+    Attributes:
+        num_batches: function of a deal and the lanes' sizes; see ``Deal.num_batches``.
+        taken: function of a deal, the batches and the lanes' sizes; see ``Deal.taken``.
+        empty_batches: whether the last batches of some ranks are empty. They are not given out.
+    """
+
+    num_batches: Callable[[Deal, Integers], int]
+    taken: Callable[[Deal, int, Integers], Integers]
+    empty_batches: bool = False
+
+
+LAST_BATCH: dict[LastBatch, LastClips] = {
+    "partial": LastClips(_batches_with_a_clip_each, _spread_at_the_end),
+    "drop": LastClips(_full_batches_of_the_shortest, _in_full_batches),
+    "fill": LastClips(_batches_of_the_longest, _filled_up),
+    "uneven": LastClips(_batches_of_the_longest, _in_full_batches, empty_batches=True),
+}
 
 
 @dataclass(frozen=True, eq=False)
