@@ -8,7 +8,7 @@ from typing import Any
 
 from videoloader.indexing.avi.header import PictureHeader, Stream
 from videoloader.indexing.bitstream.jpeg import read_jpeg_frame
-from videoloader.indexing.bitstream.mpeg4_order import find_layer
+from videoloader.indexing.bitstream.mpeg4_headers import find_layer
 from videoloader.indexing.bitstream.nal import iterate_nals
 from videoloader.indexing.bitstream.parameter_sets import first_sequence_set, headers_with_start_codes
 from videoloader.indexing.bitstream.picture import cut_by_container, parameter_set_format

@@ -7,27 +7,29 @@ output follows libavcodec, as found by decoding such streams.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from fractions import Fraction
-from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.indexing.bitstream.bits import BitReader
-from videoloader.indexing.bitstream.nal import iterate_nals
+from videoloader.indexing.bitstream.mpeg4_headers import (
+    B_VOP,
+    FIRST_LAYER,
+    I_VOP,
+    LAST_LAYER,
+    VOP,
+    Layer,
+    Vop,
+    find_layer,
+    read_layer,
+    read_vop,
+    sections,
+)
 from videoloader.indexing.bitstream.picture_order import PacketHeads, PictureOrder, alike
 
 _START = b"\0\0\1"
-_VOP = b"\0\0\1\xb6"
 _VISUAL_SEQUENCE = b"\0\0\1\xb0"
 _GROUP_START = b"\0\0\1\xb3"
-_USER_DATA, _FIRST_LAYER, _LAST_LAYER = 0xB2, 0x20, 0x2F
-_I, _B = 0, 2
-_SIMPLE, _ADVANCED_SIMPLE = 1, 17
-_ASPECTS = {2: Fraction(12, 11), 3: Fraction(10, 11), 4: Fraction(16, 11), 5: Fraction(40, 33)}
-_EXTENDED_ASPECT = 15
+_USER_DATA = 0xB2
 # The encoder's signature, and the letter which says that it packs several VOPs into one packet.
 _DIVX = re.compile(rb"DivX(\d+)(?:Build|b)(\d+)(p?)")
 _SIGNATURES = re.compile(rb"DivX\d+(?:Build|b)\d+|XviD\d+|Lavc\d+|FFmpeg")
@@ -37,87 +39,6 @@ _XVID_TAGS = {"XVID", "XVIX", "RMP4", "ZMP4", "SIPP"}
 _ODD_TAGS = {"UMP4", "WV1F", "3IV1", "QMP4"}
 _LONGEST_VOP_HEADER = 20  # bytes, for everything read of it here
 _USUAL_HEADERS = 512  # bytes, for the headers before a VOP
-
-
-class Layer(NamedTuple):
-    """A video object layer.
-
-    Attributes:
-        width, height: size in pixels.
-        sample_aspect_ratio: width of a pixel over its height.
-        late: whether references are shown one reference later (low_delay is 0).
-        resolution: time units per second.
-        increment_bits: bits of vop_time_increment.
-        interlaced: whether VOPs may be interlaced.
-    """
-
-    width: int
-    height: int
-    sample_aspect_ratio: Fraction
-    late: bool
-    resolution: int
-    increment_bits: int
-    interlaced: bool
-
-
-class _Vop(NamedTuple):
-    kind: int
-    seconds: int
-    increment: int
-    coded: bool
-    clock: int | None  # seconds, from a group header before it
-    start: int  # position of its start code in the packet
-
-
-def find_layer(config: bytes) -> Layer | None:
-    """Return the first video object layer among these headers; None if there is none, or none of the plain kind."""
-    for code, start, stop in _sections(config):
-        if _FIRST_LAYER <= code <= _LAST_LAYER:
-            try:
-                return _read_layer(config[start:stop])
-            except ValueError:
-                return None
-    return None
-
-
-def _sections(data: bytes) -> Iterator[tuple[int, int, int]]:
-    """Yield (code, start, stop) of the data after each start code, up to the first VOP."""
-    for start, stop in iterate_nals(data, 0):
-        if data[start] == _VOP[3]:
-            return
-        yield data[start], start + 1, stop
-
-
-@lru_cache(64)  # streams repeat it before every keyframe
-def _read_layer(payload: bytes) -> Layer | None:
-    """Read the first fields of VideoObjectLayer; None for shapes, and if decoders must guess the delay."""
-    bits = BitReader.raw(payload[:64])
-    _, kind = map(bits.u, (1, 8))
-    if bits.u(1):
-        bits.u(7)
-    aspect_code = bits.u(4)
-    aspect = _ASPECTS.get(aspect_code, Fraction(1))
-    if aspect_code == _EXTENDED_ASPECT:
-        width, height = bits.u(8), bits.u(8)
-        aspect = Fraction(width, height) if width and height else Fraction(1)
-    if bits.u(1):
-        bits.u(2)
-        late = not bits.u(1)
-        if bits.u(1):
-            bits.u(79)
-    elif kind in (_SIMPLE, _ADVANCED_SIMPLE):
-        late = False
-    else:
-        return None
-    shape, _, resolution = map(bits.u, (2, 1, 16))
-    if shape or not resolution:
-        return None
-    increment_bits = max(1, (resolution - 1).bit_length())
-    bits.u(1)
-    if bits.u(1):
-        bits.u(increment_bits)
-    _, width, _, height, _, interlaced = map(bits.u, (1, 13, 1, 13, 1, 1))  # markers in between
-    return Layer(width, height, aspect, late, resolution, increment_bits, bool(interlaced))
 
 
 def mpeg4_order(config: bytes, tag: str, packets: PacketHeads) -> PictureOrder | None:
@@ -133,7 +54,7 @@ def mpeg4_order(config: bytes, tag: str, packets: PacketHeads) -> PictureOrder |
         return None
     try:
         headers = _HeaderReader(config, tag, layer, _headers_of(packets, 0))
-        if headers.first is None or headers.first.kind != _I or not headers.first.coded:
+        if headers.first is None or headers.first.kind != I_VOP or not headers.first.coded:
             return None
         return _order_late(headers, packets) if layer.late or headers.packed else _order_at_once(headers, packets)
     except ValueError:
@@ -143,7 +64,7 @@ def mpeg4_order(config: bytes, tag: str, packets: PacketHeads) -> PictureOrder |
 def _headers_of(packets: PacketHeads, number: int) -> bytes:
     """Return the start of a packet that contains the headers of its first VOP."""
     head = packets.start(number, _USUAL_HEADERS)
-    return head if _VOP in head[:-_LONGEST_VOP_HEADER] else packets.whole(number)
+    return head if VOP in head[:-_LONGEST_VOP_HEADER] else packets.whole(number)
 
 
 class _HeaderReader:
@@ -165,11 +86,11 @@ class _HeaderReader:
         self.first = self.read(first)
         self._settled, self._last_read = True, b""
 
-    def read(self, packet: bytes) -> _Vop | None:
+    def read(self, packet: bytes) -> Vop | None:
         """Return the first VOP of a packet; None if it has none."""
-        vop = packet.find(_VOP)
+        vop = packet.find(VOP)
         clock = self._read_headers(packet[:vop] if vop >= 0 else packet) if vop else None
-        return _read_vop(packet, vop, self.layer, clock) if vop >= 0 else None
+        return read_vop(packet, vop, self.layer, clock) if vop >= 0 else None
 
     def _read_headers(self, headers: bytes) -> int | None:
         """Read headers, and return the seconds in the last group header that has a time."""
@@ -183,11 +104,11 @@ class _HeaderReader:
 
     def _read_sections(self, headers: bytes) -> int | None:
         clock = None
-        for code, start, stop in _sections(headers):
+        for code, start, stop in sections(headers):
             if code == _USER_DATA:
                 self._read_signature(headers[start:stop])
-            elif _FIRST_LAYER <= code <= _LAST_LAYER:
-                if _read_layer(headers[start:stop]) != self.layer:
+            elif FIRST_LAYER <= code <= LAST_LAYER:
+                if read_layer(headers[start:stop]) != self.layer:
                     raise ValueError("the video object layer changes")
             elif code == _GROUP_START[3] and any(headers[start : start + 3]):
                 bits = int.from_bytes(headers[start : start + 3], "big")
@@ -195,7 +116,7 @@ class _HeaderReader:
                 clock = seconds + 60 * (minutes + 60 * hours)
         return clock
 
-    def read_needed(self, packet: bytes, size: int) -> _Vop | None:
+    def read_needed(self, packet: bytes, size: int) -> Vop | None:
         """Return the first VOP of a packet of this size; None if it has none and need not have one."""
         vop = self.read(packet)
         if vop is None and not (size == 1 and self.may_skip_bytes):
@@ -236,12 +157,12 @@ def _order_at_once(headers: _HeaderReader, packets: PacketHeads) -> PictureOrder
     last = None
     for number in np.flatnonzero(~plain).tolist():
         last = headers.read_needed(_headers_of(packets, number), int(packets.size[number]))
-        kind[number], coded[number] = (last.kind, last.coded) if last else (_I, False)
-    if (kind == _B).any() or (packets.size[coded] < headers.shortest_vop()).any():
+        kind[number], coded[number] = (last.kind, last.coded) if last else (I_VOP, False)
+    if (kind == B_VOP).any() or (packets.size[coded] < headers.shortest_vop()).any():
         raise ValueError("a VOP that a decoder may not take")
     if not coded[-1] and (plain[-1] or last is not None):
         raise ValueError("a decoder repeats the last frame for one that is not coded")
-    return PictureOrder(np.flatnonzero(coded), coded & (kind == _I), np.zeros(len(coded), np.bool_))
+    return PictureOrder(np.flatnonzero(coded), coded & (kind == I_VOP), np.zeros(len(coded), np.bool_))
 
 
 def _places_of_vops(packets: PacketHeads) -> npt.NDArray[np.int64]:
@@ -251,11 +172,11 @@ def _places_of_vops(packets: PacketHeads) -> npt.NDArray[np.int64]:
     only those of the first such packet must be read.
     """
     rows = packets.rows
-    place: npt.NDArray[np.int64] = np.where(rows.view(">u4")[:, 0] == int.from_bytes(_VOP, "big"), 0, -1)
+    place: npt.NDArray[np.int64] = np.where(rows.view(">u4")[:, 0] == int.from_bytes(VOP, "big"), 0, -1)
     others = place.nonzero()[0]
     if len(others) > 1:
         head = rows[others[0]].tobytes()[: packets.size[others[0]]]
-        vop, group = head.find(_VOP), head.find(_GROUP_START)
+        vop, group = head.find(VOP), head.find(_GROUP_START)
         if 0 <= vop <= len(head) - 12:
             compared = np.arange(rows.shape[1]) < vop + 4
             if 0 <= group < vop:
@@ -269,7 +190,7 @@ def _order_late(headers: _HeaderReader, packets: PacketHeads) -> PictureOrder:
     decoder = _Decoder(headers)
     heads = packets.wholes() if headers.packed else packets
     for number, (head, size) in enumerate(zip(heads, packets.size.tolist(), strict=True)):
-        if len(head) < size and _VOP not in head[:-_LONGEST_VOP_HEADER]:
+        if len(head) < size and VOP not in head[:-_LONGEST_VOP_HEADER]:
             head = _headers_of(packets, number)
         decoder.decode(number, headers.read_needed(head, size), head, size)
     return decoder.finish()
@@ -294,10 +215,10 @@ class _Decoder:
         self._ended_uncoded = False
         self._last_was_b = False
 
-    def decode(self, number: int, vop: _Vop | None, packet: bytes, size: int) -> None:
+    def decode(self, number: int, vop: Vop | None, packet: bytes, size: int) -> None:
         """Process the packet with this number and first VOP."""
         if vop is not None:
-            self._last_was_b = vop.kind == _B
+            self._last_was_b = vop.kind == B_VOP
         self._late.append(self._layer.late and not self._last_was_b)
         self._ended_uncoded = False
         rest, self._rest = self._rest, None
@@ -307,8 +228,8 @@ class _Decoder:
         self._keys.append(False)
         if decoded is None or not self._show(number, decoded):
             return
-        self._keys[number] = decoded.kind == _I and vop is not None and vop.kind == _I
-        if rest is None and decoded.kind != _B and size < self._shortest:
+        self._keys[number] = decoded.kind == I_VOP and vop is not None and vop.kind == I_VOP
+        if rest is None and decoded.kind != B_VOP and size < self._shortest:
             raise ValueError("a VOP too short for a decoder to take")
         if self._headers.packed:
             self._rest = _second_vop(packet, decoded.start + 4 if rest is None else 0)
@@ -323,9 +244,9 @@ class _Decoder:
             raise ValueError("a packet gives two frames")
         return PictureOrder(np.array(self._frames), np.array(self._keys), np.array(self._late), self._headers.packed)
 
-    def _show(self, number: int, vop: _Vop) -> bool:
+    def _show(self, number: int, vop: Vop) -> bool:
         """Put a VOP in its place, and return whether it becomes a frame."""
-        if vop.kind == _B:
+        if vop.kind == B_VOP:
             if not self._layer.late or self._references < 2:
                 raise ValueError("a B-VOP without both its references")
             self._clock.check_between(vop)
@@ -334,7 +255,7 @@ class _Decoder:
         if not vop.coded:
             self._ended_uncoded = True
             return False
-        if vop.kind == _B or not self._layer.late:
+        if vop.kind == B_VOP or not self._layer.late:
             self._frames.append(number)
             return True
         self._references += 1
@@ -352,7 +273,7 @@ class _Clock:
         self._seconds = self._seconds_before = 0
         self._reference = self._between = 0
 
-    def advance(self, vop: _Vop) -> None:
+    def advance(self, vop: Vop) -> None:
         """Take a VOP that others refer to."""
         if vop.clock is not None:
             self._seconds = vop.clock
@@ -361,7 +282,7 @@ class _Clock:
         time = self._seconds * self._layer.resolution + vop.increment
         self._between, self._reference = time - self._reference & 0xFFFF, time
 
-    def check_between(self, vop: _Vop) -> None:
+    def check_between(self, vop: Vop) -> None:
         """Raise ValueError unless a B-VOP is certainly decoded."""
         time = (self._seconds_before + vop.seconds) * self._layer.resolution + vop.increment
         before = self._between - (self._reference - time) & 0xFFFF
@@ -369,28 +290,11 @@ class _Clock:
             raise ValueError("a B-VOP is not between its references")
 
 
-def _read_vop(packet: bytes, start: int, layer: Layer, clock: int | None) -> _Vop:
-    # This many bytes contain the fields read here, unless times are minutes apart.
-    value = int.from_bytes(packet[start + 4 : start + 24].ljust(20, b"\0"), "big")
-    kind, left, seconds = value >> 158, 157, 0
-    while value >> left & 1:
-        seconds, left = seconds + 1, left - 1
-    increment_bits = layer.increment_bits
-    left -= increment_bits + 3
-    if left < 0 or len(packet) < start + 6:
-        raise ValueError("a VOP header ends too early")
-    fields = value >> left
-    # There are markers around the increment; without the second one, decoders guess its length.
-    if not fields & 2:
-        raise ValueError("a VOP header has no marker bit")
-    return _Vop(kind, seconds, fields >> 2 & ((1 << increment_bits) - 1), bool(fields & 1), clock, start)
-
-
 def _second_vop(packet: bytes, start: int) -> bytes | None:
     """Return the rest of a packet after its first VOP, if it starts with an I- or B-VOP."""
     if len(packet) - start <= 7:
         return None
-    second = packet.find(_VOP, start, len(packet) - 1)
+    second = packet.find(VOP, start, len(packet) - 1)
     if second < 0 or packet[second + 4] & 0x40:
         return None
     # If the second VOP begins at once, only its own header matters.

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.hevc_parameter_sets import read_profile_tier_level
 from videoloader.indexing.bitstream.mpeg2 import read_sequence_header
-from videoloader.indexing.bitstream.mpeg4_order import find_layer
+from videoloader.indexing.bitstream.mpeg4_headers import find_layer
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size, parameter_sets
 
 # Kind and number of a set.

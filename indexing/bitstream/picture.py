@@ -10,7 +10,7 @@ from typing import NamedTuple
 from videoloader.indexing.bitstream.av1 import first_sequence_header, units_of_record
 from videoloader.indexing.bitstream.h264_parameter_sets import Sps, read_sps
 from videoloader.indexing.bitstream.hevc_parameter_sets import SequenceParameters, read_sequence_parameters
-from videoloader.indexing.bitstream.mpeg4_order import find_layer
+from videoloader.indexing.bitstream.mpeg4_headers import find_layer
 from videoloader.indexing.bitstream.nal import MOST_HELD
 from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS, first_sequence_set
 from videoloader.indexing.stream_info import StreamInfo

@@ -12,7 +12,7 @@ from functools import lru_cache
 import av.error
 import av.video.codeccontext
 
-from videoloader.indexing.bitstream.mpeg4_order import Layer, find_layer
+from videoloader.indexing.bitstream.mpeg4_headers import Layer, find_layer
 from videoloader.indexing.bitstream.parameter_sets import sequence_headers
 from videoloader.indexing.decoder import make_packet
 from videoloader.indexing.index import VideoIndex

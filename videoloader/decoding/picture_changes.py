@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from videoloader.decoding.nvdec_codecs import NVDEC_CODECS
-from videoloader.indexing.bitstream.mpeg4_order import find_layer
+from videoloader.indexing.bitstream.mpeg4_headers import find_layer
 from videoloader.indexing.bitstream.parameter_sets import may_have_sequence_headers, sequence_headers
 from videoloader.indexing.bitstream.picture import PictureFormat
 
