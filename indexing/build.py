@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import struct
 import warnings
+from dataclasses import replace
 from itertools import islice
+
+import numpy as np
 
 from videoloader.errors import (
     DecodeError,
@@ -16,13 +19,14 @@ from videoloader.errors import (
 )
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.indexing.avi.index import index_avi
+from videoloader.indexing.bitstream.mpeg4_times import first_b_distance
 from videoloader.indexing.configurations import config_switches
 from videoloader.indexing.decoder_check import check_decoder
 from videoloader.indexing.demuxer import if_archive
 from videoloader.indexing.images.index import index_images
-from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.index import DISPOSABLE_NO, VideoIndex
 from videoloader.indexing.keyframe_heads import with_keyframes_read
-from videoloader.indexing.keyframes import with_sure_keyframes
+from videoloader.indexing.keyframes import packet_payloads, with_sure_keyframes
 from videoloader.indexing.libav import best_video_stream, index_by_demuxing
 from videoloader.indexing.limits import DecodingBudget, check_picture
 from videoloader.indexing.lost_pictures import may_lose_pictures, with_pictures_that_come
@@ -40,12 +44,14 @@ from videoloader.indexing.true_order import with_decoded_frames
 from videoloader.indexing.wrong_times import times_are_wrong
 
 # Raised with every change by which some file gets another index. Stores then index their videos again.
-INDEXER_VERSION = 12
+INDEXER_VERSION = 13
 
 # The types of the boxes with which an ISO base media or QuickTime file may begin.
 _MP4_FIRST_BOXES = {b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"free", b"skip", b"wide", b"pnot", b"sidx", b"uuid"}
 
 _MOST_BOXES_BEFORE_MOOV = 8
+# Packets after a picture that is shown early, among which its header certainly is.
+_NEAR = 16
 
 
 @tells_of_arguments
@@ -123,6 +129,7 @@ def _build(opened: ByteSource) -> VideoIndex:
         if index.method == "tables":
             index = without_lost_frames(index, opened)
         check_decoder(index, opened)
+        index = _with_first_b_distance(index, opened)
     check_unchanged(opened)
     if not len(index):
         raise UnsupportedError("has no frames that a player would show", opened.name)
@@ -131,6 +138,27 @@ def _build(opened: ByteSource) -> VideoIndex:
         raise UnsupportedError(f"has pictures of {width}×{height} pixels", opened.name)
     check_picture(width, height, opened.name)
     return index
+
+
+def _with_first_b_distance(index: VideoIndex, source: ByteSource) -> VideoIndex:
+    """Return the index with the distance of MPEG-4's first B picture, if a decoder must know it.
+
+    Since headers inside the stream make libavcodec forget it, no B picture after them may be left out.
+    """
+    stream, shown = index.stream, index.frame_packet
+    if stream.codec != "mpeg4":
+        return index
+    # B pictures are shown before a reference that they come after.
+    early = np.flatnonzero(shown[1:] < shown[:-1])[:1] + 1
+    if not len(early):
+        return index
+    # Those before it, if any, are not shown.
+    packets = islice(packet_payloads(index, source), int(shown[early[0]]) + _NEAR)
+    distance = first_b_distance(index.config_at(0), packets)
+    if not distance:
+        return index
+    needed = np.full_like(index.packet_disposable, DISPOSABLE_NO)
+    return replace(index, stream=replace(stream, first_b_distance=distance), packet_disposable=needed)
 
 
 def _begins_with_another_box(source: ByteSource, head: bytes) -> bool:

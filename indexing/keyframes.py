@@ -73,7 +73,7 @@ def _with_jpeg_tables(index: VideoIndex, source: ByteSource) -> VideoIndex:
     count = len(index.packet_key)
     index = index.with_keyframes(np.ones(count, np.bool_))
     if not index.byte_ranges:
-        brought = [tables_brought(data) or _NO_TABLES for data in _payloads(index, source)]
+        brought = [tables_brought(data) or _NO_TABLES for data in packet_payloads(index, source)]
     elif all(_tables(index, source, packet)[:2] == (True, True) for packet in {0, count - 1}):
         return index  # the others are examined when a clip is read
     else:
@@ -88,7 +88,7 @@ def _tables(index: VideoIndex, source: ByteSource, packet: int) -> JpegTables:
     return told or tables_brought(read_packet(index, source, packet)) or _NO_TABLES
 
 
-def _payloads(index: VideoIndex, source: ByteSource) -> Iterator[bytes]:
+def packet_payloads(index: VideoIndex, source: ByteSource) -> Iterator[bytes]:
     """Yield all packets of a video in decode order."""
     if index.byte_ranges:
         yield from (read_packet(index, source, packet) for packet in range(len(index.packet_size)))
@@ -100,7 +100,7 @@ def _payloads(index: VideoIndex, source: ByteSource) -> Iterator[bytes]:
 def _marked_keyframes(index: VideoIndex, source: ByteSource) -> npt.NDArray[np.bool_]:
     """Return the packets whose pictures libavcodec marks as keyframes, bool[P]."""
     key = np.zeros_like(index.packet_key)
-    for frame in FreshDecoder(index, 0).all_frames(_payloads(index, source)):
+    for frame in FreshDecoder(index, 0).all_frames(packet_payloads(index, source)):
         key[frame.pts or 0] |= frame.key_frame
     return key
 
@@ -132,7 +132,7 @@ def _compare_starts(
     key = numbers == 0
     whole = FreshDecoder(index, 0)
     proven = tried = None
-    for number, data in enumerate(_payloads(index, source)):
+    for number, data in enumerate(packet_payloads(index, source)):
         if claimed[number] and number:
             if tried is not None:
                 key[tried.start] = True
@@ -157,7 +157,7 @@ def _marks_matter(index: VideoIndex, other: VideoIndex, source: ByteSource) -> b
     decoder, other_decoder = FreshDecoder(index, 0), FreshDecoder(other, 0)
     return not all(
         _same(decoder.frames(number, data), other_decoder.frames(number, data))
-        for number, data in enumerate(_payloads(index, source))
+        for number, data in enumerate(packet_payloads(index, source))
     )
 
 

@@ -38,6 +38,8 @@ class StreamInfo:
             to packets (1024 bytes), ``b""`` if it has none; empty if no record has one.
         container_size: (int, int). The (width, height) that the container states, if libavcodec crops H.264 pictures to
             it, or if it is not that of the first pictures and there are several configurations; else (0, 0).
+        first_b_distance: int. The time units from its earlier reference to the first B picture of interlaced MPEG-4
+            part 2, on which libavcodec lets all others depend; else 0.
         stream_number: int. libavformat's number of the stream in the file, counted from zero over all kinds of streams.
     """
 
@@ -64,6 +66,7 @@ class StreamInfo:
     bits_per_coded_sample: int = 0
     palettes: tuple[bytes, ...] = field(default=(), repr=False)
     container_size: tuple[int, int] = (0, 0)
+    first_b_distance: int = 0
     stream_number: int = 0
 
     @property

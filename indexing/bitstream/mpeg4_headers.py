@@ -11,6 +11,7 @@ from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.nal import iterate_nals
 
 VOP = b"\0\0\1\xb6"
+GROUP_START = b"\0\0\1\xb3"
 FIRST_LAYER, LAST_LAYER = 0x20, 0x2F
 I_VOP, B_VOP = 0, 2
 _SIMPLE, _ADVANCED_SIMPLE = 1, 17
@@ -97,6 +98,12 @@ def read_layer(payload: bytes) -> Layer | None:
         bits.u(increment_bits)
     _, width, _, height, _, interlaced = map(bits.u, (1, 13, 1, 13, 1, 1))  # markers in between
     return Layer(width, height, aspect, late, resolution, increment_bits, bool(interlaced))
+
+
+def group_seconds(header: bytes) -> int:
+    """Return the time in the first three bytes of a group header after its start code."""
+    bits = int.from_bytes(header, "big")
+    return (bits >> 6 & 63) + 60 * ((bits >> 13 & 63) + 60 * (bits >> 19))
 
 
 def read_vop(packet: bytes, start: int, layer: Layer, clock: int | None) -> Vop:

@@ -14,21 +14,23 @@ import numpy.typing as npt
 from videoloader.indexing.bitstream.mpeg4_headers import (
     B_VOP,
     FIRST_LAYER,
+    GROUP_START,
     I_VOP,
     LAST_LAYER,
     VOP,
     Layer,
     Vop,
     find_layer,
+    group_seconds,
     read_layer,
     read_vop,
     sections,
 )
+from videoloader.indexing.bitstream.mpeg4_times import Clock
 from videoloader.indexing.bitstream.picture_order import PacketHeads, PictureOrder, alike
 
 _START = b"\0\0\1"
 _VISUAL_SEQUENCE = b"\0\0\1\xb0"
-_GROUP_START = b"\0\0\1\xb3"
 _USER_DATA = 0xB2
 # The encoder's signature, and the letter which says that it packs several VOPs into one packet.
 _DIVX = re.compile(rb"DivX(\d+)(?:Build|b)(\d+)(p?)")
@@ -94,7 +96,7 @@ class _HeaderReader:
 
     def _read_headers(self, headers: bytes) -> int | None:
         """Read headers, and return the seconds in the last group header that has a time."""
-        group = headers.find(_GROUP_START)
+        group = headers.find(GROUP_START)
         before_group = headers[:group] if group >= 0 else headers
         # Many writers repeat the same headers before every keyframe.
         if before_group != self._last_read:
@@ -110,10 +112,8 @@ class _HeaderReader:
             elif FIRST_LAYER <= code <= LAST_LAYER:
                 if read_layer(headers[start:stop]) != self.layer:
                     raise ValueError("the video object layer changes")
-            elif code == _GROUP_START[3] and any(headers[start : start + 3]):
-                bits = int.from_bytes(headers[start : start + 3], "big")
-                hours, minutes, seconds = bits >> 19, bits >> 13 & 63, bits >> 6 & 63
-                clock = seconds + 60 * (minutes + 60 * hours)
+            elif code == GROUP_START[3] and any(headers[start : start + 3]):
+                clock = group_seconds(headers[start : start + 3])
         return clock
 
     def read_needed(self, packet: bytes, size: int) -> Vop | None:
@@ -176,7 +176,7 @@ def _places_of_vops(packets: PacketHeads) -> npt.NDArray[np.int64]:
     others = place.nonzero()[0]
     if len(others) > 1:
         head = rows[others[0]].tobytes()[: packets.size[others[0]]]
-        vop, group = head.find(VOP), head.find(_GROUP_START)
+        vop, group = head.find(VOP), head.find(GROUP_START)
         if 0 <= vop <= len(head) - 12:
             compared = np.arange(rows.shape[1]) < vop + 4
             if 0 <= group < vop:
@@ -204,7 +204,7 @@ class _Decoder:
 
     def __init__(self, headers: _HeaderReader) -> None:
         self._headers, self._layer = headers, headers.layer
-        self._clock = _Clock(headers.layer)
+        self._clock = Clock(headers.layer)
         self._shortest = headers.shortest_vop()
         self._frames: list[int] = []
         self._keys: list[bool] = []
@@ -263,31 +263,6 @@ class _Decoder:
             self._frames.append(self._held)
         self._held = number
         return True
-
-
-class _Clock:
-    """The times of VOPs as libavcodec counts them: it drops B-VOPs that are not between their references."""
-
-    def __init__(self, layer: Layer) -> None:
-        self._layer = layer
-        self._seconds = self._seconds_before = 0
-        self._reference = self._between = 0
-
-    def advance(self, vop: Vop) -> None:
-        """Take a VOP that others refer to."""
-        if vop.clock is not None:
-            self._seconds = vop.clock
-        self._seconds_before = self._seconds
-        self._seconds += vop.seconds
-        time = self._seconds * self._layer.resolution + vop.increment
-        self._between, self._reference = time - self._reference & 0xFFFF, time
-
-    def check_between(self, vop: Vop) -> None:
-        """Raise ValueError unless a B-VOP is certainly decoded."""
-        time = (self._seconds_before + vop.seconds) * self._layer.resolution + vop.increment
-        before = self._between - (self._reference - time) & 0xFFFF
-        if vop.clock is not None or self._layer.interlaced or not 0 < before < self._between:
-            raise ValueError("a B-VOP is not between its references")
 
 
 def _second_vop(packet: bytes, start: int) -> bytes | None:

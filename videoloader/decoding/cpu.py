@@ -11,7 +11,7 @@ import av
 import av.error
 import av.video.codeccontext
 
-from videoloader.decoding.mpeg4_endings import show_sound_endings
+from videoloader.decoding.mpeg4_start import show_first_b_picture, show_sound_endings
 from videoloader.decoding.vp8_check import Vp8Check
 from videoloader.indexing.bitstream.jpeg import HUFFMAN, segments_before_scan, tables_brought
 from videoloader.indexing.bitstream.lost_data import lost_data_check
@@ -209,8 +209,10 @@ class CpuDecoder:
             kept.context.flush_buffers()
             return kept
         context = open_decoder(index, packet, strict=strict, holds_back=holds_back)
-        if strict and codec == "mpeg4":
-            show_sound_endings(context, index, packet, data)
+        if codec == "mpeg4":
+            if strict:
+                show_sound_endings(context, index, packet, data)
+            show_first_b_picture(context, index, packet, data)
         return _Open(context, key, _headers(codec, record), alone)
 
     def _give_back(self, opened: _Open) -> None:

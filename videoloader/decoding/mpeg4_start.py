@@ -1,0 +1,95 @@
+"""Show MPEG-4 decoders that begin in the middle of a stream what they would remember of its start.
+
+libavcodec counts how many pictures end with stuffing (ISO/IEC 14496-2, 5.2.4) and how many do not, since some encoders
+leave it out. Until it has seen some that do, it takes a picture with damage in its last bits for a sound one. So a
+decoder that begins at a keyframe would show, without a mark, what a full decode conceals.
+
+It scales the motion vectors of interlaced B pictures by the distance of the first B picture that it is given. A decoder
+that begins elsewhere, or is not given pictures that nothing refers to, would show other pictures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import av.error
+import av.video.codeccontext
+
+from videoloader.indexing.bitstream.mpeg4_headers import VOP, Layer, find_layer
+from videoloader.indexing.bitstream.parameter_sets import sequence_headers
+from videoloader.indexing.decoder import make_packet
+from videoloader.indexing.index import VideoIndex
+
+# libavcodec relies on stuffing once two more pictures have it than lack it. (Each takes 30 µs at 320×240.)
+_PICTURES = 4
+# libavcodec refuses a picture with fewer bits than this: macroblocks of stuffing, ten bits each.
+_STUFFING = 16 * "0000000001"
+# Kinds of VOPs.
+_P, _B = "01", "10"
+
+
+def show_sound_endings(
+    context: av.video.codeccontext.VideoCodecContext, index: VideoIndex, packet: int, data: bytes | memoryview
+) -> None:
+    """Show a new decoder pictures that end with stuffing, before its run begins with this packet.
+
+    If the stream's encoder leaves out the stuffing, the run's pictures are then taken for damaged, and decoded again by
+    a decoder that has seen pictures of this stream.
+    """
+    _show(context, index, packet, data, lambda layer: _PICTURES * [_skipped_picture(layer)])
+
+
+def show_first_b_picture(
+    context: av.video.codeccontext.VideoCodecContext, index: VideoIndex, packet: int, data: bytes | memoryview
+) -> None:
+    """Show a new decoder a B picture of the distance of the stream's first, before its run begins with this packet."""
+    if distance := index.stream.first_b_distance:
+        times = ((_P, 0), (_P, distance + 1), (_B, distance))
+        _show(context, index, packet, data, lambda layer: [_uncoded_picture(layer, *each) for each in times])
+
+
+def _show(
+    context: av.video.codeccontext.VideoCodecContext,
+    index: VideoIndex,
+    packet: int,
+    data: bytes | memoryview,
+    pictures: Callable[[Layer], list[bytes]],
+) -> None:
+    """Show a decoder pictures that are made for the layer in force at a packet, and have it forget their contents."""
+    headers = sequence_headers("mpeg4", data)
+    layer = find_layer(headers or index.config_at(packet))
+    if layer is None:
+        return
+    try:
+        for picture in pictures(layer):
+            context.decode(make_packet(index, headers + picture, packet, None))
+    except av.error.FFmpegError:
+        pass  # the stream has fields that are not supported here, and the decoder is unchanged
+    context.flush_buffers()
+
+
+@lru_cache(16)
+def _skipped_picture(layer: Layer) -> bytes:
+    """Make a P-VOP that repeats the previous picture (ISO/IEC 14496-2, 6.2.5): no macroblock is coded."""
+    blocks = -(-layer.width // 16) * -(-layer.height // 16)
+    header = _times(layer, _P, 0) + "1" + "0" + "000" + ("00" if layer.interlaced else "") + "00001" + "001"
+    return _pack(header + _STUFFING + blocks * "1")
+
+
+def _uncoded_picture(layer: Layer, kind: str, time: int) -> bytes:
+    """Make a VOP that has a time, but is not coded."""
+    return _pack(_times(layer, kind, time) + "0")
+
+
+def _times(layer: Layer, kind: str, time: int) -> str:
+    """Return the bits of a VOP's header up to ``vop_coded``."""
+    seconds, units = divmod(time, layer.resolution)
+    return kind + seconds * "1" + "0" + "1" + f"{units:0{layer.increment_bits}b}" + "1"
+
+
+def _pack(bits: str) -> bytes:
+    """Return a VOP of these bits, which ends with stuffing."""
+    bits += "0"
+    bits += -len(bits) % 8 * "1"
+    return VOP + int(bits, 2).to_bytes(len(bits) // 8, "big")
