@@ -60,7 +60,7 @@ def modules_of_names(package_file: str) -> dict[str, str]:
 @cache
 def public_name(module: str, name: str) -> Any:
     """The object with a name in a module, which is imported. Constructors of a class are wrapped to name arguments."""
-    with no_forks:  # a forked process would wait for the thread that is importing the module
+    with no_forks():  # a forked process would wait for the thread that is importing the module
         found = getattr(import_module(module), name)
     wrap_constructors(found)
     return found

@@ -18,34 +18,34 @@ class Cursor(sqlite3.Cursor):
     """A cursor that is stepped in blocks without forks."""
 
     def execute(self, *arguments: Any) -> Cursor:
-        with no_forks:
+        with no_forks():
             super().execute(*arguments)
         return self
 
     def executemany(self, sql: str, rows: Iterable[Any], /) -> Cursor:
-        with no_forks:
+        with no_forks():
             super().executemany(sql, rows)
         return self
 
     def __next__(self) -> Any:
-        with no_forks:
+        with no_forks():
             return super().__next__()
 
     def fetchone(self) -> Any:
-        with no_forks:
+        with no_forks():
             return super().fetchone()
 
     def fetchmany(self, size: int | None = 1) -> list[Any]:
-        with no_forks:
+        with no_forks():
             return super().fetchmany(size)
 
     def fetchall(self) -> list[Any]:
-        with no_forks:
+        with no_forks():
             return super().fetchall()
 
     def __del__(self) -> None:
         # Frees memory of SQLite. A cursor may outlive its connection.
-        with no_forks, suppress(sqlite3.ProgrammingError):
+        with no_forks(), suppress(sqlite3.ProgrammingError):
             self.close()
 
 
@@ -53,7 +53,7 @@ class Connection(sqlite3.Connection):
     """A connection that is opened, used and closed in blocks without forks."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        with no_forks:
+        with no_forks():
             super().__init__(*arguments, **options)
 
     def cursor(self) -> Cursor:  # type: ignore[override]
@@ -67,9 +67,9 @@ class Connection(sqlite3.Connection):
         return self.cursor().executemany(sql, rows)
 
     def __exit__(self, *error: Any) -> Any:
-        with no_forks:
+        with no_forks():
             return super().__exit__(*error)
 
     def close(self) -> None:
-        with no_forks:
+        with no_forks():
             super().close()

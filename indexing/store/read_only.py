@@ -5,6 +5,7 @@ Statements come from users, and the store may come from anyone.
 
 from __future__ import annotations
 
+import ctypes
 import marshal
 import math
 import os
@@ -17,6 +18,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from videoloader.errors.checks import check_type
+from videoloader.runtime.forks import no_forks
 
 # Pragmas that only report on the store, with an argument or without.
 _PRAGMAS = {"integrity_check", "quick_check", "table_info", "table_list", "table_xinfo"}
@@ -37,8 +39,14 @@ _STEPS = 1 << 14
 _LARGEST_VALUE, _LARGEST_RESULT = 1 << 16, 1 << 30
 _ROW, _VALUE = 64, 48  # bytes of a tuple in a list, and of an object in a tuple
 _ROWS_AT_ONCE = 1 << 12
-# Connections made before a fork. Closing one in the child would close what the parent is using.
-_inherited: list[sqlite3.Connection] = []
+
+
+def _keep_forever(
+    connection: sqlite3.Connection,
+    incref: Callable[[object], None] = ctypes.pythonapi.Py_IncRef,
+    as_object: Callable[[object], object] = ctypes.py_object,
+) -> None:
+    incref(as_object(connection))
 
 
 class Guard(threading.local):
@@ -73,6 +81,8 @@ class Guard(threading.local):
             with _short_values(connection):
                 return self._fetch(connection.execute(sql, parameters))
         except sqlite3.Error as error:
+            if not self._reason:
+                raise_if_interrupted(error)
             raise sqlite3.OperationalError(self._reason or str(error)) from None
         finally:
             self._deadline = math.inf
@@ -106,6 +116,12 @@ class Guard(threading.local):
         return True
 
 
+def raise_if_interrupted(error: sqlite3.Error) -> None:
+    """Raise the KeyboardInterrupt that ended a statement, which SQLite turned into an error of its own."""
+    if str(error) == "interrupted":
+        raise KeyboardInterrupt from None
+
+
 @contextmanager
 def _short_values(connection: sqlite3.Connection) -> Iterator[None]:
     """Limit the length of a value; before Python 3.11, only SQLite's own limit of 1 GB applies."""
@@ -123,17 +139,23 @@ class OpenedStore:
     """A connection of one thread, closed with its last user.
 
     Args:
-        connection: connection made in this process.
+        connection: connection made in this process, by the thread that uses it.
         state: state of a file that was opened as immutable; None if it was not.
     """
 
     def __init__(self, connection: sqlite3.Connection, state: tuple[int, int, int] | None) -> None:
         self.connection, self.state, self.process = connection, state, os.getpid()
+        self._used = no_forks()
 
     # Defaults, since the module's names are cleared before its last objects when the interpreter ends.
-    def __del__(self, getpid: Callable[[], int] = os.getpid, inherited: list[sqlite3.Connection] = _inherited) -> None:
+    def __del__(
+        self, getpid: Callable[[], int] = os.getpid, keep: Callable[[sqlite3.Connection], None] = _keep_forever
+    ) -> None:
         # Connections are part of a reference cycle, and one that lingers keeps builders from removing the log.
-        if self.process == getpid():
+        if self.process != getpid():
+            keep(self.connection)  # closing it would close what the parent is using
+        elif self._used.acquire(blocking=False):
             self.connection.close()
+            self._used.release()
         else:
-            inherited.append(self.connection)
+            keep(self.connection)  # the program ends while the thread is in a call, so closing would wait forever

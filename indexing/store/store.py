@@ -46,7 +46,7 @@ from videoloader.indexing.store.frame_counts import (
 )
 from videoloader.indexing.store.frame_table import PackedIndex, check_sense, unpack_index
 from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
-from videoloader.indexing.store.read_only import Guard, OpenedStore
+from videoloader.indexing.store.read_only import Guard, OpenedStore, raise_if_interrupted
 from videoloader.indexing.store.schema import (
     COLUMNS,
     check_no_folder,
@@ -387,6 +387,7 @@ class IndexStore:
             for row in self._with_connection(lambda connection: connection.execute(sql, parameters)):  # noqa: UP028
                 yield row
         except sqlite3.Error as error:
+            raise_if_interrupted(error)
             place = f"the index store {self.path}" if source else "the index store"
             raise IndexingError(f"{place} cannot be read ({error})", source or self.path) from None
 

@@ -9,7 +9,7 @@ import pytest
 from child_environment import SAFE_PATH, child_environment
 
 PREAMBLE = """
-import os, signal, threading, time
+import os, signal, sys, threading, time
 at_fork = []  # to be called when the process is about to be forked, after the library's own function
 os.register_at_fork(before=lambda: [each() for each in at_fork])
 from videoloader.runtime import forks
@@ -30,7 +30,7 @@ def child(function):
 def in_block(function, inside, go_on):
     "In another thread: a block during which a function is called, once it may."
     def run():
-        with no_forks:
+        with no_forks():
             inside.set()
             go_on.wait()
             function()
@@ -40,7 +40,7 @@ def in_block(function, inside, go_on):
     return thread
 
 def can_enter():
-    with no_forks, no_forks:
+    with no_forks(), no_forks():
         return True
 """
 
@@ -59,28 +59,25 @@ threading.Timer(0.3, go_on.set).start()
 assert child(lambda: ended and can_enter()) == 0
 thread.join()
 """,
-    "a block begins after a fork that waits, and blocks within one at once": """
+    "a new thread begins no block while a fork waits": """
 order, go_on = [], threading.Event()
-def within():
-    with no_forks:
-        order.append("within")
-thread = in_block(within, threading.Event(), go_on)
+thread = in_block(lambda: order.append("first"), threading.Event(), go_on)
 def late():
-    while not forks._forking:
-        time.sleep(0.001)
+    while forks._registering.acquire(blocking=False):
+        forks._registering.release()
     go_on.set()
-    with no_forks:
+    with no_forks():
         order.append("late")
 other = threading.Thread(target=late)
 other.start()
-assert child(lambda: order == ["within"]) == 0
+assert child(lambda: order == ["first"]) == 0
 other.join(), thread.join()
-assert order == ["within", "late"]
+assert order == ["first", "late"]
 """,
     "a thread may fork within its own block": """
-with no_forks:
+with no_forks():
     assert child(can_enter) == 0
-    with no_forks:
+    with no_forks():
         assert child(can_enter) == 0
 assert child(can_enter) == 0 and can_enter()
 """,
@@ -96,6 +93,26 @@ entered = []
 at_fork.append(lambda: entered.append(can_enter()))
 assert child(lambda: entered == [True] and can_enter()) == 0
 assert can_enter()
+""",
+    "a signal's handler that raises while a process is forked leaves no thread waiting": """
+import _thread, random
+def used():
+    done = []
+    thread = threading.Thread(target=lambda: done.append(can_enter()))
+    thread.start()
+    thread.join(60)
+    return done == [True]
+assert can_enter() and used()
+os.register_at_fork(after_in_parent=_thread.interrupt_main)
+with open(os.devnull, "w") as sys.stderr:
+    for _ in range(5):
+        try:
+            if not (pid := os.fork()):
+                os._exit(0)
+        except KeyboardInterrupt:
+            pass
+        assert used()
+sys.stderr = sys.__stderr__
 """,
     "a fork does not wait for longer than its patience": """
 forks._PATIENCE = 0.1

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import MethodType
 from weakref import WeakKeyDictionary
 
 # For each object, functions of its class, in the order of registration.
 _objects: WeakKeyDictionary[object, list[Callable[[object], object]]] = WeakKeyDictionary()
 _functions: list[Callable[[], object]] = []
-# Seconds for which a fork waits for others' calls. A statement of a user may take longer.
+# Seconds for which a fork waits for others' blocks. A statement of a user may take longer.
 _PATIENCE = 60
 
 
@@ -28,58 +30,49 @@ def after_fork(start: Callable[[], object]) -> None:
         _functions.append(start)
 
 
-class _NoForks(threading.local):
-    """``with no_forks:`` holds back forks of this process in other threads until the block ends.
+# For the number of each thread that ever was in a block, the lock that it holds there.
+_lock_of: dict[int, threading.RLock] = {}
+_registering = threading.RLock()
 
-    It is for calls of libraries whose own locks a forked process cannot replace. The blocks are short, and may contain
-    each other.
+
+def no_forks() -> threading.RLock:
+    """The context of a block during which no other thread forks this process.
+
+    It is for calls of libraries whose own locks a forked process cannot replace. A fork waits for the blocks of other
+    threads, for up to a minute. Blocks may contain each other, and a thread may fork in a block of its own.
     """
-
-    depth = 0  # of the blocks that this thread is in
-
-    def __enter__(self) -> None:
-        global _threads_inside
-        with _changed:
-            # A thread that is inside already must be able to end.
-            while _forking and not self.depth:
-                _changed.wait()
-            _threads_inside += not self.depth
-            self.depth += 1
-
-    def __exit__(self, *_: object) -> None:
-        global _threads_inside
-        with _changed:
-            self.depth -= 1
-            _threads_inside -= not self.depth
-            _changed.notify_all()
+    # A lock enters and leaves the block in one step, which no signal's handler interrupts.
+    return _lock_of.get(threading.get_ident()) or _new_lock()
 
 
-no_forks = _NoForks()
-_changed = threading.Condition()
-_threads_inside = _forking = 0
+def _new_lock() -> threading.RLock:
+    with _registering:
+        return _lock_of.setdefault(threading.get_ident(), threading.RLock())
 
 
 def _before_fork() -> None:
-    global _forking
-    own = int(no_forks.depth > 0)
-    no_forks.depth += 1  # a finalizer that this thread runs meanwhile must not wait
-    _changed.acquire()
-    _forking += 1
-    _changed.wait_for(lambda: _threads_inside == own, _PATIENCE)
+    patient_until = time.monotonic() + _PATIENCE
+    _registering.acquire(timeout=_PATIENCE)  # from now on, threads that were in no block before cannot begin one
+    for lock in _locks_of_others():
+        lock.acquire(timeout=max(patient_until - time.monotonic(), 0))
 
 
-def _after_fork_in_parent() -> None:
-    global _forking
-    _forking -= 1
-    no_forks.depth -= 1
-    _changed.notify_all()
-    _changed.release()
+def _release() -> None:
+    for lock in (*_locks_of_others(), _registering):
+        with suppress(RuntimeError):  # it was not acquired
+            lock.release()
+
+
+def _locks_of_others() -> list[threading.RLock]:
+    own = threading.get_ident()
+    return [lock for thread, lock in list(_lock_of.items()) if thread != own]
 
 
 def _start_all() -> None:
-    global _changed, _threads_inside, _forking
-    no_forks.depth -= 1
-    _changed, _threads_inside, _forking = threading.Condition(), int(no_forks.depth > 0), 0
+    global _registering
+    _registering = threading.RLock()
+    for thread in _lock_of.keys() - {threading.get_ident()}:
+        del _lock_of[thread]
     for function in _functions:
         function()
     for each, methods in list(_objects.items()):
@@ -88,4 +81,7 @@ def _start_all() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_start_all)
+    os.register_at_fork(before=_before_fork, after_in_child=_start_all)
+    # An exception of a signal's handler ends only the call that it falls into, and threads must not wait forever.
+    for _ in range(3):
+        os.register_at_fork(after_in_parent=_release)
