@@ -112,6 +112,8 @@ def index_mp4(source: ByteSource, head: bytes = b"") -> VideoIndex | None:
         return None  # libavformat leaves out samples of another type than the first description's, by rules of its own
     if track.edits and track.fragmented:
         return None  # libavformat applies the list to moov's samples, and drops fragments that come before their end
+    if track.edits and description.codec == "mpeg1video":
+        return None  # libavformat parses the packets again, and applies the list to what it finds, by rules of its own
     dts = track.samples.dts
     if not len(dts):
         raise IndexingError("the video track has no samples", source.name)

@@ -16,6 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from lies import LIES
 from mp4_writing import TABLES, TRACK, box, find_box, replace_box, table
+from sample_videos import Recipe, write_video
 from truth import full_decode, hash_of
 
 from videoloader.decoding.cpu import CpuDecoder
@@ -78,6 +79,17 @@ OPEN_GOP = ["h264_mp4_open_gop", "hevc_mp4"]
 @pytest.fixture(scope="module")
 def patched(tmp_path_factory):
     return tmp_path_factory.mktemp("edits") / "patched.mp4"
+
+
+@pytest.mark.parametrize("edit", [(110, 1428), (5952, 1920), (4096, 1920), (5120, 447)])
+def test_mpeg1_shows_what_libav_shows(tmp_path: Path, edit: tuple[int, int]) -> None:
+    path = write_video(tmp_path / "plain.mp4", Recipe("mp4", "mpeg1video", {"bf": "2", "g": "12"}, frames=48))
+    data = with_edits(with_movie_scale(path.read_bytes(), 1000), [edit])
+    (tmp_path / "edited.mp4").write_bytes(data)
+    truth = full_decode(tmp_path / "edited.mp4")
+    pts, hashes = decode_all(data)
+    assert hashes == truth.hashes
+    assert pts == truth.pts
 
 
 # With negative offsets libavformat moves all spans by what the last one needs. A single span has no others.
