@@ -28,6 +28,8 @@ import videoloader as vl
         (("describe", "{0}", "--mode", "RandomWindows(3)"), "there is no 'RandomWindows' here: write RandomWindow"),
         (("describe", "{0}", "--mode", "RandomWindow(0)"), "must be a positive integer"),
         (("describe", "{0}", "--mode", "__import__('os').abort()"), "is not a frame mode"),
+        (("check", "{0}", "-o", "{0}/h264_mp4/h264_mp4.mp4"), "is an input, which the output would overwrite"),
+        (("describe", "{0}", "--html", "{0}/h264_mp4/h264_mp4.mp4"), "is an input, which the output would overwrite"),
         (
             ("check", "{0}", "-o", "{0}/none/report.json"),
             "none/report.json: the report cannot be written (No such file or directory)",
@@ -41,6 +43,15 @@ def test_errors_are_one_line_and_exit_code_2(folder: Path, arguments: tuple[str,
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert not done.stdout
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is always full")
+def test_output_that_cannot_be_written_is_one_line_and_exit_code_2(folder: Path) -> None:
+    command = [sys.executable, *SAFE_PATH, "-m", "videoloader", "info", str(folder / "h264_mp4/h264_mp4.mp4"), "--json"]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
 
 
 def test_a_wrong_name_in_a_mode_is_told_in_a_new_process(folder: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from videoloader.cli.sources import Json, Root, Sources, Workers, paths_of
+from videoloader.cli.sources import Json, Root, Sources, Workers, check_output, paths_of
 from videoloader.cli.terminal import WRONG_DATA, err, errors_told, out, plain, print_json, print_line
 from videoloader.errors import ConfigurationError
 from videoloader.indexing.store.fingerprints import fingerprint_of
@@ -43,6 +43,7 @@ def check(
         if resume and output is None:
             raise ConfigurationError("--resume needs the report to go on with: --output FILE")
         paths = paths_of(sources, root)
+        check_output(output, [*sources, *paths])
         on = resolve_device(device)
         found = CheckReport(paths, str(on), output)
         done = found.take_over() if resume else 0

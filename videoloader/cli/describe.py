@@ -10,7 +10,7 @@ import typer
 
 from videoloader.cli.dataset_page import dataset_page, ffmpeg_command
 from videoloader.cli.expressions import MODE_HELP, mode_from
-from videoloader.cli.sources import Json, Root, dataset_of
+from videoloader.cli.sources import Json, Root, check_output, dataset_of
 from videoloader.cli.terminal import WRONG_DATA, errors_told, print_json, print_line
 from videoloader.dataset.stores import opened_store
 from videoloader.dataset.summary import DatasetSummary
@@ -37,6 +37,7 @@ def describe(
     """
     with errors_told():
         data = dataset_of(source, root)
+        check_output(html, [source, *data.paths])
         with opened_store(data.paths, index) as store:
             told = data.describe(mode_from(mode), store=store)
             if html is not None:

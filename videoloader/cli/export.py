@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from videoloader.cli.sources import Json
+from videoloader.cli.sources import Json, check_output
 from videoloader.cli.terminal import errors_told, print_json, print_line
 from videoloader.errors import ConfigurationError, counted
 from videoloader.indexing import IndexStore
@@ -23,6 +23,7 @@ def export(
 ) -> None:
     """Write the rows of an index store, unreadable videos included, to CSV, JSON lines or Parquet."""
     with errors_told():
+        check_output(output, [store])
         ending = output.suffix.lower()
         opened = IndexStore(store)
         writers = {".csv": opened.to_csv} | dict.fromkeys((".jsonl", ".ndjson"), opened.to_jsonl)

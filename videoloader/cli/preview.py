@@ -11,7 +11,7 @@ import typer
 
 from videoloader.cli.example_clips import example_clips, some_rows
 from videoloader.cli.expressions import MODE_HELP, mode_from, transforms_from
-from videoloader.cli.sources import Json, Root, dataset_of
+from videoloader.cli.sources import Json, Root, check_output, dataset_of
 from videoloader.cli.terminal import errors_told, print_json, print_line
 from videoloader.errors import ConfigurationError, counted, needs
 
@@ -60,7 +60,9 @@ def preview(
             import PIL  # noqa: F401
         chosen = transforms_from(transforms) if transforms.strip() else []
         normalize = next((each for each in chosen if isinstance(each, Normalize)), None)
-        data = some_rows(dataset_of(source, root), clips, seed)
+        data = dataset_of(source, root)
+        check_output(output, [source, *data.paths])
+        data = some_rows(data, clips, seed)
         most = frames if ending in _STILL else None
         shown = example_clips(data, mode_from(mode), chosen, clips, most, seed, device, index)
         strips = [strip for strip, _ in shown]

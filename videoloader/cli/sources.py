@@ -12,7 +12,7 @@ import typer
 
 from videoloader.dataset import VideoDataset
 from videoloader.dataset.reading import TABLE_ENDINGS
-from videoloader.errors import SourceError, VideoLoaderWarning
+from videoloader.errors import ConfigurationError, SourceError, VideoLoaderWarning
 from videoloader.indexing.sources.regular_file import open_regular
 
 _LIST_ENDINGS = (".txt", ".lst")
@@ -48,6 +48,14 @@ def paths_of(sources: Iterable[str], root: Path | None = None) -> list[str]:
     if not paths:
         raise SourceError("names no video", ", ".join(sources))
     return paths
+
+
+def check_output(output: Path | None, inputs: Iterable[str | Path]) -> None:
+    """Raise ConfigurationError if writing a command's output would overwrite one of its inputs."""
+    if output is not None and output.exists():
+        same = os.path.abspath(output), os.path.realpath(output)
+        if any(os.path.abspath(each) in same for each in inputs):
+            raise ConfigurationError("is an input, which the output would overwrite: name another file", str(output))
 
 
 def dataset_of(source: str, root: Path | None = None) -> VideoDataset:

@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import typer
 from rich.console import Console
@@ -56,15 +56,26 @@ def errors_told(interrupted: str = "interrupted") -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.showwarning = _tell_warning  # type: ignore[assignment]
             yield
+            sys.stdout.flush()
     except VideoLoaderError as error:
         raise _told(str(error)) from None
     except BrokenPipeError:
         raise  # the reader of the pipe is gone: Typer exits quietly
     except OSError as error:
+        _drop_what_cannot_be_written()
         raise _told(f"{error.filename}: {error.strerror}" if error.filename else str(error)) from None
     except KeyboardInterrupt:
         err.print(interrupted)
         raise typer.Exit(INTERRUPTED) from None
+
+
+def _drop_what_cannot_be_written() -> None:
+    """Drop the output that waits for a full disk: Python would try again as it ends, and complain."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError, ValueError):  # it is no file
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _told(message: str) -> typer.Exit:
