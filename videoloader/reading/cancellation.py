@@ -15,6 +15,9 @@ T = TypeVar("T")
 
 
 _ANOTHER_LOOP = "another loop over this loader has begun, which ended this one: make a loader for each concurrent loop"
+_PROGRAM_ENDS = (
+    "the main thread has ended, and with it all reading: let it wait for loops in other threads (thread.join())"
+)
 
 
 class CancelToken:
@@ -48,6 +51,8 @@ class CancelToken:
 
     def raise_if_ended(self) -> None:
         """Raise ConfigurationError if the work belongs to a loop that was ended from elsewhere."""
+        if self._interpreter_exits:
+            raise ConfigurationError(_PROGRAM_ENDS)
         if self.cancelled and not self.threads_gone:
             raise ConfigurationError(self._why)
 
