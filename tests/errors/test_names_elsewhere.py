@@ -35,7 +35,8 @@ def argument_names() -> set[str]:
     public = [getattr(vl, name) for name in vl.__all__]
     called = [each for each in public if callable(each) and not (isinstance(each, type) and issubclass(each, Warning))]
     methods = [made for kind in (vl.Video, vl.VideoDataset) for _, made in inspect.getmembers(kind, inspect.isroutine)]
-    own = [*called, *(each for each in methods if str(getattr(each, "__module__", "")).startswith("videoloader."))]
+    own = [each for each in methods if str(getattr(each, "__module__", "")).startswith("videoloader.")]
+    own = [*called, *filter(callable, own)]  # cached properties are routines, too, for ``inspect``
     return {name for each in own for name in inspect.signature(each).parameters}
 
 
