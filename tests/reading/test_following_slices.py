@@ -7,6 +7,7 @@ import os
 import pickle
 import threading
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pytest
 import torch
 
 import videoloader as vl
-from videoloader.reading import following_slices, stream
+from videoloader.reading import corrupt_frames, following_slices, stream
 from videoloader.reading.following_slices import FollowingSlices
 
 Sample = Callable[[str], Path]
@@ -234,7 +235,10 @@ def test_a_decoder_that_waits_keeps_no_slice_alive(sample: Sample, monkeypatch: 
     assert not any(memory() is not None for memory in memories)
 
 
-def test_where_one_thread_must_decode_it_is_not_tried_for_each_slice(sample: Sample, begun: list[object]) -> None:
+def test_where_one_thread_must_decode_it_is_not_tried_for_each_slice(
+    sample: Sample, begun: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(corrupt_frames, "_warned", OrderedDict())  # other tests have damaged bytes, too
     index = vl.Video(sample("h264_mp4"), device="cpu").index
     data = bytearray(sample("h264_mp4").read_bytes())
     for packet in range(5, len(index), 6):
