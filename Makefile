@@ -20,7 +20,7 @@ demo: .venv/demo.stamp
 	$(BIN)/python samples/demo.py $(if $(VIDEOS),--videos "$(VIDEOS)")
 
 test: .venv/test.stamp
-	$(BIN)/pytest -n auto --dist loadgroup
+	$(BIN)/pytest -n auto
 
 # Programs that read sources know no path hooks, by which Python finds indexing/ and padding/ below videoloader: links
 # put them there.

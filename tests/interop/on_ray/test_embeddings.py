@@ -14,7 +14,6 @@ from child_environment import child_environment
 import videoloader as vl
 
 pytest.importorskip("ray")
-pytestmark = pytest.mark.xdist_group("ray")  # so that one cluster serves all
 parquet = pytest.importorskip("pyarrow.parquet")
 
 SAMPLE = Path(__file__).parents[3] / "samples" / "embeddings" / "embed.py"

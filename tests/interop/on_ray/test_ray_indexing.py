@@ -14,7 +14,6 @@ from videoloader.errors import ConfigurationError
 from videoloader.indexing import build_store
 
 pytest.importorskip("ray")
-pytestmark = pytest.mark.xdist_group("ray")  # so that one cluster serves all
 
 
 @pytest.fixture

@@ -40,7 +40,6 @@ from videoloader import (
 from videoloader.errors import ConfigurationError, VideoLoaderError
 
 pytest.importorskip("ray")
-pytestmark = pytest.mark.xdist_group("ray")  # so that one cluster serves all
 
 MODE = RandomWindow(4, stride=2, clips=3, pad="edge")
 CROP = (RandomResizedCrop(32), RandomHorizontalFlip(), Normalize())
