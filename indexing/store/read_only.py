@@ -149,13 +149,15 @@ class OpenedStore:
 
     # Defaults, since the module's names are cleared before its last objects when the interpreter ends.
     def __del__(
-        self, getpid: Callable[[], int] = os.getpid, keep: Callable[[sqlite3.Connection], None] = _keep_forever
+        self,
+        getpid: Callable[[], int] = os.getpid,
+        program_ends: Callable[[], bool] = sys.is_finalizing,
+        keep: Callable[[sqlite3.Connection], None] = _keep_forever,
     ) -> None:
+        # A thread that is in a call as the program ends never leaves it, so closing would wait forever.
+        in_call = program_ends() and not self._used.acquire(blocking=False)
         # Connections are part of a reference cycle, and one that lingers keeps builders from removing the log.
-        if self.process != getpid():
-            keep(self.connection)  # closing it would close what the parent is using
-        elif self._used.acquire(blocking=False):
+        if self.process == getpid() and not in_call:
             self.connection.close()
-            self._used.release()
         else:
-            keep(self.connection)  # the program ends while the thread is in a call, so closing would wait forever
+            keep(self.connection)  # in a forked process, closing it would close what the parent is using

@@ -31,6 +31,10 @@ import videoloader as vl
         (("check", "{0}", "-o", "{0}/h264_mp4/h264_mp4.mp4"), "is an input, which the output would overwrite"),
         (("describe", "{0}", "--html", "{0}/h264_mp4/h264_mp4.mp4"), "is an input, which the output would overwrite"),
         (
+            ("describe", "{0}", "--index", "{0}/empty.txt", "--html", "{0}/empty.txt"),
+            "is an input, which the output would overwrite",
+        ),
+        (
             ("check", "{0}", "-o", "{0}/none/report.json"),
             "none/report.json: the report cannot be written (No such file or directory)",
         ),

@@ -37,7 +37,7 @@ def describe(
     """
     with errors_told():
         data = dataset_of(source, root)
-        check_output(html, [source, *data.paths])
+        check_output(html, [source, *data.paths, *([] if index is None else [index])])
         with opened_store(data.paths, index) as store:
             told = data.describe(mode_from(mode), store=store)
             if html is not None:
