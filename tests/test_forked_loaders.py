@@ -45,7 +45,7 @@ def run(sample: Callable[[str], Path], program: str, *videos: Path) -> None:
     command = [
         sys.executable,
         "-W",
-        "ignore:.*fork:DeprecationWarning",
+        "ignore:This process:DeprecationWarning",
         *SAFE_PATH,
         "-c",
         PREAMBLE + program,

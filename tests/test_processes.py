@@ -131,7 +131,7 @@ assert sum(1 for _ in loop) > 3
 
 
 def run(program: str, *arguments: str | Path) -> None:
-    options = ["-W", "ignore:.*fork:DeprecationWarning", *SAFE_PATH]
+    options = ["-W", "ignore:This process:DeprecationWarning", *SAFE_PATH]
     command = [sys.executable, *options, "-c", program, *map(str, arguments)]
     done = subprocess.run(command, env=child_environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-4000:]
@@ -222,7 +222,7 @@ def test_workers_of_a_torch_data_loader_that_is_given(
     sample: Callable[[str], Path], tmp_path: Path, method: str
 ) -> None:
     (tmp_path / "program.py").write_text(WORKERS.replace("LIMIT", str(HANGS)))
-    command = [sys.executable, "-W", "ignore:.*fork:DeprecationWarning", tmp_path / "program.py", method]
+    command = [sys.executable, "-W", "ignore:This process:DeprecationWarning", tmp_path / "program.py", method]
     videos = [sample("h264_mp4"), sample("hevc_mp4")]
     done = subprocess.run([*command, *videos], env=child_environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-4000:]

@@ -46,7 +46,7 @@ def can_enter():
 
 
 def run(program: str) -> None:
-    command = [sys.executable, "-W", "ignore:.*fork:DeprecationWarning", *SAFE_PATH, "-c", PREAMBLE + program]
+    command = [sys.executable, "-W", "ignore:This process:DeprecationWarning", *SAFE_PATH, "-c", PREAMBLE + program]
     done = subprocess.run(command, env=child_environment(), capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr[-4000:]
 
