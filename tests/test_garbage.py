@@ -41,8 +41,8 @@ def most_objects(path: Path, device: torch.device, monkeypatch: pytest.MonkeyPat
         if len(sink.done) // 40 >= len(living):
             count()
 
-    reader = ClipReader(device)
-    reader.read(source, index, [clip], OutputSpec(), decode="nvdec" if device.type == "cuda" else "cpu")
+    reader = ClipReader(device, "nvdec" if device.type == "cuda" else "cpu")
+    reader.read(source, index, [clip], OutputSpec())
     monkeypatch.setattr(ClipSink, give.__name__, give_and_count)
     gc.collect()
     gc.freeze()

@@ -11,7 +11,6 @@ from image_files import write_frames
 import videoloader as vl
 from videoloader.batching import image_clips
 from videoloader.convert.spec import OutputSpec, full_geometry
-from videoloader.decoding.engine import Decode
 from videoloader.errors import DecodeError
 from videoloader.indexing import build_index, open_source
 from videoloader.packets.decode_plan import Run
@@ -40,12 +39,12 @@ class Failing(DecodingEngine):
         return fed
 
 
-def read(reader: ClipReader, path: str, decode: Decode) -> tuple[torch.Tensor, ClipsReport]:
+def read(reader: ClipReader, path: str) -> tuple[torch.Tensor, ClipsReport]:
     index = build_index(path)
     geometry = full_geometry(index.stream)
     pixels = torch.empty((len(FRAMES), 3, *geometry.size), dtype=torch.uint8)
     clips = [whole_clip(FRAMES, geometry, pixels)]
-    return pixels, reader.read(open_source(path), index, clips, OutputSpec(), decode=decode)
+    return pixels, reader.read(open_source(path), index, clips, OutputSpec())
 
 
 @pytest.fixture
@@ -61,16 +60,17 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> ClipReader:
 
 def test_the_cpu_makes_again_what_an_engine_of_the_gpu_made_before_it_failed(failing: ClipReader, sample) -> None:
     path = str(sample("h264_mp4"))
-    expected, _ = read(ClipReader(torch.device("cpu")), path, "cpu")
+    expected, _ = read(ClipReader(torch.device("cpu"), "cpu"), path)
     with pytest.warns(RuntimeWarning, match="decoded on the CPU: .*the GPU refuses it"):
-        pixels, report = read(failing, path, "auto")
+        pixels, report = read(failing, path)
     assert torch.equal(pixels, expected)
     assert report.engine == "cpu"
 
 
 def test_nothing_else_decodes_where_nvdec_must(failing: ClipReader, sample) -> None:
+    failing.decode = "nvdec"
     with pytest.raises(DecodeError, match="the GPU refuses it"):
-        read(failing, str(sample("h264_mp4")), "nvdec")
+        read(failing, str(sample("h264_mp4")))
 
 
 def refuse(*arguments: object, **options: object) -> None:

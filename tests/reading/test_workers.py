@@ -30,7 +30,9 @@ def nvdec_only_h264(monkeypatch: pytest.MonkeyPatch) -> None:
         "choose_engine",
         lambda index, device, decode: "nvdec" if index.stream.codec == "h264" else "cpu",
     )
-    monkeypatch.setattr(videoloader.reading.workers, "reader_of_thread", lambda device: None)
+    monkeypatch.setattr(
+        videoloader.reading.workers, "reader_of_thread", lambda device, decode: SimpleNamespace(decode=decode)
+    )
 
 
 def workers(num_workers: int, cpu_workers: int) -> DecodeWorkers:
@@ -45,9 +47,9 @@ class Work:
         self.done: list[tuple[int, str]] = []
 
     def job(self, number: int):
-        def make(reader: object, decode: str) -> int:
-            time.sleep(self.seconds[decode])
-            self.done.append((number, decode))
+        def make(reader: SimpleNamespace) -> int:
+            time.sleep(self.seconds[reader.decode])
+            self.done.append((number, reader.decode))
             return number
 
         return make
@@ -108,7 +110,7 @@ def test_what_the_cpu_would_take_too_long_for_is_not_even_tried(nvdec_only_h264:
 
 def test_what_nvdec_cannot_decode_goes_to_the_cpu_first_of_all(nvdec_only_h264: None) -> None:
     pool, work, started = workers(1, 1), Work(0.02, 0.001), threading.Event()
-    first = pool.submit(lambda reader, decode: started.wait(), INDEX, 1)
+    first = pool.submit(lambda reader: started.wait(), INDEX, 1)
     futures = [pool.submit(work.job(number), FOR_CPU, 1) for number in range(5)]
     for future in futures:
         future.result()
@@ -127,7 +129,7 @@ def test_without_helpers_jobs_are_begun_in_order(nvdec_only_h264: None) -> None:
 def test_an_error_comes_out_of_the_job_it_is_of(nvdec_only_h264: None) -> None:
     pool, work = workers(1, 1), Work(0, 0)
 
-    def fail(reader: object, decode: str) -> None:
+    def fail(reader: object) -> None:
         raise DecodeError("no frame", "a video")
 
     bad, good = pool.submit(fail, INDEX, 1), pool.submit(work.job(1), INDEX, 1)
@@ -138,7 +140,7 @@ def test_an_error_comes_out_of_the_job_it_is_of(nvdec_only_h264: None) -> None:
 
 def test_a_job_that_is_called_off_is_not_done(nvdec_only_h264: None) -> None:
     pool, work, going = workers(1, 0), Work(0, 0), threading.Event()
-    first = pool.submit(lambda reader, decode: going.wait(), INDEX, 1)
+    first = pool.submit(lambda reader: going.wait(), INDEX, 1)
     second = pool.submit(work.job(2), INDEX, 1)
     assert second.cancel()
     going.set()
@@ -153,7 +155,7 @@ class Crowd:
     def __init__(self) -> None:
         self.go, self.lock, self.running, self.most = threading.Semaphore(0), threading.Lock(), 0, 0
 
-    def make(self, reader: object, decode: str) -> None:
+    def make(self, reader: object) -> None:
         with self.lock:
             self.running += 1
             self.most = max(self.most, self.running)
@@ -239,7 +241,7 @@ def test_cores_that_would_idle_leave_a_consumer_alone_who_is_in_no_hurry(nvdec_o
 def test_at_the_interpreters_end_the_jobs_that_wait_come_to_an_end(nvdec_only_h264: None) -> None:
     pool, work, going = workers(4, 1), Work(0, 0), threading.Event()
     pool.set_pace(8, 8)
-    first = pool.submit(lambda reader, decode: going.wait(), INDEX, 1)
+    first = pool.submit(lambda reader: going.wait(), INDEX, 1)
     others = [pool.submit(work.job(number), INDEX, 1) for number in range(5)]
     while pool._main._work_queue.qsize():  # the threads see that one of them is enough
         time.sleep(0.001)
@@ -277,7 +279,7 @@ def test_no_more_threads_have_work_for_processes_than_there_are_processes(
 ) -> None:
     # Another thread would find none that is idle, and do the work by itself with Python's lock.
     reader = SimpleNamespace(device=torch.device("cuda", 0))
-    monkeypatch.setattr(videoloader.reading.workers, "reader_of_thread", lambda device: reader)
+    monkeypatch.setattr(videoloader.reading.workers, "reader_of_thread", lambda device, decode: reader)
     pool = DecodeWorkers(torch.device("cuda", 0), num_workers=6, cpu_workers=0, num_processes=2)
     crowd = Crowd()
     jobs = [pool.submit(crowd.make, INDEX, 1, in_process=True) for _ in range(12)]
@@ -294,7 +296,7 @@ def test_no_more_threads_have_work_for_processes_than_there_are_processes(
 def test_a_reader_that_cannot_be_made_is_the_error_of_each_job(
     nvdec_only_h264: None, monkeypatch: pytest.MonkeyPatch, cpu_workers: int
 ) -> None:
-    def fail(device: torch.device) -> None:
+    def fail(device: torch.device, decode: str) -> None:
         raise torch.cuda.OutOfMemoryError("no memory for a decoder")
 
     pool, work = workers(2, cpu_workers), Work(0, 0)

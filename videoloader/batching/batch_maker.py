@@ -36,7 +36,6 @@ from videoloader.batching.rows import BatchRow, about, arrange_rows, decoding_me
 from videoloader.batching.stats import LoaderStats, clip_stats
 from videoloader.batching.unopened import ImageRows, UnopenedClips, wanted_image
 from videoloader.convert.spec import Layout
-from videoloader.decoding.engine import Decode
 from videoloader.decoding.gop_cache import GopCache
 from videoloader.errors import CorruptFramesError, DecodeError, enough_memory, reason_of
 from videoloader.indexing import VideoIndex
@@ -355,9 +354,7 @@ class BatchMaker:
     def _is_raised(self, error: BaseException) -> bool:
         return self._remedy(error) == "raise"
 
-    def _make_replaced(
-        self, row: BatchRow, decoding: DecodingBatch, reader: Reader, decode: Decode
-    ) -> ClipsReport | None:
+    def _make_replaced(self, row: BatchRow, decoding: DecodingBatch, reader: Reader) -> ClipsReport | None:
         """Decode a clip of a failed job by itself; if that fails, skip it (None) or try other clips in its place."""
         planned, clip, failed, tried = row.clip, row.clip, 0, 1
         others = decoding.plan.stand_ins(planned)
@@ -368,7 +365,7 @@ class BatchMaker:
                 if drawn is planned or show_instead(row, drawn, decoding.plan.collate, self._memory):
                     job, _ = next(group_into_jobs([row]))
                     video, output, token = drawn.video, self._transforms.decoded, decoding.token
-                    return decode_rows(job, video, output, self._cache, reader, decode, token, self._on_corrupt)
+                    return decode_rows(job, video, output, self._cache, reader, token, self._on_corrupt)
             except UNREADABLE as error:
                 remedy = self._remedy(error)
                 if remedy == "raise":

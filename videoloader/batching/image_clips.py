@@ -20,7 +20,7 @@ from videoloader.batching.clip_plan import UNREADABLE, ClipRule, PlannedClip
 from videoloader.batching.rows import BatchRow
 from videoloader.convert.spec import Layout, OutputSpec, as_planes
 from videoloader.dataset import VideoEntry
-from videoloader.decoding.engine import Decode, Engine, choose_engine
+from videoloader.decoding.engine import Engine, choose_engine
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.images.index import image_of_a_pixel
@@ -170,7 +170,6 @@ def make_images(
     rule: ClipRule,
     frames: Sequence[torch.Tensor],
     token: CancelToken,
-    decode: Decode = "auto",
 ) -> MadeImages:
     """Make clips of image files.
 
@@ -182,7 +181,6 @@ def make_images(
         rule: rule by which they are drawn.
         frames: memory for all their views in order, of the probable shape.
         token: the token that cancels the work.
-        decode: engines that may decode; see ``choose_engine``.
 
     Raises:
         ReadCancelled: it was cancelled.
@@ -208,7 +206,7 @@ def make_images(
             else:
                 some.append((image, None))
                 size += 1
-        decoded = iter(_decode([read for _, read in some if read], reader, rule, token, decode))
+        decoded = iter(_decode([read for _, read in some if read], reader, rule, token))
         for outcome, to_decode in some:
             report = next(decoded) if to_decode else None
             if isinstance(report, ClipsReport):
@@ -321,20 +319,21 @@ def _as_read(image: _DrawnImage, slots: Sequence[torch.Tensor]) -> ImageRead:
 
 
 def _decode(
-    images: Sequence[ImageRead], reader: ClipReader, rule: ClipRule, token: CancelToken, decode: Decode
+    images: Sequence[ImageRead], reader: ClipReader, rule: ClipRule, token: CancelToken
 ) -> list[ClipsReport | VideoLoaderError]:
-    output, device = rule.transforms.decoded, reader.device
-    if device.type == "cpu" and all(
-        image.index.container == "images" and choose_engine(image.index, device, decode) == "cpu" for image in images
+    output = rule.transforms.decoded
+    if reader.device.type == "cpu" and all(
+        image.index.container == "images" and choose_engine(image.index, reader.device, reader.decode) == "cpu"
+        for image in images
     ):
         return reader.read_images(images, output, token)
-    return [_read_alone(image, reader, output, token, decode) for image in images]
+    return [_read_alone(image, reader, output, token) for image in images]
 
 
 def _read_alone(
-    image: ImageRead, reader: ClipReader, output: OutputSpec, token: CancelToken, decode: Decode
+    image: ImageRead, reader: ClipReader, output: OutputSpec, token: CancelToken
 ) -> ClipsReport | VideoLoaderError:
     try:
-        return reader.read(image.source, image.index, image.clips, output, decode=decode, token=token, plan=image.plan)
+        return reader.read(image.source, image.index, image.clips, output, token=token, plan=image.plan)
     except UNREADABLE as error:
         return error

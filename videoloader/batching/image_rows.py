@@ -27,7 +27,7 @@ from videoloader.batching.image_clips import (
 from videoloader.batching.row_decoding import SubmittedJob
 from videoloader.batching.rows import BatchRow
 from videoloader.batching.unopened import ImageRows
-from videoloader.decoding.engine import Decode, uses_jpeg_engines
+from videoloader.decoding.engine import uses_jpeg_engines
 from videoloader.errors import DecodeError, VideoLoaderError
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
@@ -84,10 +84,9 @@ def _make_rows(
     on_corrupt: OnCorrupt,
     raises: Callable[[BaseException], bool],
     reader: Reader,
-    decode: Decode,
 ) -> ClipsReport:
     try:
-        made = _make(part, token, reader, decode)
+        made = _make(part, token, reader)
     except UNREADABLE:
         part.objects()  # each is then made by itself
         raise
@@ -115,7 +114,7 @@ def _damage(rows: Sequence[BatchRow], made: MadeImage, on_corrupt: OnCorrupt) ->
     return None
 
 
-def _make(part: ImageRows, token: CancelToken, reader: Reader, decode: Decode) -> MadeImages:
+def _make(part: ImageRows, token: CancelToken, reader: Reader) -> MadeImages:
     wanted, rule, layout = part.wanted, part.rule, part.layout
     # Columns pay off only with other processes: the work per image in this one costs more than row objects.
     by_columns = part.clips is not None
@@ -123,10 +122,10 @@ def _make(part: ImageRows, token: CancelToken, reader: Reader, decode: Decode) -
     if not rule.is_own or not (by_columns or all(not each.columns or is_own(dict(each.columns)) for each in wanted)):
         process = None
     try:
-        if uses_jpeg_engines(local.device, decode):
-            return _make_by_engines(part, process, local, token, decode)
+        if uses_jpeg_engines(local.device, local.decode):
+            return _make_by_engines(part, process, local, token)
         if process is not None and local.device.type == "cpu":
-            work = partial(make_images, wanted, layout, by_columns, decode=decode)
+            work = partial(make_images, wanted, layout, by_columns)
             frames = [part.frames] if isinstance(part.frames, torch.Tensor) else part.frames
             done: MadeImages | None = process.do(work, rule, frames, token, part.as_clips)
             if done is not None:
@@ -135,14 +134,14 @@ def _make(part: ImageRows, token: CancelToken, reader: Reader, decode: Decode) -
         if len(wanted) == 1:
             return gather_images({}, {0: DecodeError(error.message, wanted[0].path)})
         # One of the files killed the process: make each by itself.
-        alone = [_make(each, token, reader, decode) for each in part.parts(1)]
+        alone = [_make(each, token, reader) for each in part.parts(1)]
         outcomes = [outcome for each in alone for outcome in each.outcomes()]
         return gather_images({}, dict(enumerate(outcomes)), [each.report for each in alone])
-    return make_images(wanted, layout, False, local, rule, list(part.frames), token, decode)
+    return make_images(wanted, layout, False, local, rule, list(part.frames), token)
 
 
 def _make_by_engines(
-    part: ImageRows, process: ProcessReader | None, local: ClipReader, token: CancelToken, decode: Decode
+    part: ImageRows, process: ProcessReader | None, local: ClipReader, token: CancelToken
 ) -> MadeImages:
     """Let a GPU's JPEG engines make all clips that they can at once; make the rest file by file."""
     wanted, rule, frames, views = part.wanted, part.rule, part.frames, part.rule.num_views
@@ -164,7 +163,7 @@ def _make_by_engines(
     others = {**made.others, **dict.fromkeys(refused)}
     for at in sorted(place for place, outcome in others.items() if outcome is None):
         there = list(frames[at * views : (at + 1) * views])
-        alone = make_images([wanted[at]], part.layout, False, local, rule, there, token, decode)
+        alone = make_images([wanted[at]], part.layout, False, local, rule, there, token)
         others[at] = alone.others[0]
         reports.append(alone.report)
     return made._replace(others=others, report=joined_reports(reports))

@@ -12,7 +12,6 @@ import numpy as np
 
 from videoloader.batching.rows import BatchRow
 from videoloader.convert.spec import OutputSpec
-from videoloader.decoding.engine import Decode
 from videoloader.decoding.gop_cache import GopCache
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.configurations import decoded_otherwise
@@ -95,7 +94,6 @@ def decode_rows(
     output: OutputSpec,
     cache: GopCache | None,
     reader: Reader,
-    decode: Decode,
     token: CancelToken | None,
     on_corrupt: OnCorrupt,
     fetching: Fetching | None = None,
@@ -105,7 +103,7 @@ def decode_rows(
     Args:
         job: the job.
         video: its video.
-        output, cache, decode, token: as in ``ClipReader.read``.
+        output, cache, token: as in ``ClipReader.read``.
         reader: the calling thread's reader.
         on_corrupt: treatment of damaged frames besides marking them; see ``tell_of_corrupt``.
         fetching: bytes of the video that are being fetched; None if none are.
@@ -125,7 +123,6 @@ def decode_rows(
             job.index,
             job.parts,
             output,
-            decode=decode,
             cache=cache,
             token=token,
             state=video.state,

@@ -105,10 +105,11 @@ class ClipReader:
 
     Args:
         device: device on which the clips are made.
+        decode: engines that may decode; see ``choose_engine``.
     """
 
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
+    def __init__(self, device: torch.device, decode: Decode = "auto") -> None:
+        self.device, self.decode = device, decode
         self._cpu = cpu = CpuEngine(device)
         self._engines: dict[Engine, DecodingEngine] = {"cpu": cpu}
         self._stream: torch.cuda.Stream | None = None
@@ -123,7 +124,6 @@ class ClipReader:
         clips: Sequence[ClipSlots],
         output: OutputSpec,
         *,
-        decode: Decode = "auto",
         cache: GopCache | None = None,
         token: CancelToken | None = None,
         threads: int = 1,
@@ -137,7 +137,6 @@ class ClipReader:
             index: index of the video.
             clips: the frames wanted. On a CUDA device nothing else may use their slots' memory at the same time.
             output: the pixel values wanted.
-            decode: engines that may decode; see ``choose_engine``.
             cache: cache of decoded frames on the GPU, for later clips.
             token: token that cancels the read. It is checked before each packet on the CPU, but only before each run on
                 NVDEC, since a session abandoned in the middle of a run cannot be used again.
@@ -165,7 +164,7 @@ class ClipReader:
                 sink = ClipSink(index, clips, output, self._stream)
                 progress = ReadProgress(source, index, numbers, plan, sink, token, threads, cache)
                 try:
-                    engine = self._decode(progress, decode)
+                    engine = self._decode(progress)
                     check_unchanged(source, state)
                 except BaseException:
                     # The caller will use this memory for something else, so no stream may write to it any more.
@@ -213,9 +212,9 @@ class ClipReader:
             _, corrupt = self._cpu.take_packets(image.index, run, read, sink)
             sink.mark(corrupt)
 
-    def _decode(self, progress: ReadProgress, decode: Decode) -> Engine:
+    def _decode(self, progress: ReadProgress) -> Engine:
         """Decode run after run until nothing is left to correct; return the engine that did it."""
-        engine = choose_engine(progress.index, self.device, decode)
+        engine = choose_engine(progress.index, self.device, self.decode)
         self._engines[engine].begin(progress)
         while True:
             try:
@@ -230,7 +229,7 @@ class ClipReader:
                 progress.threads, progress.decoded = 1, 0
                 progress.start_again()
             except DecodeError as error:
-                if decode != "auto" or not self._engines[engine].falls_back:
+                if self.decode != "auto" or not self._engines[engine].falls_back:
                     raise
                 # What the engine made of this clip cannot be trusted, so the CPU decodes all of it again.
                 leave_to_cpu(progress.index, str(error))
@@ -291,9 +290,9 @@ def warn_of_hdr(index: VideoIndex) -> None:
 _thread = threading.local()
 
 
-def reader_of_thread(device: torch.device) -> ClipReader:
+def reader_of_thread(device: torch.device, decode: Decode) -> ClipReader:
     """Return the calling thread's own reader for a device."""
-    readers: dict[torch.device, ClipReader] = _thread.__dict__.setdefault("readers", {})
-    if device not in readers:
-        readers[device] = ClipReader(device)
-    return readers[device]
+    readers: dict[tuple[torch.device, Decode], ClipReader] = _thread.__dict__.setdefault("readers", {})
+    if (device, decode) not in readers:
+        readers[device, decode] = ClipReader(device, decode)
+    return readers[device, decode]

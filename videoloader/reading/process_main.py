@@ -15,7 +15,6 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert.spec import Geometry, OutputSpec
-from videoloader.decoding.engine import Decode
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.sources.state import SourceState
@@ -75,7 +74,6 @@ def read_in_process(
     path: str,
     wanted: Sequence[tuple[npt.NDArray[np.int64], Geometry, npt.NDArray[np.int64], int]],
     output: OutputSpec,
-    decode: Decode,
     state: SourceState | None,
     plan: DecodePlan | None,
     reader: ClipReader,
@@ -96,7 +94,7 @@ def read_in_process(
         ClipSlots(numbers, geometry, there, np.zeros(length, np.bool_), positions)
         for (numbers, geometry, positions, length), there in zip(wanted, slots, strict=True)
     ]
-    report = reader.read(path, index, clips, output, decode=decode, token=token, state=state, plan=plan)
+    report = reader.read(path, index, clips, output, token=token, state=state, plan=plan)
     if report.corrections:
         return None
     return report, [clip.corrupt for clip in clips]

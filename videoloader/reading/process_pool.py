@@ -27,7 +27,6 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert.spec import OutputSpec
-from videoloader.decoding.engine import Decode
 from videoloader.decoding.gop_cache import GopCache
 from videoloader.errors import DecodeError, VideoLoaderError
 from videoloader.indexing import ByteSource, VideoIndex
@@ -239,7 +238,6 @@ class ProcessReader:
         clips: Sequence[ClipSlots],
         output: OutputSpec,
         *,
-        decode: Decode = "auto",
         cache: GopCache | None = None,
         token: CancelToken | None = None,
         threads: int = 1,
@@ -256,7 +254,7 @@ class ProcessReader:
         token.raise_if_cancelled()
         if self.device.type == "cpu" and isinstance(source, str) and not is_remote(source):
             wanted = [(each.frame_numbers, each.geometry, each.positions, len(each.corrupt)) for each in clips]
-            work = partial(read_in_process, source, wanted, output, decode, state, plan)
+            work = partial(read_in_process, source, wanted, output, state, plan)
             try:
                 done = self.do(work, index, [clip.slots for clip in clips], token)
             except ProcessDied as error:
@@ -272,7 +270,6 @@ class ProcessReader:
             index,
             clips,
             output,
-            decode=decode,
             cache=cache,
             token=token,
             threads=threads,

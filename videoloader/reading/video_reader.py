@@ -128,7 +128,7 @@ class VideoReader:
         decode_job = partial(self._decode_job, output, threads=min(-(-2 * cores // len(jobs)), cores))
         if len(jobs) == 1:
             # Handing it to another thread would only take time.
-            return [decode_job(jobs[0], token, reader_of_thread(self._device), self._decode)]
+            return [decode_job(jobs[0], token, reader_of_thread(self._device, self._decode))]
         workers = workers_of_device(self._device, self._decode)
         futures = [workers.submit(partial(decode_job, job, token), job.index, job.plan.packets) for job in jobs]
         try:
@@ -151,11 +151,9 @@ class VideoReader:
         return np.ones(len(packets), np.bool_)
 
     def _decode_job(
-        self, output: OutputSpec, job: DecodeJob, token: CancelToken, reader: Reader, decode: Decode, threads: int = 1
+        self, output: OutputSpec, job: DecodeJob, token: CancelToken, reader: Reader, threads: int = 1
     ) -> ClipsReport:
-        return reader.read(
-            self._source(), job.index, job.parts, output, decode=decode, token=token, threads=threads, plan=job.plan
-        )
+        return reader.read(self._source(), job.index, job.parts, output, token=token, threads=threads, plan=job.plan)
 
     def _accept(self, reports: Sequence[ClipsReport], clips: Sequence[ClipSlots]) -> None:
         """Make the caller's CUDA stream wait for clips, and take over the corrections of the index."""

@@ -56,7 +56,7 @@ _FOR_OTHERS = 20e-6
 
 @dataclass(eq=False)
 class _Job(Generic[T]):
-    make: Callable[[Reader, Decode], T]
+    make: Callable[[Reader], T]
     codec: str
     pixels: int
     packets: int
@@ -69,12 +69,12 @@ class _Job(Generic[T]):
         """Jobs of one kind take time in proportion to their packets."""
         return self.codec, self.pixels.bit_length()
 
-    def run(self, reader: Callable[[], AbstractContextManager[Reader]], decode: Decode) -> None:
+    def run(self, reader: AbstractContextManager[Reader]) -> None:
         if self.future.set_running_or_notify_cancel():
             try:
                 # If the reader cannot be made, that is the job's error: the thread survives and nobody waits in vain.
-                with reader() as each:
-                    result = self.make(each, decode)
+                with reader as each:
+                    result = self.make(each)
                 self.future.set_result(result)
             except BaseException as error:
                 self.future.set_exception(error)
@@ -159,18 +159,18 @@ class DecodeWorkers:
         after_fork(self._start)
 
     @contextmanager
-    def _reader(self) -> Iterator[Reader]:
+    def _reader(self, decode: Decode) -> Iterator[Reader]:
         """Provide a reader for a job of the calling thread.
 
         A lent thread takes one of this object's readers, whose decoders end with this object.
         """
         if not self._lent:
-            yield self._with_processes(reader_of_thread(self._device))
+            yield self._with_processes(reader_of_thread(self._device, decode))
             return
         try:
             kept = self._readers.pop()
         except IndexError:
-            kept = ClipReader(self._device), FilterGraphs()
+            kept = ClipReader(self._device, decode), FilterGraphs()
         try:
             with by_graphs(kept[1]):
                 yield self._with_processes(kept[0])
@@ -195,12 +195,12 @@ class DecodeWorkers:
         self._main_seconds, self._cpu_seconds = _Times(), _Times()
 
     def submit(
-        self, make: Callable[[Reader, Decode], T], index: VideoIndex, packets: int, *, in_process: bool = False
+        self, make: Callable[[Reader], T], index: VideoIndex, packets: int, *, in_process: bool = False
     ) -> Future[T]:
         """Queue a job.
 
         Args:
-            make: function of a thread's reader and the engines that may decode.
+            make: function of a thread's reader.
             index: index of the video to decode.
             packets: approximate number of packets that will be decoded.
             in_process: whether a process does most of the job, if there are processes. CPU threads leave it to others.
@@ -225,9 +225,9 @@ class DecodeWorkers:
         self._call_help()
         return job.future
 
-    def _make_now(self, make: Callable[[Reader, Decode], T]) -> T:
-        with self._reader() as reader:
-            return make(reader, self._decode)
+    def _make_now(self, make: Callable[[Reader], T]) -> T:
+        with self._reader(self._decode) as reader:
+            return make(reader)
 
     def _start_work(self) -> None:
         """Wake as many threads as may work and have a job. Waking one that has no job costs as much as a job."""
@@ -302,7 +302,7 @@ class DecodeWorkers:
             with suppress(RuntimeError, VideoLoaderError):
                 self._start_work()  # more threads may take the next job
             start = time.perf_counter()
-            job.run(self._reader, self._decode)
+            job.run(self._reader(self._decode))
             self._main_seconds.add(job, time.perf_counter() - start)
             del job  # see _Job.run
             self._call_help()
@@ -323,7 +323,7 @@ class DecodeWorkers:
     def _help(self) -> None:
         while (job := self._take_for_cpu()) is not None:
             start = time.perf_counter()
-            job.run(self._reader, "cpu")
+            job.run(self._reader("cpu"))
             self._cpu_seconds.add(job, time.perf_counter() - start)
             del job  # see _Job.run
 

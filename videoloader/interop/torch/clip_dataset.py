@@ -173,8 +173,8 @@ class ClipDataset(Dataset[dict[str, Any]]):
             used |= {row: [] for row in rows}
             corrected = False
             for job, shown in group_into_jobs(rows):
-                video, output, reader = shown[0].clip.video, self._transforms.decoded, reader_of_thread(_CPU)
-                report = decode_rows(job, video, output, None, reader, "cpu", None, self._on_corrupt)
+                video, output, reader = shown[0].clip.video, self._transforms.decoded, reader_of_thread(_CPU, "cpu")
+                report = decode_rows(job, video, output, None, reader, None, self._on_corrupt)
                 corrected |= apply_corrections(shown[0], report)
                 for row in shown:
                     used[row].append(report.index)
