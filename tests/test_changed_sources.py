@@ -263,7 +263,7 @@ def test_files_of_the_same_size_and_times_that_replace_others_are_noticed(
         name = f"{tmp_path / 'frames'}{kind}"
     data, store = vl.VideoDataset.from_paths([name]), tmp_path / "store.db"
     if stored:
-        data.build_index(store)
+        data.build_store(store)
     loader = vl.VideoLoader(data, vl.WholeVideo(), batch_size=1, device="cpu", index=store if stored else None)
     assert len(list(loader)) == 1
     for file in files:

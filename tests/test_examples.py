@@ -28,7 +28,7 @@ NOT_RUN = {
     "interop.huggingface.from_huggingface": "writes into the user's cache of data sets",
     "interop.lightning.VideoDataModule": "needs a model to train",
     "interop.ray.clips.read_clips": "needs a Ray cluster",
-    "interop.ray.indexing.build_index": "needs a Ray cluster",
+    "interop.ray.indexing.build_store": "needs a Ray cluster",
     "interop.ray.skipped.SkippedClips": "needs a Ray cluster",
     "interop.torch.decoding_loader.DecodingLoader": "needs a GPU",
     "order.by_column.ByColumn": "needs several machines",
@@ -36,7 +36,7 @@ NOT_RUN = {
 # What they print are times, or numbers of a larger data set: the words must be these, the numbers may be others.
 OTHER_NUMBERS = {
     "batching.stats.LoaderStats",
-    "dataset.dataset.VideoDataset.build_index",
+    "dataset.dataset.VideoDataset.build_store",
     "indexing.store.building.build_store",
     "indexing.store.frame_table.pack_index",
     "indexing.store.merging.merge_stores",

@@ -31,7 +31,7 @@ def shared(sample: Callable[[str], Path], tmp_path: Path) -> Path:
         (folder / tar).write_bytes(tar_bytes(files))
         rows += [{"path": f"{tar}::{member}", "label": len(rows), "node": NODES[tar]} for member in files]
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    vl.VideoDataset.from_csv(folder / "rows.jsonl").build_index(folder / "all.db", workers=1)
+    vl.VideoDataset.from_csv(folder / "rows.jsonl").build_store(folder / "all.db", workers=1)
     return folder
 
 

@@ -35,7 +35,7 @@ process_pool._CLIPS_BEFORE = 0
 paths = sys.argv[1:]
 data = vl.VideoDataset.from_paths(paths * 4)
 folder = tempfile.TemporaryDirectory()
-store = data.build_index(folder.name + "/index.db", workers=1) and folder.name + "/index.db"
+store = data.build_store(folder.name + "/index.db", workers=1) and folder.name + "/index.db"
 video = vl.Video(paths[0], device="cpu")
 
 def loader(**settings):
@@ -96,7 +96,7 @@ while_it_goes_on(work)
 """,
     "a loader indexes": "while_it_goes_on(lambda begun: loader(on_indexed=begun))",
     "a store is built": """
-while_it_goes_on(lambda begun: data.build_index(
+while_it_goes_on(lambda begun: data.build_store(
     tempfile.mkdtemp(dir=folder.name) + "/other.db", workers=2, progress=lambda done, total: begun()
 ))
 """,
@@ -179,7 +179,7 @@ def test_a_process_that_is_forked_while_another_thread_opens_and_reads_stores(
 ) -> None:
     # SQLite has locks of its own. Without care, one of about twenty forks hung.
     (tmp_path / "a.mp4").write_bytes(sample("h264_mp4").read_bytes())
-    vl.VideoDataset.from_paths([tmp_path / "a.mp4"]).build_index(tmp_path / "index.db", workers=1)
+    vl.VideoDataset.from_paths([tmp_path / "a.mp4"]).build_store(tmp_path / "index.db", workers=1)
     run(FORKED_WHILE_STORES_ARE_OPENED, tmp_path / "index.db")
 
 
@@ -235,7 +235,7 @@ HOW = {"pickle": lambda each: pickle.loads(pickle.dumps(each)), "copy": copy.cop
 def test_copies_work_or_say_what_to_do_instead(sample: Callable[[str], Path], tmp_path: Path, how: Copy) -> None:
     path = sample("h264_mp4")
     data = vl.VideoDataset.from_paths([path] * 2)
-    data.build_index(tmp_path / "index.db", workers=1)
+    data.build_store(tmp_path / "index.db", workers=1)
     transforms = [vl.RandomResizedCrop(32), vl.RandAugment(2, 9), vl.Normalize()]
     settings = {"batch_size": 2, "device": "cpu", "num_workers": 1}
     loader = vl.VideoLoader(data, vl.RandomWindow(4), transforms=transforms, **settings)

@@ -203,7 +203,7 @@ class TestATransportStreamAtEveryDoor:
         index = None
         if stored:
             index = tmp_path / "index.db"
-            rows.build_index(index)
+            rows.build_store(index)
         for mode in (vl.Timestamps([zero + 0.4, zero + 0.8]), vl.Timestamps("seconds"), [0, 10]):
             loader = vl.VideoLoader(rows, mode, batch_size=1, device="cpu", num_workers=1, index=index)
             (batch,) = loader

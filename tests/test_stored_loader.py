@@ -41,7 +41,7 @@ def test_batches_are_those_of_a_loader_without_a_store(
     monkeypatch.setattr(IndexCache.__init__, "__defaults__", (capacity,))
     ends = [{}, {"start": 8}, {"start_seconds": 0.5}, {"stop_seconds": 2.0}, {"start": 20, "stop_seconds": 2.2}]
     data = vl.VideoDataset([vl.VideoEntry(str(path), **end) for path, end in zip(paths, ends, strict=True)])
-    assert data.build_index(tmp_path / "index.db", workers=1).indexed == 5
+    assert data.build_store(tmp_path / "index.db", workers=1).indexed == 5
     plain, stored = make(data), make(data, index=tmp_path / "index.db")
     assert stored.state_dict() == plain.state_dict()
     for _ in range(2):
@@ -57,7 +57,7 @@ def test_a_state_goes_on_in_a_data_set_that_was_saved(paths: list[Path], tmp_pat
     data = vl.VideoDataset([
         vl.VideoEntry(str(path), start_seconds=row / 10, columns={"node": row % 2}) for row, path in enumerate(paths)
     ])  # fmt: skip
-    data.build_index(tmp_path / "index.db", workers=1)
+    data.build_store(tmp_path / "index.db", workers=1)
     data.save(tmp_path / "rows.arrow", store=tmp_path / "index.db")
     saved = vl.VideoDataset.load(tmp_path / "rows.arrow")
     settings: dict[str, Any] = {"sharding": sharding, "num_shards": 2, "shard_id": 1, "last_batch": "uneven"}
@@ -75,16 +75,16 @@ def test_a_loader_is_made_without_expanding_an_index(
     paths: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = vl.VideoDataset.from_paths(paths)
-    data.build_index(tmp_path / "index.db", workers=1)
+    data.build_store(tmp_path / "index.db", workers=1)
     store = vl.IndexStore(tmp_path / "index.db")
     monkeypatch.setattr(vl.IndexStore, "get", None)
     assert make(data, index=store).num_clips == 15
 
 
 def test_a_video_that_was_never_indexed_is_an_error_whatever_is_skipped(paths: list[Path], tmp_path: Path) -> None:
-    vl.VideoDataset.from_paths(paths[:2]).build_index(tmp_path / "index.db", workers=1)
+    vl.VideoDataset.from_paths(paths[:2]).build_store(tmp_path / "index.db", workers=1)
     for on_error in ("raise", "skip", "replace"):
-        with pytest.raises(vl.NotIndexedError, match="build_index"):
+        with pytest.raises(vl.NotIndexedError, match="build_store"):
             make(vl.VideoDataset.from_paths(paths), index=tmp_path / "index.db", on_error=on_error)
 
 
@@ -93,7 +93,7 @@ def test_unreadable_and_stale_videos_are_treated_alike(paths: list[Path], tmp_pa
     if trouble == "unreadable":
         paths[1].write_text("no video")
     data = vl.VideoDataset.from_paths(paths)
-    data.build_index(tmp_path / "index.db", workers=1)
+    data.build_store(tmp_path / "index.db", workers=1)
     if trouble == "stale":
         with paths[1].open("ab") as file:
             file.write(b"more")
@@ -106,7 +106,7 @@ def test_unreadable_and_stale_videos_are_treated_alike(paths: list[Path], tmp_pa
 
 def test_an_entry_beyond_its_video_is_an_error(paths: list[Path], tmp_path: Path) -> None:
     data = vl.VideoDataset([vl.VideoEntry(str(paths[0]), start=50, stop=61)])
-    data.build_index(tmp_path / "index.db", workers=1)
+    data.build_store(tmp_path / "index.db", workers=1)
     with pytest.raises(
         vl.FrameRangeError, match=r"no frames for start=50, stop=61; the video lasts 0–2.4 s, 60 frames"
     ):

@@ -36,7 +36,7 @@ def rows(folder: Path) -> tuple[vl.VideoDataset, vl.VideoDataset]:
     data = data + vl.VideoDataset.from_csv("more.csv", columns={"path": "clip"}, missing="skip")
     data = data + vl.VideoDataset.from_paths(sorted(folder.glob("*.mp4")), np.zeros(3, int), class_names=["walk"])
     data = data + vl.VideoDataset([vl.VideoEntry(folder / "a.mp4", label=3, start_seconds=1.5, columns={"note": "x"})])
-    report = data.build_index("train.db", progress=lambda done, total: print(done, total))
+    report = data.build_store("train.db", progress=lambda done, total: print(done, total))
     print(
         report.indexed,
         data.num_classes,

@@ -137,7 +137,7 @@ class VideoLoader(OneLoop):
             returns them, marked in ``batch.corrupt`` and counted in ``stats()``, and warns once for each file and
             process (``CorruptFramesWarning``). ``"raise"``, ``"skip"`` and ``"replace"`` treat such clips as
             ``on_error`` treats clips that do not decode.
-        index: ``IndexStore`` or its path, default None. The videos' indexes (``dataset.build_index``). Without it every
+        index: ``IndexStore`` or its path, default None. The videos' indexes (``dataset.build_store``). Without it every
             process indexes all videos when the loader is made, and keeps all indexes in memory. On the CPU, however,
             rows whose path has the extension of an image file are opened only when they are decoded, and count as one
             frame each.

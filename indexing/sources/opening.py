@@ -87,7 +87,7 @@ def open_source(source: Openable) -> ByteSource:
         opened = source
     else:
         wanted = "a path, a URL, bytes, a binary file or a ByteSource"
-        instead = ": write dataset.build_index(store)" if hasattr(source, "build_index") else ""
+        instead = ": write dataset.build_store(store)" if hasattr(source, "build_store") else ""
         raise ArgumentError(f"source must be {wanted}, of one video, got {reprlib.repr(source)}{instead}")
     if opened.size == 0:
         raise SourceError("is empty", opened.name)

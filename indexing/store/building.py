@@ -155,7 +155,7 @@ class StoreBuild:
             self._paths = {self._keys.key_of(path): path for path in (os.fspath(each) for each in paths)}
         except TypeError as error:
             raise ArgumentError(
-                f"paths must be a list of paths ({error}); a data set has build_index(store)"
+                f"paths must be a list of paths ({error}); a data set has build_store(store)"
             ) from error
         self._progress, self._retry = progress, retry
         self._done = self._indexed = self._unchanged = 0

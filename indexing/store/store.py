@@ -342,7 +342,7 @@ class IndexStore:
     def _not_indexed(self, source: str) -> NotIndexedError:
         return NotIndexedError(
             f"is not in the index store {self.path} (as {self.keys.key_of(source)!r}): "
-            "add it with VideoDataset.build_index or `videoloader index`",
+            "add it with VideoDataset.build_store or `videoloader index`",
             source,
         )
 
@@ -421,7 +421,7 @@ class IndexStore:
         try:
             status = os.stat(self.path)
         except OSError as error:
-            hint = ": build_index of a VideoDataset makes one" if isinstance(error, FileNotFoundError) else ""
+            hint = ": build_store of a VideoDataset makes one" if isinstance(error, FileNotFoundError) else ""
             raise SourceError(f"the index store cannot be opened ({error.strerror}){hint}", self.path) from None
         # A writer creates the log first, and changes the file much later.
         return None if is_being_written(self.path) else (status.st_ino, status.st_size, status.st_mtime_ns)

@@ -74,7 +74,7 @@ def main() -> None:
     if rank == 0:
         if not args.folder.exists():
             write_dataset(args.folder, videos_per_class=8, sizes=[(160, 120)])
-        vl.VideoDataset.from_folder(args.folder).build_index(index)
+        vl.VideoDataset.from_folder(args.folder).build_store(index)
     dist.barrier()
     data = vl.VideoDataset.from_folder(args.folder)
 

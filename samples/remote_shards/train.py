@@ -94,7 +94,7 @@ def main() -> None:
     with nullcontext("") if args.shards else serving(folder) as url:
         shards = args.shards or [f"{url}/{name}" for name in write_shards(folder, args.videos)]
         data = vl.VideoDataset.from_tars(shards)
-        report = data.build_index(folder / "index.db")
+        report = data.build_store(folder / "index.db")
         print(f"{len(data)} videos in {len(shards)} shards, {report.indexed} indexed")
         loader = vl.VideoLoader(
             data,

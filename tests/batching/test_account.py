@@ -65,7 +65,7 @@ def test_rows_that_cannot_be_used_are_told_of_once_with_counts(paths: list[Path]
     data = vl.VideoDataset([*entries, vl.VideoEntry(str(paths[1]), start=500, stop=510)])
     store = None
     if stored:
-        data.build_index(tmp_path / "index.db", workers=1)
+        data.build_store(tmp_path / "index.db", workers=1)
         with paths[0].open("ab") as file:
             file.write(b"more")
         store = tmp_path / "index.db"

@@ -115,7 +115,7 @@ def test_a_saved_data_set_and_a_store_take_no_request(shards: list[Path], tmp_pa
 
 def assert_no_request_later(server: RangeServer, tmp_path: Path) -> None:
     data = vl.VideoDataset.from_archives(f"{server.url}v.tar")
-    data.build_index(tmp_path / "x.db", workers=1)
+    data.build_store(tmp_path / "x.db", workers=1)
     data.save(tmp_path / "x.arrow", store=tmp_path / "x.db")
     forget_archives()
     before = server.asked

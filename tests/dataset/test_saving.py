@@ -203,7 +203,7 @@ def test_names_that_no_file_can_have(tmp_path: Path, name: str) -> None:
     with pytest.raises(vl.SourceError, match="cannot be prepared"):
         vl.VideoDataset.load_or_make(f"{tmp_path}/{name}", lambda: data_of(tmp_path))
     with pytest.raises(vl.SourceError, match="the index store cannot be opened"):
-        data_of(tmp_path).build_index(f"{tmp_path}/{name}")
+        data_of(tmp_path).build_store(f"{tmp_path}/{name}")
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def data(sample: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
     (folder / "text.mp4").write_text("no video")
     entries += [VideoEntry(entries[0].path, 0, start=7), VideoEntry(str(folder / "text.mp4"))]
     data = VideoDataset(entries, ["a", "b", "c"], [("gone.mp4", "there is no such file")])
-    data.build_index(folder / "index.db", workers=1)
+    data.build_store(folder / "index.db", workers=1)
     return data
 
 

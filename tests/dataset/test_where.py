@@ -29,7 +29,7 @@ def folder(sample: Callable[[str], Path], tmp_path_factory: pytest.TempPathFacto
     wide = write_video(folder / "turned.mp4", replace(RECIPES["h264_mp4"], size=(200, 96), frames=40))
     wide.write_bytes(turned(wide.read_bytes()))
     (folder / "text.mp4").write_text("no video")
-    VideoDataset.from_folder(folder).build_index(folder / "index.db", workers=1)
+    VideoDataset.from_folder(folder).build_store(folder / "index.db", workers=1)
     return folder
 
 
@@ -120,7 +120,7 @@ def test_errors_say_what_to_do(folder: Path, sample: Callable[[str], Path]) -> N
     facts = r"no such column: breadth \(text is written in single quotes\)\); these are .*duration_s, frames"
     with pytest.raises(ConfigurationError, match=rf"^condition 'breadth > 10' is not SQL over the facts .*{facts}"):
         data.where("breadth > 10", store=store, codec="h264")
-    with pytest.raises(NotIndexedError, match=r"other.mp4: is not in the index store .*build_index"):
+    with pytest.raises(NotIndexedError, match=r"other.mp4: is not in the index store .*build_store"):
         (data + VideoDataset.from_paths([str(folder / "other.mp4")])).where(store=store, codec="h264")
 
 

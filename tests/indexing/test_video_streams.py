@@ -189,7 +189,7 @@ def test_data_sets_and_stores_tell_the_streams_of_a_file_apart(
 ) -> None:
     paths = [f"{files['mkv']}::stream_index={number}" for number in VIDEOS]
     data = vl.VideoDataset.from_paths([*paths, files["mkv"]])
-    report = data.build_index(tmp_path / "store.db")
+    report = data.build_store(tmp_path / "store.db")
     assert (report.indexed, report.unreadable) == (4, [])
     store = vl.IndexStore(tmp_path / "store.db")
     assert [len(store.get(path)) for path in data.paths] == [60, 45, 30, 60]
@@ -199,5 +199,5 @@ def test_data_sets_and_stores_tell_the_streams_of_a_file_apart(
         )
         for batch, number in zip(loader, (*VIDEOS, 0), strict=True):
             assert torch.equal(batch.frames[0], frames[number][[0, 7, 29]])
-    report = data.build_index(tmp_path / "store.db")
+    report = data.build_store(tmp_path / "store.db")
     assert report.indexed == 0

@@ -49,7 +49,7 @@ def test_batches_are_those_of_a_video_loader(
     data: vl.VideoDataset, tmp_path: Path, workers: int, start: str, stored: bool
 ) -> None:
     if stored:
-        data.build_index(tmp_path / "index.db", workers=1)
+        data.build_store(tmp_path / "index.db", workers=1)
     clips = ClipDataset(data, MODE, index=tmp_path / "index.db" if stored else None, **SETTINGS)
     settings = {"num_workers": workers, "multiprocessing_context": start, "persistent_workers": workers > 0}
     torch_loader = DataLoader(clips, batch_size=4, collate_fn=stack_clips, **settings)

@@ -57,7 +57,7 @@ def test_with_a_store_each_clip_takes_one_request(
     workers: int,
     start: str | None,
 ) -> None:
-    data.build_index(tmp_path / "x.db", workers=1)
+    data.build_store(tmp_path / "x.db", workers=1)
     server.forget()
     asked = server.asked
     given = batches(ClipDataset(data, MODE, index=tmp_path / "x.db", **SETTINGS), workers, start)

@@ -16,7 +16,7 @@ from videoloader import VideoDataset as VD
 
 
 def store() -> vl.IndexStore:
-    data().build_index("made.db", workers=1)
+    data().build_store("made.db", workers=1)
     return vl.IndexStore("made.db")
 
 
@@ -250,9 +250,9 @@ MISTAKES: Mistakes = {
     "too few weights": (lambda: data().weighted([1]), "weights must be one for each of 2 rows, got 1"),
     "a number for a mode": (lambda: data().describe(16), "mode must be a frame mode … got 16"),
     "no videos to describe": (lambda: data().describe(videos=0), "videos must be a positive integer, got 0"),
-    "no workers": (lambda: data().build_index("new.db", workers=0), "workers must be a positive integer, got 0"),
+    "no workers": (lambda: data().build_store("new.db", workers=0), "workers must be a positive integer, got 0"),
     "a folder for a store": (
-        lambda: data().build_index("classes"),
+        lambda: data().build_store("classes"),
         "classes: is a folder: name the file of the index store in it",
     ),
     "a folder of a store": (lambda: vl.IndexStore("classes"), "classes: is a folder: name the file of the index store"),
@@ -263,7 +263,7 @@ MISTAKES: Mistakes = {
     ),
     "a query without words": (lambda: store().query(), "IndexStore.query needs the argument sql"),
     "a number for a path": (lambda: store().get(3), "source must be a string … got 3"),
-    "a video for a store": (lambda: data().build_index("a.mp4"), "a.mp4 … is not an index store (file is not a"),
+    "a video for a store": (lambda: data().build_store("a.mp4"), "a.mp4 … is not an index store (file is not a"),
     "one path for a store's list": (lambda: vl.build_store("a.mp4", "new.db"), "paths must be a list … got 'a.mp4'"),
     "a store of None": (lambda: vl.build_store(["a.mp4"], None), "build_store's store must be a string … got None"),
     "a store to read that is not there": (lambda: vl.IndexStore("none.db"), "none.db … the index store cannot"),

@@ -14,7 +14,7 @@ from videoloader import VideoDataset as VD
 
 
 def store() -> vl.IndexStore:
-    data().build_index("made.db", workers=1)
+    data().build_store("made.db", workers=1)
     return vl.IndexStore("made.db")
 
 
@@ -38,7 +38,7 @@ MISTAKES: Mistakes = {
     ),
     "a video that a store has not": (
         lambda: store().get("nope.mp4"),
-        "nope.mp4: is not in the index store … add it with VideoDataset.build_index",
+        "nope.mp4: is not in the index store … add it with VideoDataset.build_store",
     ),
     "a number for a store's video": (
         lambda: store().get(0),
@@ -62,7 +62,7 @@ MISTAKES: Mistakes = {
     ),
     "a data set for the list of a store": (
         lambda: vl.build_store(data(), "made3.db"),
-        "paths must be a list of paths (expected str, bytes or … a data set has build_index(store)",
+        "paths must be a list of paths (expected str, bytes or … a data set has build_store(store)",
     ),
     "a store first": (
         lambda: vl.build_store("made3.db", ["a.mp4"]),

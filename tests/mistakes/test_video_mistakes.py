@@ -165,7 +165,7 @@ MISTAKES: Mistakes = {
     "next of a video": (lambda: next(video()), "a video is not its own iterator: write next(iter(video))"),
     "a table for build_index": (
         lambda: vl.build_index(vl.VideoDataset.from_paths(["a.mp4"])),
-        "source must be a path … write dataset.build_index(store)",
+        "source must be a path … write dataset.build_store(store)",
     ),
     "an index of None": (lambda: vl.build_index(None), "source must be a path, a URL, bytes, a binary … got None"),
     "a plan without an index": (lambda: vl.plan_frames("a.mp4", [0]), "plan_frames's index must be a … got 'a.mp4'"),

@@ -175,7 +175,7 @@ def test_with_and_without_a_store_it_is_the_same(sample: Callable[[str], Path], 
     (tmp_path / "broken.mp4").write_text("no video")
     rows = [(paths[0], {"start": 5}), (str(tmp_path / "broken.mp4"), {}), (paths[1], {"stop_seconds": 1.0})]
     data = vl.VideoDataset([vl.VideoEntry(path, row, **ends) for row, (path, ends) in enumerate(rows)])
-    data.build_index(tmp_path / "index.db", workers=1)
+    data.build_store(tmp_path / "index.db", workers=1)
     store = vl.IndexStore(tmp_path / "index.db")
     settings = {"workers": 1, "skip_unreadable": True}
     stored, indexed = (build_clip_table(data, vl.EveryWindow(8), store=each, **settings) for each in (store, None))

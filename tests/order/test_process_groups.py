@@ -90,7 +90,7 @@ def test_ranks_see_every_clip_once_and_others_go_on(
     import videoloader as vl
 
     paths = [sample(name) for name in ("h264_mp4", "vp9_webm", "h264_ts", "hevc_mp4")]
-    vl.VideoDataset.from_paths(paths).build_index(tmp_path / "index.db", workers=1)
+    vl.VideoDataset.from_paths(paths).build_store(tmp_path / "index.db", workers=1)
     first = run_ranks(tmp_path, paths, before, 1, {})
     rest = run_ranks(tmp_path, paths, after, 0, {name: first[name]["state"] for name in SHARDINGS})
     for name in SHARDINGS:

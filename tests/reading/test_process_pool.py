@@ -124,7 +124,7 @@ def test_clips_of_a_server_are_fetched_once_beside_processes(
     settings: dict[str, Any] = dict(batch_size=3, device="cpu", num_workers=2)
     with serve({path.name: path.read_bytes()}) as server:
         data = vl.VideoDataset.from_paths([str(path), server.url + path.name] * 2)
-        data.build_index(tmp_path / "x.db", workers=1)
+        data.build_store(tmp_path / "x.db", workers=1)
         server.forget()
         loader = vl.VideoLoader(data, vl.EveryWindow(4, step=15), num_processes=1, index=tmp_path / "x.db", **settings)
         frames = torch.cat([batch.frames for batch in loader])

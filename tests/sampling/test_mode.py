@@ -131,7 +131,7 @@ def test_a_mode_of_ones_own_works_everywhere(sample, tmp_path):
     assert all_clips(Around(), video(3, first=10)) == [[10, 10, 12], [10, 11, 12], [10, 12, 12]]
     path = sample("h264_mp4")
     data = vl.VideoDataset([vl.VideoEntry(str(path), start=5, stop=9)])
-    data.build_index(tmp_path / "index.db", workers=1)
+    data.build_store(tmp_path / "index.db", workers=1)
     clip = vl.Video(path, device="cpu").read(Around(), clip=30)
     assert clip.frame_numbers.tolist() == [26, 30, 33]
     for index in (None, tmp_path / "index.db"):

@@ -95,7 +95,7 @@ def prepare(folder: Path, paths: Sequence[Path]) -> None:
 
     folder.mkdir(parents=True)
     (folder / "paths.json").write_text(json.dumps([str(path) for path in paths]))
-    vl.VideoDataset.from_paths(paths).build_index(folder / "index.db", workers=1)
+    vl.VideoDataset.from_paths(paths).build_store(folder / "index.db", workers=1)
 
 
 def main() -> None:

@@ -54,7 +54,7 @@ print("interrupted")
 
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_a_query_ends_with(sample: Callable[[str], Path], tmp_path: Path, program: str) -> None:
-    vl.VideoDataset.from_paths([sample("h264_mp4")]).build_index(tmp_path / "index.db", workers=1)
+    vl.VideoDataset.from_paths([sample("h264_mp4")]).build_store(tmp_path / "index.db", workers=1)
     command = [sys.executable, "-P", "-c", PREPARE + program, str(tmp_path / "index.db")]
     done = subprocess.run(command, env=child_environment(), capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")

@@ -21,7 +21,7 @@ import torch
 from videoloader.batching.batch import Batch
 from videoloader.batching.clip_plan import UNREADABLE, PlannedClip, drawn_if_unlike, drawn_now
 from videoloader.batching.collate import collate_columns, collate_rows, row_labels
-from videoloader.batching.image_clips import SEEN, WantedImages
+from videoloader.batching.image_clips import IMAGE_INDEX, WantedImages
 from videoloader.batching.image_rows import submit_images
 from videoloader.batching.made_batch import BatchInMaking, BatchPlan, DecodingBatch, MadeBatch
 from videoloader.batching.row_decoding import (
@@ -267,7 +267,7 @@ class BatchMaker:
                 event.synchronize()
             for row in failed:
                 planned, make = row.clip, partial(self._make_replaced, row, decoding)
-                index = planned.video.index if planned.is_drawn else SEEN
+                index = planned.video.index if planned.is_drawn else IMAGE_INDEX
                 again = self._workers.submit(make, index, 0).result()
                 used.pop(row, None)
                 if again is None:

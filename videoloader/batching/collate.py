@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.batching.batch import Batch, ListBatch
-from videoloader.batching.image_clips import SEEN
+from videoloader.batching.image_clips import IMAGE_INDEX
 from videoloader.batching.rows import BatchRow
 from videoloader.batching.unopened import ImageRows
 from videoloader.convert.spec import Layout
@@ -142,7 +142,7 @@ def collate_columns(frames: torch.Tensor, parts: Sequence[ImageRows], layout: La
         frames.device,
         [(each.clip, each.row, each.path, each.label, each.columns) for each in wanted],
         frame_numbers=numbers,
-        timestamps=frame_times(SEEN, numbers),
+        timestamps=frame_times(IMAGE_INDEX, numbers),
         mask=np.concatenate([each.mask for each in made])[:, None],
         corrupt=np.zeros(numbers.shape, np.bool_),
         repeated=np.repeat(np.concatenate([part.clips.repeated for part in parts if part.clips is not None]), views),

@@ -40,9 +40,10 @@ from videoloader.transforms.geometry.coordinates import picture_box
 from videoloader.transforms.geometry.source_matrix import source_matrices
 from videoloader.transforms.planning.pipeline import DrawnView
 
-# An index that stands in for those of decoded image files, which are no longer needed. It claims a size of 1×1.
-SEEN = image_of_a_pixel()
-_ALL_SEEN = SameIndex(SEEN)
+# Stands in for the index of each image file in a batch: once it is decoded, nothing asks for the real one. It claims a size
+# of 1×1.
+IMAGE_INDEX = image_of_a_pixel()
+_ALL_IMAGES = SameIndex(IMAGE_INDEX)
 
 
 class WantedImage(NamedTuple):
@@ -89,7 +90,7 @@ class MadeImage(NamedTuple):
     def put_into(self, row: BatchRow) -> None:
         """Let a row show what was made for it."""
         old, video = row.clip, row.clip.video
-        video = EntryVideo(video.entry, 0, 1, SameIndex(self.known) if self.known else _ALL_SEEN, video.row)
+        video = EntryVideo(video.entry, 0, 1, SameIndex(self.known) if self.known else _ALL_IMAGES, video.row)
         drawn = self.drawn[old.view]
         # The constructor is four times as fast as ``replace``.
         clip = PlannedClip(old.number, video, self.frame_numbers, self.mask, drawn, old.view, old.repeated, old.roles)
@@ -275,7 +276,7 @@ def joined_reports(reports: Sequence[ClipsReport]) -> ClipsReport:
     ready = [event for each in reports for event in each.ready]
     engine: Engine = next((each.engine for each in reports if each.engine != "cpu"), "cpu")
     remote = sum((each.remote for each in reports), NO_READS)
-    return ClipsReport(packets, frames, corrupt, SEEN, (), ready, seconds, engine, remote)
+    return ClipsReport(packets, frames, corrupt, IMAGE_INDEX, (), ready, seconds, engine, remote)
 
 
 class _DrawnImage(NamedTuple):

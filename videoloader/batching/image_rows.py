@@ -16,7 +16,7 @@ import torch
 
 from videoloader.batching.clip_plan import UNREADABLE
 from videoloader.batching.image_clips import (
-    SEEN,
+    IMAGE_INDEX,
     MadeImage,
     MadeImages,
     gather_images,
@@ -72,7 +72,7 @@ def submit_images(
     jobs, parts = [], []
     for part in images.parts(FILES_OF_JOB if for_engines and images.clips is not None else together):
         make = partial(_make_rows, part, token, on_corrupt, raises)
-        jobs.append(SubmittedJob(workers.submit(make, SEEN, part.num_clips, in_process=True), part.rows))
+        jobs.append(SubmittedJob(workers.submit(make, IMAGE_INDEX, part.num_clips, in_process=True), part.rows))
         parts.append(part)
         workers.let_others_run()
     return jobs, parts
@@ -159,7 +159,7 @@ def _make_by_engines(
     refused = [place for place, error in zip(made.places, done.errors, strict=True) if error is not None]
     count = len(made.places) - len(refused)
     # ``made.report`` counts what the processes have read from servers.
-    reports = [made.report, ClipsReport(count, count, 0, SEEN, (), [done.ready], seconds, "jpeg")]
+    reports = [made.report, ClipsReport(count, count, 0, IMAGE_INDEX, (), [done.ready], seconds, "jpeg")]
     others = {**made.others, **dict.fromkeys(refused)}
     for at in sorted(place for place, outcome in others.items() if outcome is None):
         there = list(frames[at * views : (at + 1) * views])

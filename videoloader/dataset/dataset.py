@@ -161,7 +161,7 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
 
         Args:
             condition: str, default none. An SQL condition over the columns that ``IndexStore.query`` lists.
-            store: ``IndexStore`` or its path, default None. The videos' indexes (``build_index``). Without it the
+            store: ``IndexStore`` or its path, default None. The videos' indexes (``build_store``). Without it the
                 videos are indexed now, and the indexes are discarded.
             min_frames: int, default None, any. The minimum number of frames in the row's part of its video.
             min_height: int, default None, any. The minimum height of the displayed picture (after rotation), in pixels.
@@ -314,7 +314,7 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
         Args:
             mode: frame mode or frame numbers, default None. The mode of the clips whose decode cost and share of
                 padding are estimated.
-            store: ``IndexStore`` or its path, default None. The videos' indexes (``build_index``). Without it they are
+            store: ``IndexStore`` or its path, default None. The videos' indexes (``build_store``). Without it they are
                 indexed now.
             videos: int, default 64. The number of randomly chosen videos from which the cost is computed.
 
@@ -359,7 +359,7 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
         """
         write_rows(path_text("path", path), Saved(resolved(self.table, store), self.class_names, self.left_out))
 
-    def build_index(
+    def build_store(
         self,
         store: str | os.PathLike[str],
         *,
@@ -377,7 +377,7 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
             IndexingError: another kind of file is at its path.
 
         Examples:
-            >>> report = data.build_index("train.db")
+            >>> report = data.build_store("train.db")
             >>> report.indexed, len(report.unreadable)
             (239871, 129)
         """
@@ -391,6 +391,8 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
             prune=prune,
             fingerprint=fingerprint,
         )
+
+    build_index = build_store  # the name in version 0.1, to be removed in the next one
 
 
 def _joined(parts: Sequence[VideoDataset]) -> VideoDataset:

@@ -365,5 +365,5 @@ def _make_and_save(path: str, make: Callable[[], VideoDataset], store: Store | N
     data = make()
     check("what make gives", data, isinstance(data, DatasetReaders), "a VideoDataset")
     if store is not None:
-        data.build_index(store.path if isinstance(store, IndexStore) else store)
+        data.build_store(store.path if isinstance(store, IndexStore) else store)
     data.save(path, store=store)

@@ -59,5 +59,5 @@ def facts_of_rows(
             check_values(facts, expressions, store.path)
         for path, key in zip(some, keys, strict=True):
             if key not in known:
-                raise NotIndexedError(f"is not in the index store {store.path}: add it with build_index", path)
+                raise NotIndexedError(f"is not in the index store {store.path}: add it with build_store", path)
             yield tuple(known[key])

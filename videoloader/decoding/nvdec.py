@@ -34,7 +34,7 @@ _RANK = 1 << 12
 _LATEST = (1 << 31) // _RANK - 2
 _NEVER = 1 << 62
 
-Sink = Callable[[int, CudaSurface, torch.cuda.Stream], None]
+TakeSurface = Callable[[int, CudaSurface, torch.cuda.Stream], None]
 # Surfaces are valid until this is called.
 Finish = Callable[[], None]
 
@@ -53,7 +53,11 @@ class NvdecDecoder:
         self._gpu = gpu
 
     def decode(
-        self, index: VideoIndex, read: Callable[[], Iterable[PacketBytes]], sink: Sink, finish: Finish = lambda: None
+        self,
+        index: VideoIndex,
+        read: Callable[[], Iterable[PacketBytes]],
+        sink: TakeSurface,
+        finish: Finish = lambda: None,
     ) -> int:
         """Decode one run, from a keyframe on, until all wanted frames have come out.
 
@@ -88,7 +92,7 @@ class NvdecDecoder:
             raise DecodeError(error.message, index.source) from error.__cause__
 
     def _decode(
-        self, index: VideoIndex, packets: Iterator[PacketBytes], sink: Sink, finish: Finish, *, new: bool
+        self, index: VideoIndex, packets: Iterator[PacketBytes], sink: TakeSurface, finish: Finish, *, new: bool
     ) -> int:
         packet = next(packets, None)
         if packet is not None:
@@ -153,7 +157,9 @@ class _Sequence:
         fed: number of packets that the session was given.
     """
 
-    def __init__(self, index: VideoIndex, session: Session, picture: PictureFormat, sink: Sink, finish: Finish) -> None:
+    def __init__(
+        self, index: VideoIndex, session: Session, picture: PictureFormat, sink: TakeSurface, finish: Finish
+    ) -> None:
         self._index, self._session, self._picture = index, session, picture
         self._sink, self._finish = sink, finish
         self._codec, self._setup = index.stream.codec, setup_of(picture)

@@ -18,7 +18,7 @@ from videoloader.runtime.forks import no_forks
 def test_a_store_that_is_dropped_while_its_thread_does_other_work_is_closed(
     sample: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    vl.VideoDataset.from_paths([sample("h264_mp4")]).build_index(tmp_path / "index.db", workers=1)
+    vl.VideoDataset.from_paths([sample("h264_mp4")]).build_store(tmp_path / "index.db", workers=1)
     stores = [vl.IndexStore(tmp_path / "index.db")]
     used, go_on = threading.Event(), threading.Event()
 

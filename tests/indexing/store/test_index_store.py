@@ -65,7 +65,7 @@ def test_the_error_of_an_unreadable_file_is_raised_again(store, videos):
 
 
 def test_a_video_that_was_never_indexed_is_an_error_that_says_what_to_do(store):
-    with pytest.raises(NotIndexedError, match=r"^/some/where.mp4: is not in the index store .*build_index"):
+    with pytest.raises(NotIndexedError, match=r"^/some/where.mp4: is not in the index store .*build_store"):
         store.get("/some/where.mp4")
 
 

@@ -99,7 +99,7 @@ def read_clips(
         skipped: SkippedClips, default None. The account of skipped clips. Without it the workers warn about each.
         columns: list of str, default all. The names of the columns to include. ``iter_torch_batches`` needs columns
             without text such as ``path``.
-        index: ``IndexStore`` or its path, default None. The videos' indexes (``build_index``). Without it the driver
+        index: ``IndexStore`` or its path, default None. The videos' indexes (``build_store``). Without it the driver
             indexes all videos now, and sends all indexes to each node.
         on_indexed: function, default none. It is called after each video of the data set is indexed, for progress bars.
 

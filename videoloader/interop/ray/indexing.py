@@ -18,7 +18,7 @@ from videoloader.interop.ray_workers import answer_chunk
 _CHUNKS_A_CORE = 2
 
 
-def build_index(
+def build_store(
     paths: Iterable[str | os.PathLike[str]],
     store: str | os.PathLike[str],
     *,
@@ -29,7 +29,7 @@ def build_index(
     prune: bool = False,
     fingerprint: FingerprintKind | None = None,
 ) -> BuildReport:
-    """Run ``build_store`` on a Ray cluster, with the same report; it is incremental and resumable, too.
+    """Run ``videoloader.build_store`` on a Ray cluster, with the same report; it is incremental and resumable, too.
 
     The workers must see the videos under the same paths as the driver, and have this library installed. The call
     connects to the cluster of the environment, or starts Ray locally, unless ``ray.init`` was called before. If a
@@ -48,7 +48,7 @@ def build_index(
 
     Examples:
         >>> ray.init("auto")
-        >>> report = build_index(paths, "train.db")
+        >>> report = build_store(paths, "train.db")
     """
     check_positive_or_none(max_in_flight=max_in_flight)
     if not ray.is_initialized():
