@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import wraps
 from typing import Any, Literal, TypeVar, get_args
 
@@ -109,6 +109,10 @@ class VideoIndex:
     def __post_init__(self) -> None:
         for name in _ARRAYS:
             getattr(self, name).setflags(write=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what cached properties have made, which is soon made again, but doubles the time of pickling."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Unpickled arrays are writeable.

@@ -123,3 +123,13 @@ def test_no_array_of_an_index_can_be_written_to():
     assert [name for name, made in sent.items() if isinstance(made, np.ndarray) and made.flags.writeable] == []
     with pytest.raises(ValueError, match="read-only"):
         index.timestamps[:] -= 1
+
+
+def test_what_is_made_from_an_index_is_not_sent_with_it():
+    index = make_index([0, 4, 2], {0}, time_base=Fraction(1, 25))
+    fresh = pickle.dumps(index)
+    assert index.timestamps[-1] > 0
+    assert index.packet_start[0] >= 0
+    assert index.average_fps > 0
+    assert pickle.dumps(index) == fresh
+    assert (pickle.loads(fresh).timestamps == index.timestamps).all()

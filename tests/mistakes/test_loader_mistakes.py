@@ -230,7 +230,7 @@ MISTAKES: Mistakes = {
     "shards in quotes": (lambda: loader(num_shards="2", shard_id="0"), "shard_id must be an integer … got '0'"),
     "a shard of 0.0": (lambda: loader(num_shards=2, shard_id=0.0), "shard_id must be an integer of at … got 0.0"),
     "no shards": (lambda: loader(num_shards=0, shard_id=0), "num_shards must be a positive integer, got 0"),
-    "an index that is not there": (lambda: loader(index="no.db"), "no.db … directory): build_index of a"),
+    "an index that is not there": (lambda: loader(index="no.db"), "no.db … directory): build_store of a"),
     "a video for an index": (lambda: loader(index="a.mp4"), "a.mp4 … is not an index store (file is not a"),
     "a list of indexes": (lambda: loader(index=["t.db"]), "must be … got ['t.db']"),
     "a bar for on_indexed": (lambda: loader(on_indexed=True), "VideoLoader's on_indexed must be a … got True"),

@@ -40,8 +40,8 @@ from videoloader.transforms.geometry.coordinates import picture_box
 from videoloader.transforms.geometry.source_matrix import source_matrices
 from videoloader.transforms.planning.pipeline import DrawnView
 
-# Stands in for the index of each image file in a batch: once it is decoded, nothing asks for the real one. It claims a size
-# of 1×1.
+# Stands in for the index of each image file in a batch: once the file is decoded, nothing asks for the real one. It
+# claims a size of 1×1.
 IMAGE_INDEX = image_of_a_pixel()
 _ALL_IMAGES = SameIndex(IMAGE_INDEX)
 

@@ -144,8 +144,7 @@ def files_below(folder: str, endings: tuple[str, ...], others: list[str] | None 
         wanted = [name for name in files if name.lower().endswith(endings)]
         if others is not None and len(wanted) < len(files):
             others += (os.path.join(path, name) for name in files if not name.lower().endswith(endings))
-        start = os.path.join(path, "")
-        yield from (start + name for name in natural_order(wanted))
+        yield from map(os.path.join(path, "").__add__, natural_order(wanted))
 
 
 def frame_folders_below(folder: str) -> Iterator[str]:
@@ -176,15 +175,16 @@ def _walk(folder: str, endings: tuple[str, ...] = ()) -> Iterator[tuple[str, lis
 
 
 def _unsorted(folder: str, endings: tuple[str, ...] = ()) -> tuple[list[str], list[str]]:
-    def leads_to_folder(item: os.DirEntry[str]) -> bool:
-        if endings and item.is_symlink() and item.name.lower().endswith(endings):
-            return False
-        return item.is_dir()
-
+    files, folders = list[str](), list[str]()
     try:
         with os.scandir(folder) as found:
-            is_folder = {item.name: leads_to_folder(item) for item in found if not item.name.startswith(".")}
+            for item in found:
+                name = item.name
+                if name.startswith("."):
+                    continue
+                link = endings and item.is_symlink() and name.lower().endswith(endings)
+                (folders if not link and item.is_dir() else files).append(name)
     except (OSError, ValueError) as error:  # the second of names that no folder can have
         hint = ": from_paths takes glob.glob(…)" if "*" in folder else ""
         raise SourceError(f"the folder cannot be read ({system_reason(error)}){hint}", folder) from error
-    return [name for name in is_folder if not is_folder[name]], [name for name in is_folder if is_folder[name]]
+    return files, folders
