@@ -161,14 +161,15 @@ def test_a_reader_process_that_is_killed_at_any_step_costs_no_clip(
         process.wait()
         return plain(*arguments)
 
-    expected, points = frames_of(paths), Points(call, kill_it)
+    expected, points, told = frames_of(paths), Points(call, kill_it), ""
     points.watch(monkeypatch, _Process, name)
     try:
         assert same(frames_of(paths * 3, num_processes=1), expected * 3)
     except vl.VideoLoaderError as error:
-        assert "num_processes=0 decodes in threads" in str(error)
-        assert name != "do"
+        told = str(error)
     assert points.count >= call
+    assert not told or "num_processes=0 decodes in threads" in told
+    assert name != "do" or not told
 
 
 @pytest.mark.usefixtures("processes_from_the_first_clip")
