@@ -203,7 +203,7 @@ if __name__ == "__main__":
     expected = [Frames(*videos)[row] for row in range(2)]
     loop = iter(loader)
     first = next(loop)
-    settings = dict(batch_size=None, num_workers=2, multiprocessing_context=method)
+    settings = dict(batch_size=None, num_workers=1, multiprocessing_context=method)
     assert list(DataLoader(Frames(*videos), **settings)) == expected
     try:
         assert list(DataLoader(Frames(loader), **settings)) == [int(first.frames.sum())]
