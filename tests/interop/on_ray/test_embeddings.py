@@ -12,7 +12,6 @@ from forked_programs import run_program
 
 import videoloader as vl
 
-pytest.importorskip("ray")
 parquet = pytest.importorskip("pyarrow.parquet")
 
 SAMPLE = Path(__file__).parents[3] / "samples" / "embeddings" / "embed.py"

@@ -40,8 +40,6 @@ from videoloader import (
 )
 from videoloader.errors import ConfigurationError, VideoLoaderError
 
-pytest.importorskip("ray")
-
 MODE = RandomWindow(4, stride=2, clips=3, pad="edge")
 TUPLES: dict[str, Any] = {"inputs": (0, 6), "targets": (1, 2, 4), "random_targets": 2, "clips": 3}
 CROP = (RandomResizedCrop(32), RandomHorizontalFlip(), Normalize())
