@@ -43,12 +43,12 @@ def test_frames_are_those_of_a_full_decode(name: str, corpus: Path) -> None:
     assert_same_times(index, truth)
     assert all(truth.hashes[frame] for frame in wanted)
     decoder = CpuDecoder()
-    for frames in (wanted, *([frame] for frame in rng.sample(wanted, min(len(wanted), 10))), *whole):
+    for frames in (wanted, *([frame] for frame in rng.sample(wanted, min(len(wanted), 3))), *whole):
         decoded = decode(decoder, source, index, frames)
         wrong = [frame for frame in frames if decoded.get(int(index.frame_packet[frame])) != truth.hashes[frame]]
         assert not wrong
     # By decoders that have seen nothing else of the video.
-    for frame in {wanted[-1], *rng.sample(wanted, min(len(wanted), 2))}:
+    for frame in {wanted[-1], rng.choice(wanted)}:
         packet = int(index.frame_packet[frame])
         assert decode_alone(source, index, frame)[packet] == truth.hashes[frame]
 
@@ -72,11 +72,11 @@ def decode(decoder: CpuDecoder, source: FileSource, index: VideoIndex, frames: S
 
 
 def chosen_frames(index: VideoIndex, rng: random.Random) -> list[int]:
-    """First, last, 20 random ones, and the keyframes with their neighbours."""
+    """First, last, 10 random ones, and the keyframes with their neighbours."""
     count = len(index)
     keyframes = np.flatnonzero(index.packet_key[index.frame_packet]).tolist()
-    chosen = {0, count - 1, *(rng.randrange(count) for _ in range(20))}
-    chosen |= {key + step for key in rng.sample(keyframes, min(len(keyframes), 100)) for step in (-1, 0, 1)}
+    chosen = {0, count - 1, *(rng.randrange(count) for _ in range(10))}
+    chosen |= {key + step for key in rng.sample(keyframes, min(len(keyframes), 20)) for step in (-1, 0, 1)}
     return sorted(frame for frame in chosen if 0 <= frame < count)
 
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 from corpus_files import CORPUS
+from kept_processes import KeptProcesses, kept_processes
 from soak.libav_truth import decode_truth, hash_of
 from torch.utils.data import DataLoader
 
 import videoloader as vl
 from videoloader.interop.torch import ClipDataset, ClipRequest, DecodingLoader, list_clips
-from videoloader.reading import process_pool
 
 # Larger ones would take the time of all others.
 _LARGEST = 1 << 20
@@ -42,6 +42,12 @@ def expected() -> Expected:
     return {
         path: list(zip(map(hash_of, clip.frames), clip.corrupt.tolist(), strict=True)) for path, clip in clips.items()
     }
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[KeptProcesses]:
+    with kept_processes(2) as processes:
+        yield processes
 
 
 @pytest.fixture(params=[1, 2, 8])
@@ -95,7 +101,8 @@ def of_loader(**settings: int) -> Iterator[Shown]:
 
 def of_decoding_loader(threads: int) -> Iterator[Shown]:
     clips = [[ClipRequest(path, MODE, clip=clip)] for clip in (1, 0) for path in FILES]
-    yield from of_batches(DecodingLoader(clips, device="cpu", num_workers=threads, replace_with=lambda batch: batch))
+    settings = {"device": "cpu", "num_workers": threads, "num_processes": 0}
+    yield from of_batches(DecodingLoader(clips, replace_with=lambda batch: batch, **settings))
 
 
 def of_clip_dataset(threads: int) -> Iterator[Shown]:
@@ -105,7 +112,7 @@ def of_clip_dataset(threads: int) -> Iterator[Shown]:
 
 DOORS: dict[str, Callable[[int], Iterator[Shown]]] = {
     "videos": lambda _: of_videos(),
-    "loader": lambda threads: of_loader(num_workers=threads),
+    "loader": lambda threads: of_loader(num_workers=threads, num_processes=0),
     "loader with processes": lambda threads: of_loader(num_workers=threads, num_processes=2),
     "DecodingLoader": of_decoding_loader,
     "ClipDataset": of_clip_dataset,
@@ -114,9 +121,9 @@ DOORS: dict[str, Callable[[int], Iterator[Shown]]] = {
 
 @pytest.mark.parametrize("door", DOORS)
 def test_all_doors_give_the_same_frames(
-    expected: Expected, threads: int, door: str, monkeypatch: pytest.MonkeyPatch
+    expected: Expected, threads: int, door: str, processes: KeptProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process_pool, "_CLIPS_BEFORE", 0)
+    processes.share(monkeypatch)
     files = set()
     for path, numbers, pictures, marks in DOORS[door](threads):
         files.add(Path(path))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from changing_streams import write_h264
-from child_environment import SAFE_PATH, child_environment
+from forked_programs import run_program
 
 # Defines loader(**settings), same(batches, others), and in_child(function), which gives what it says as an exit code.
 PREAMBLE = """
@@ -41,18 +39,8 @@ signal.alarm(200)
 
 
 def run(sample: Callable[[str], Path], program: str, *videos: Path) -> None:
-    videos = videos or (sample("h264_mp4"), sample("hevc_mp4"))
-    command = [
-        sys.executable,
-        "-W",
-        "ignore:This process:DeprecationWarning",
-        *SAFE_PATH,
-        "-c",
-        PREAMBLE + program,
-        *map(str, videos),
-    ]
-    done = subprocess.run(command, env=child_environment(), capture_output=True)
-    assert done.returncode == 0, done.stderr.decode()
+    done = run_program(PREAMBLE + program, *(videos or (sample("h264_mp4"), sample("hevc_mp4"))))
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_loader_that_was_iterated_before(sample):
@@ -221,6 +209,5 @@ if not (child := os.fork()):
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
 assert kept.forks == 0
 """
-    command = [sys.executable, *SAFE_PATH, "-c", program]
-    done = subprocess.run(command, env=child_environment(), capture_output=True)
-    assert done.returncode == 0, done.stderr.decode()
+    done = run_program(program)
+    assert done.returncode == 0, done.stderr

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from child_environment import child_environment
+from forked_programs import run_program
 from soak import doors
 from soak.cases import Case, Cases
 from soak.identical_batches import compare_loaders
@@ -64,12 +62,7 @@ LYING = [
 def test_files_that_lie_have_libavs_pictures(tmp_path: Path) -> None:
     cases = [word for case in LYING for word in ("--case", case)]
     program = Path(__file__).parent / "soak" / "identical_frames.py"
-    done = subprocess.run(
-        [sys.executable, "-P", str(program), "--lies", "--bases", str(tmp_path), *cases],
-        capture_output=True,
-        text=True,
-        env=child_environment(),
-    )
+    done = run_program(program, "--lies", "--bases", str(tmp_path), *cases)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert f"{len(LYING)} cases" in done.stdout
     assert "go on with" in done.stdout
@@ -98,11 +91,6 @@ def test_a_decode_of_a_file_once_more_begins_with_the_containers_parameter_sets(
 def test_a_case_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     """What goes wrong in the process of a case is a fault with its recipe, too."""
     program = Path(__file__).parent / "soak" / "identical_frames.py"
-    done = subprocess.run(
-        [sys.executable, "-P", str(program), "--lies", "--bases", str(tmp_path), "--case", "no_such_base"],
-        capture_output=True,
-        text=True,
-        env=child_environment(),
-    )
+    done = run_program(program, "--lies", "--bases", str(tmp_path), "--case", "no_such_base")
     assert done.returncode == 1
     assert "WRONG raises: no_such_base: KeyError" in done.stdout

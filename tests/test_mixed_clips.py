@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from child_environment import child_environment
+from forked_programs import run_program
 from hypothesis import given
 from hypothesis import strategies as st
 from painted_videos import NUMBERS, PAINTED, paint, read_frames
@@ -82,11 +80,6 @@ TURNS = [
 def test_what_one_video_does_to_a_decoder_is_not_seen_by_another(tmp_path: Path) -> None:
     cases = [word for case in TURNS for word in ("--case", case)]
     program = Path(__file__).parent / "soak" / "mixed_clips.py"
-    done = subprocess.run(
-        [sys.executable, "-P", str(program), "--lies", "--bases", str(tmp_path), *cases],
-        capture_output=True,
-        text=True,
-        env=child_environment(),
-    )
+    done = run_program(program, "--lies", "--bases", str(tmp_path), *cases)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert f"{len(TURNS)} cases" in done.stdout

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import errno
-import subprocess
 import sys
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
-from child_environment import SAFE_PATH, child_environment
+from forked_programs import run_program
 
 import videoloader as vl
 from videoloader.errors import enough_memory
@@ -77,10 +76,8 @@ for read in (lambda: video[[0] * 20_000], lambda: video.read([0], transforms=[vl
 @pytest.mark.skipif(sys.platform != "linux", reason="a limit of Linux")
 def test_a_limit_of_the_system_is_the_same_error(sample):
     path = str(sample("h264_mp4"))
-    child = subprocess.run(
-        [sys.executable, *SAFE_PATH, "-c", CHILD, path],
-        env=child_environment(), capture_output=True, text=True, check=True, timeout=120,
-    )  # fmt: skip
+    child = run_program(CHILD, path)
+    assert child.returncode == 0, child.stderr
     lines = child.stdout.splitlines()
     assert len(lines) == 2
     assert all(line.startswith(f"{path}: there is not enough memory for ") for line in lines)

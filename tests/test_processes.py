@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import copy
 import pickle
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 import torch
-from child_environment import SAFE_PATH, child_environment
+from forked_programs import run_program
 
 import videoloader as vl
 from videoloader.interop.torch import ClipRequest, DecodingLoader
@@ -130,10 +128,8 @@ assert sum(1 for _ in loop) > 3
 }
 
 
-def run(program: str, *arguments: str | Path) -> None:
-    options = ["-W", "ignore:This process:DeprecationWarning", *SAFE_PATH]
-    command = [sys.executable, *options, "-c", program, *map(str, arguments)]
-    done = subprocess.run(command, env=child_environment(), capture_output=True, text=True)
+def run(program: str | Path, *arguments: str | Path) -> None:
+    done = run_program(program, *arguments)
     assert done.returncode == 0, done.stderr[-4000:]
 
 
@@ -207,7 +203,7 @@ if __name__ == "__main__":
     expected = [Frames(*videos)[row] for row in range(2)]
     loop = iter(loader)
     first = next(loop)
-    settings = dict(batch_size=None, num_workers=2, multiprocessing_context=method)
+    settings = dict(batch_size=None, num_workers=1, multiprocessing_context=method)
     assert list(DataLoader(Frames(*videos), **settings)) == expected
     try:
         assert list(DataLoader(Frames(loader), **settings)) == [int(first.frames.sum())]
@@ -222,10 +218,7 @@ def test_workers_of_a_torch_data_loader_that_is_given(
     sample: Callable[[str], Path], tmp_path: Path, method: str
 ) -> None:
     (tmp_path / "program.py").write_text(WORKERS.replace("LIMIT", str(HANGS)))
-    command = [sys.executable, "-W", "ignore:This process:DeprecationWarning", tmp_path / "program.py", method]
-    videos = [sample("h264_mp4"), sample("hevc_mp4")]
-    done = subprocess.run([*command, *videos], env=child_environment(), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-4000:]
+    run(tmp_path / "program.py", method, sample("h264_mp4"), sample("hevc_mp4"))
 
 
 HOW = {"pickle": lambda each: pickle.loads(pickle.dumps(each)), "copy": copy.copy, "deepcopy": copy.deepcopy}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +13,7 @@ import av
 import numpy as np
 import pytest
 import torch
-from child_environment import SAFE_PATH
+from forked_programs import run_program
 from waiting import PATIENCE
 
 import videoloader as vl
@@ -238,5 +236,5 @@ def test_a_process_forks_while_threads_keep_their_decoders(sample):
         "child.kill()\n"
         "sys.exit(code or 1)\n"
     )
-    done = subprocess.run([sys.executable, *SAFE_PATH, "-c", code, str(sample("mpeg4_mkv"))])
+    done = run_program(code, sample("mpeg4_mkv"))
     assert done.returncode == 7

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from image_files import encoded, picture, write_frames
+from kept_processes import KeptProcesses, kept_processes
 from range_server import serve
 from same_batches import assert_same_batches
 from sample_videos import RECIPES, Recipe, write_video
@@ -244,18 +245,14 @@ def test_a_damaged_image_is_marked_or_an_error(tmp_path: Path) -> None:
 class TestInProcesses:
     """What reader processes make."""
 
-    @pytest.fixture(autouse=True)
-    def _at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(process_pool, "_CLIPS_BEFORE", 0)
+    @pytest.fixture(scope="class")
+    def processes(self) -> Iterator[KeptProcesses]:
+        with kept_processes(1) as processes:
+            yield processes
 
-    @staticmethod
-    def settled(loader: vl.VideoLoader) -> Any:
-        """Its processes, once they have begun."""
-        pool = loader._workers._processes
-        while (process := pool.take()) is None:
-            pass
-        pool.give_back(process)
-        return pool
+    @pytest.fixture(autouse=True)
+    def _shared(self, processes: KeptProcesses, monkeypatch: pytest.MonkeyPatch) -> None:
+        processes.share(monkeypatch)
 
     @pytest.mark.parametrize(
         "settings",
@@ -270,17 +267,17 @@ class TestInProcesses:
     def test_batches_are_those_of_threads(self, data: vl.VideoDataset, settings: dict[str, Any]) -> None:
         expected = list(load(data, num_workers=1, **settings))
         with load(data, num_workers=1, num_processes=1, **settings) as loader:
-            self.settled(loader)
             given = list(loader)
         assert_same_batches(given, expected)
 
     def test_errors_are_those_of_threads(self, broken: vl.VideoDataset) -> None:
         with load(broken, num_workers=1, on_error="skip") as loader, pytest.warns(UserWarning, match="4 files"):
             expected = list(loader)
-        with load(broken, num_workers=1, num_processes=1, on_error="skip") as there:
-            self.settled(there)
-            with pytest.warns(UserWarning, match="4 files"):
-                assert_same_batches(there, expected)
+        with (
+            load(broken, num_workers=1, num_processes=1, on_error="skip") as there,
+            pytest.warns(UserWarning, match="4 files"),
+        ):
+            assert_same_batches(there, expected)
         assert sorted(there.unreadable) == sorted(loader.unreadable)
 
     @pytest.mark.parametrize("num_processes", [0, 1])
@@ -289,8 +286,6 @@ class TestInProcesses:
         with serve(contents) as server:
             remote = vl.VideoDataset.from_paths([server.url + name for name in contents])
             with load(remote, num_workers=1, num_processes=num_processes) as loader:
-                if num_processes:
-                    self.settled(loader)
                 for _ in loader:
                     pass
                 stats = loader.stats()
@@ -301,7 +296,6 @@ class TestInProcesses:
     def test_columns_of_a_program_stay_here(self, data: vl.VideoDataset) -> None:
         rows = [vl.VideoEntry(path, columns={"note": lambda: 0}) for path in data.paths]
         with load(vl.VideoDataset(rows), num_workers=1, num_processes=1) as loader:
-            self.settled(loader)
             assert sum(len(batch.columns) for batch in loader) == len(data)
 
     def test_an_image_over_which_processes_die_is_an_error_of_its_own(
@@ -313,7 +307,7 @@ class TestInProcesses:
             return real(self, work, *rest)
 
         with load(data, num_workers=1, num_processes=1, on_error="skip", shuffle=False) as loader:
-            real = type(self.settled(loader)._all[0]).do
+            real = process_pool._Process.do
             monkeypatch.setattr(process_pool._Process, "do", do)
             monkeypatch.setattr(process_pool.ProcessPool, "bury", lambda pool, dead: pool.give_back(dead) or 9)
             assert next(iter(loader)).rows.tolist() == [0, 1, 3, 4]

@@ -6,15 +6,13 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from child_environment import child_environment
-from waiting import PATIENCE, becomes
+from forked_programs import Program
+from waiting import becomes
 
 import videoloader as vl
 
@@ -86,17 +84,16 @@ class Processes:
 
     def __init__(self, folder: Path, processes: int, ranks: int = 0, fails: str = "", meeting: str = "") -> None:
         self.folder, self.count = folder, processes
-        command = [sys.executable, "-P", "-c", SCRIPT, str(folder), *map(str, (processes, ranks)), fails, meeting]
-        self.program = subprocess.Popen(command, env=child_environment(), stderr=subprocess.PIPE, text=True)
+        self.program = Program(SCRIPT, folder, processes, ranks, fails, meeting)
 
     def pid(self, rank: int) -> int:
         """The number of one of the processes, once it has begun."""
-        assert becomes((self.folder / f"pid.{rank}").exists), self.program.poll()
+        assert becomes((self.folder / f"pid.{rank}").exists), self.program.pid
         return int((self.folder / f"pid.{rank}").read_text())
 
     def said(self) -> list[tuple[str, str]]:
         """What each of the processes wrote to its two streams, when all have ended."""
-        assert self.program.communicate(timeout=PATIENCE)[1] == ""
+        assert self.program.communicate()[1] == ""
         streams = [
             [(self.folder / f"{name}.{rank}").read_text() for name in ("out", "err")] for rank in range(self.count)
         ]

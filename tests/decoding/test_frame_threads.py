@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from dataclasses import replace
 
 import av
@@ -14,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from example_count import examples
+from forked_programs import run_program
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lies.remuxed import rewritten
@@ -326,7 +325,7 @@ def test_a_forked_process_reads_on_its_own_and_ends(sample):
         "assert torch.equal(torch.stack([first, *paused]), frames)\n"
         "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
     )
-    done = subprocess.run([sys.executable, "-P", "-c", code, str(sample("h264_mp4"))])
+    done = run_program(code, sample("h264_mp4"))
     assert done.returncode == 7
 
 

@@ -7,18 +7,21 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from child_environment import SAFE_PATH
 from synthetic_index import make_index
 
 from videoloader.errors import IndexingError
 from videoloader.indexing import IndexStore, VideoIndex
-from videoloader.indexing.store.building import StoreBuild
+from videoloader.indexing.store import building
+from videoloader.indexing.store.building import BuildReport, StoreBuild
 from videoloader.indexing.store.frame_table import PackedIndex, pack_index, unpack_index
 from videoloader.indexing.store.schema import COLUMNS, Row, facts_of
-from videoloader.indexing.store.tasks import Answer
+from videoloader.indexing.store.tasks import Answer, answer_task
 
 # Rows are committed in tens, so that partial builds occur. There is no main guard, since none is needed.
 SCRIPT = """
@@ -56,6 +59,15 @@ def kill_build(paths: list[Path], store: Path, seconds: float) -> int:
         if "but empty" not in str(error):
             raise
         return 0  # the transaction that creates its tables was rolled back
+
+
+def build_here(paths: Iterable[str | os.PathLike[str]], store: Path, **settings: Any) -> BuildReport:
+    """``build_store`` without a process, which takes longer to start than to index small videos."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            building, "index_in_processes", lambda chunks, _: ([answer_task(task)] for some in chunks for task in some)
+        )
+        return building.build_store(paths, store, workers=1, **settings)
 
 
 def contents(store: Path) -> dict[Any, tuple[Any, ...]]:

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 import torch
+from late_modules import LateModule
 from torch.utils.data import DataLoader
 from torch_datasets import Captioned
 
 import videoloader as vl
 from videoloader.interop.torch import DecodingLoader
 
-accelerate = pytest.importorskip("accelerate", reason="needs Accelerate")
+accelerate = LateModule("accelerate", reason="needs Accelerate")
 Sample = Callable[[str], Path]
 
 

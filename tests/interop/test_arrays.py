@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import subprocess
-import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from child_environment import child_environment
+from forked_programs import run_program
 
 import videoloader as vl
 from videoloader.interop.arrays import to_cupy
@@ -67,8 +65,7 @@ def test_other_frameworks(sample: Callable[[str], Path], tmp_path: Path, package
     if importlib.util.find_spec(package) is None:
         pytest.skip(f"needs {package}")
     script = BATCHES + textwrap.indent(use, " " * 8)
-    command = [sys.executable, "-c", script, str(sample("h264_mp4"))]
-    done = subprocess.run(command, cwd=tmp_path, env=child_environment(), capture_output=True, text=True)
+    done = run_program(script, sample("h264_mp4"), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 

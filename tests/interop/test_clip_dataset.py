@@ -43,7 +43,7 @@ def loader_of(data: vl.VideoDataset, **settings: Any) -> vl.VideoLoader:
 
 @pytest.mark.parametrize(
     ("workers", "start", "stored"),
-    [(0, None, False), (0, None, True), (2, "fork", False), (2, "fork", True), (2, "spawn", True)],
+    [(0, None, False), (0, None, True), (2, "fork", False), (2, "fork", True), (1, "spawn", True)],
 )
 def test_batches_are_those_of_a_video_loader(
     data: vl.VideoDataset, tmp_path: Path, workers: int, start: str, stored: bool

@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import pickle
 import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from child_environment import child_environment
+from forked_programs import run_program
 from sample_videos import RECIPES, Recipe, write_video
 from torch.utils.data import DataLoader, DistributedSampler
 from torch_datasets import Captioned, Failing, Streamed, as_they_are
@@ -302,8 +302,7 @@ def test_an_error_of_the_data_set_comes_after_the_batches_before_it(paths: list[
 def run(script: str, paths: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     """A program of its own, which must come to an end."""
     environment = child_environment(Path(__file__).absolute().parent)
-    command = [sys.executable, "-c", script, *paths]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    return run_program(script, *paths, cwd=folder, env=environment)
 
 
 def test_the_end_of_a_worker_is_an_error(paths: list[str], tmp_path: Path) -> None:

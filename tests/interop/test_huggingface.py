@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 import torch
+from late_modules import LateModule
 
 import videoloader as vl
 from videoloader.interop.huggingface import from_huggingface
 
-datasets = pytest.importorskip("datasets", reason="needs Hugging Face datasets")
+datasets = LateModule("datasets", reason="needs Hugging Face datasets")
 Sample = Callable[[str], Path]
 NAMES = ["h264_mp4", "vp9_webm", "hevc_mp4"]
 

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from late_modules import LateModule
 from torch.utils.data import DataLoader, DistributedSampler
 from torch_datasets import Captioned
 
 import videoloader as vl
 from videoloader.interop.torch import DecodingLoader
 
-pl = pytest.importorskip("pytorch_lightning", reason="needs Lightning")
-
-from videoloader.interop.lightning import VideoDataModule  # noqa: E402
-
+pl = LateModule("pytorch_lightning", reason="needs Lightning")
+interop = LateModule("videoloader.interop.lightning", reason="needs Lightning")
 Sample = Callable[[str], Path]
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -27,31 +26,41 @@ pytestmark = [
 BATCHES = 5
 
 
-class Recorder(pl.LightningModule):
-    """Learns next to nothing, and remembers which clips and frames it saw in which step."""
+@cache
+def recorder_type() -> Any:
+    """Of a class, whose base is imported late."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.zeros(()))
-        self.trained: list[tuple[int, list[int], list[Any]]] = []
-        self.validated: list[list[Any]] = []
+    class Recorder(pl.LightningModule):
+        """Learns next to nothing, and remembers which clips and frames it saw in which step."""
 
-    def training_step(self, batch: vl.Batch) -> torch.Tensor:
-        assert batch.frames.device == self.device
-        self.trained.append((self.current_epoch, batch.clips.tolist(), batch.frame_numbers.tolist()))
-        return (self.weight - batch.frames.float().mean() / 255) ** 2
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.zeros(()))
+            self.trained: list[tuple[int, list[int], list[Any]]] = []
+            self.validated: list[list[Any]] = []
 
-    def validation_step(self, batch: vl.Batch) -> None:
-        self.validated.append(batch.frame_numbers.tolist())
+        def training_step(self, batch: vl.Batch) -> torch.Tensor:
+            assert batch.frames.device == self.device
+            self.trained.append((self.current_epoch, batch.clips.tolist(), batch.frame_numbers.tolist()))
+            return (self.weight - batch.frames.float().mean() / 255) ** 2
 
-    def test_step(self, batch: vl.Batch) -> None:
-        self.validated.append(batch.frame_numbers.tolist())
+        def validation_step(self, batch: vl.Batch) -> None:
+            self.validated.append(batch.frame_numbers.tolist())
 
-    def predict_step(self, batch: vl.Batch) -> list[str]:
-        return batch.paths
+        def test_step(self, batch: vl.Batch) -> None:
+            self.validated.append(batch.frame_numbers.tolist())
 
-    def configure_optimizers(self) -> torch.optim.Optimizer:
-        return torch.optim.SGD(self.parameters(), lr=0.1)
+        def predict_step(self, batch: vl.Batch) -> list[str]:
+            return batch.paths
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    return Recorder
+
+
+def recorder() -> Any:
+    return recorder_type()()
 
 
 @pytest.fixture(scope="module")
@@ -59,9 +68,9 @@ def data(sample: Sample) -> vl.VideoDataset:
     return vl.VideoDataset.from_paths([sample(name) for name in ("h264_mp4", "vp9_webm", "hevc_mp4")], [0, 1, 2])
 
 
-def module_of(data: vl.VideoDataset, *stages: str) -> VideoDataModule:
+def module_of(data: vl.VideoDataset, *stages: str) -> Any:
     make = partial(vl.VideoLoader, data, vl.RandomWindow(2, clips=3), batch_size=2, num_workers=1, seed=5)
-    return VideoDataModule(**{stage: partial(make, shuffle=stage == "train") for stage in stages or ("train",)})
+    return interop.VideoDataModule(**{stage: partial(make, shuffle=stage == "train") for stage in stages or ("train",)})
 
 
 def trainer_of(folder: Path, **settings: Any) -> Any:
@@ -72,7 +81,7 @@ def trainer_of(folder: Path, **settings: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def uninterrupted(data: vl.VideoDataset, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
-    model = Recorder()
+    model = recorder()
     trainer_of(tmp_path_factory.mktemp("whole")).fit(model, datamodule=module_of(data))
     return model.trained
 
@@ -90,7 +99,7 @@ def test_epochs_hold_every_clip_once(uninterrupted: list[Any]) -> None:
 def test_a_checkpoint_after_any_step_resumes_exactly(
     data: vl.VideoDataset, tmp_path: Path, uninterrupted: list[Any], steps: int
 ) -> None:
-    before, after = Recorder(), Recorder()
+    before, after = recorder(), recorder()
     keep = pl.callbacks.ModelCheckpoint(tmp_path, every_n_train_steps=steps, save_top_k=-1, filename="{step}")
     settings = {"callbacks": [keep], "enable_checkpointing": True}
     trainer_of(tmp_path, max_steps=steps + 1, **settings).fit(before, datamodule=module_of(data))
@@ -102,7 +111,7 @@ def test_a_checkpoint_after_any_step_resumes_exactly(
 def test_a_checkpoint_after_an_epoch_resumes_with_the_next(
     data: vl.VideoDataset, tmp_path: Path, uninterrupted: list[Any]
 ) -> None:
-    before, after = Recorder(), Recorder()
+    before, after = recorder(), recorder()
     trainer = trainer_of(tmp_path, max_epochs=1)
     trainer.fit(before, datamodule=module_of(data))
     trainer.save_checkpoint(tmp_path / "after.ckpt")
@@ -111,7 +120,7 @@ def test_a_checkpoint_after_an_epoch_resumes_with_the_next(
 
 
 def test_evaluations_see_the_same_frames_every_time(data: vl.VideoDataset, tmp_path: Path) -> None:
-    model, module = Recorder(), module_of(data, "train", "val", "test", "predict")
+    model, module = recorder(), module_of(data, "train", "val", "test", "predict")
     trainer = trainer_of(tmp_path, max_epochs=2, num_sanity_val_steps=1)
     trainer.fit(model, datamodule=module)
     assert len(model.validated) == 1 + 2 * BATCHES
@@ -127,20 +136,19 @@ def test_evaluations_see_the_same_frames_every_time(data: vl.VideoDataset, tmp_p
 def test_an_epoch_cut_short_by_the_trainer_is_followed_by_another(
     data: vl.VideoDataset, tmp_path: Path, uninterrupted: list[Any]
 ) -> None:
-    model = Recorder()
+    model = recorder()
     trainer_of(tmp_path, limit_train_batches=2).fit(model, datamodule=module_of(data))
     assert model.trained == [uninterrupted[epoch * BATCHES + batch] for epoch in range(3) for batch in range(2)]
 
 
-class RequestRecorder(Recorder):
-    def training_step(self, batch: dict[str, Any]) -> torch.Tensor:
-        self.trained.append(
-            (self.current_epoch, batch["row"].tolist(), batch["video"].float().mean((1, 2, 3, 4)).tolist())
-        )
-        return self.weight**2
-
-
 def test_a_decoding_loader_resumes_exactly(data: vl.VideoDataset, tmp_path: Path) -> None:
+    class RequestRecorder(recorder_type()):  # type: ignore[misc]
+        def training_step(self, batch: dict[str, Any]) -> torch.Tensor:
+            self.trained.append(
+                (self.current_epoch, batch["row"].tolist(), batch["video"].float().mean((1, 2, 3, 4)).tolist())
+            )
+            return self.weight**2
+
     def loader() -> DecodingLoader:
         rows = Captioned([entry.path for entry in data], 9, seeded=False)
         sampler = DistributedSampler(rows, num_replicas=1, rank=0)
@@ -172,4 +180,4 @@ class _Ranks:
 
 def test_fitting_without_a_train_loader_is_refused(data: vl.VideoDataset, tmp_path: Path) -> None:
     with pytest.raises(vl.ConfigurationError, match="no train loader"):
-        trainer_of(tmp_path).fit(Recorder(), datamodule=module_of(data, "val"))
+        trainer_of(tmp_path).fit(recorder(), datamodule=module_of(data, "val"))

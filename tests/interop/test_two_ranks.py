@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
-import os
-import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from child_environment import child_environment
-from waiting import PATIENCE
+from forked_programs import run_program
 
 Sample = Callable[[str], Path]
 
@@ -135,22 +132,11 @@ def run_on_two_ranks(folder: Path, paths: list[Path], imports: str, script: str)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    with subprocess.Popen(
-        [sys.executable, "-P", "-c", f"{imports}\n{BEGINNING}\n{FORK}\n{script}", str(folder)],
-        env=child_environment()
-        | {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
-        | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "ACCELERATE_USE_CPU": "1"},
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        try:
-            said = process.communicate(timeout=PATIENCE)[1]
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
-    assert process.returncode == 0, said
+    settings = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    settings |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "ACCELERATE_USE_CPU": "1"}
+    program = f"{imports}\n{BEGINNING}\n{FORK}\n{script}"
+    done = run_program(program, folder, env=child_environment() | settings)
+    assert done.returncode == 0, done.stderr
     told: dict[str, Any] = {}
     for path in folder.glob("*.?.json"):
         told.setdefault(path.name.partition(".")[0], []).append(json.loads(path.read_text()))
@@ -167,7 +153,8 @@ def run_on_two_ranks(folder: Path, paths: list[Path], imports: str, script: str)
     ids=["accelerate", "lightning_fabric", "transformers"],
 )
 def test_every_clip_comes_once(sample: Sample, tmp_path: Path, package: str, imports: str, script: str) -> None:
-    pytest.importorskip(package, reason=f"needs {package}")
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"needs {package}")
     told = run_on_two_ranks(tmp_path, [sample("h264_mp4"), sample("vp9_webm")], imports, script)
     assert told
     for what, batches_of_ranks in told.items():

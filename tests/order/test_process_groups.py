@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from waiting import PATIENCE
+from forked_programs import run_program
 
 # Each batch ends with a collective operation, as a training step does: with unequal numbers of them it never returns.
 # A barrier does: gloo's threads let go of its tensors late, and torch aborts a process that is about to end where they
@@ -67,14 +62,8 @@ def run_ranks(folder: Path, paths: list[Path], ranks: int, batches: int, states:
     """Have so many processes take some batches of each kind of sharding, all there are with ``batches=0``."""
     settings = {"paths": [str(path) for path in paths], "shardings": SHARDINGS, "states": states}
     (folder / "settings.json").write_text(json.dumps(settings))
-    command = [sys.executable, "-P", "-c", SCRIPT, *map(str, (folder, ranks, batches))]
-    with subprocess.Popen(command, start_new_session=True) as process:
-        try:
-            assert process.wait(PATIENCE) == 0
-        except BaseException:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            raise
+    done = run_program(SCRIPT, folder, ranks, batches)
+    assert done.returncode == 0, done.stderr
     together = {}
     for name in SHARDINGS:
         told = [json.loads((folder / f"{name}.{rank}.json").read_text()) for rank in range(ranks)]

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
+import socket
 from collections.abc import Callable
 from pathlib import Path
+
+from child_environment import child_environment
+from forked_programs import Program
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "multi_gpu" / "train.py"
 
 
-TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
-
-
-def train(folder: Path, launch: tuple[str, ...], *settings: str) -> str:
-    """What the processes say."""
-    arguments = [str(folder), "--device=cpu", "--checkpoint", str(folder.with_suffix(".pt")), "--batch-size=2"]
-    run = subprocess.run(
-        [sys.executable, "-P", *launch, str(SAMPLE), *arguments, *settings],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    return run.stdout
+def train(folder: Path, processes: int, *settings: str) -> str:
+    """What the processes say, each with the variables that torchrun gives it."""
+    arguments = [folder, "--device=cpu", "--checkpoint", folder.with_suffix(".pt"), "--batch-size=2", *settings]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    shared = {**child_environment(), **meeting, "WORLD_SIZE": str(processes), "OMP_NUM_THREADS": "1"}
+    ranks = [shared | {"RANK": rank, "LOCAL_RANK": rank} for rank in map(str, range(processes))]
+    said = ""
+    for program in [Program(SAMPLE, *arguments, env=variables) for variables in ranks]:
+        output, errors = program.communicate()
+        assert program.returncode == 0, errors
+        said += output
+    return said
 
 
 def clips_in(said: str) -> list[tuple[int, ...]]:
@@ -39,7 +41,7 @@ def test_training_stopped_in_two_processes_goes_on_in_one(sample: Callable[[str]
         folder = tmp_path / "videos" / f"class{number % 2}"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / sample(name).name).symlink_to(sample(name))
-    assert clips_in(train(tmp_path / "videos", TORCHRUN, "--stop-after=2")) == [(1, 0, 4), (1, 1, 4)]
-    said = train(tmp_path / "videos", (), "--epochs=2")
+    assert clips_in(train(tmp_path / "videos", 2, "--stop-after=2")) == [(1, 0, 4), (1, 1, 4)]
+    said = train(tmp_path / "videos", 1, "--epochs=2")
     assert "going on with epoch 1, after step 2" in said
     assert clips_in(said) == [(1, 0, 6), (2, 0, 14)]

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import difflib
+import importlib.util
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from child_environment import child_environment
+from forked_programs import run_program
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 
 
 def said_by(sample: str, folder: Path, *arguments: str) -> str:
     """What a sample prints that runs in a folder."""
-    ran = subprocess.run(
-        [sys.executable, SAMPLES / sample, *arguments],
+    ran = run_program(
+        SAMPLES / sample,
+        *arguments,
         cwd=folder,
         # One thread: with more, each operation waits for all of them, which takes long where cores are busy.
         env={**child_environment(), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout
@@ -58,7 +57,8 @@ def test_several_views_of_each_video_are_counted_once(tmp_path: Path) -> None:
 
 
 def test_jax_learns_from_frames_that_are_not_copied(tmp_path: Path) -> None:
-    pytest.importorskip("jax")
+    if importlib.util.find_spec("jax") is None:
+        pytest.skip("needs jax")
     said_by("jax_training/train.py", tmp_path, "--videos=8", "--epochs=2", "--require-accuracy=0.6")
 
 

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,13 @@ for batch in loader if loader.state_dict()["epoch"] == 0 else ():
 """
 
 
-def kill_epoch(folder: Path, kills: int, seed: int = 0) -> int:
+def start(script: str, *arguments: str) -> subprocess.Popen[str]:
+    """A program of its own."""
+    command = [sys.executable, "-P", "-c", script, *arguments]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def kill_epoch(folder: Path, kills: int, seed: int = 0, start: Callable[..., Any] = start) -> int:
     """Load an epoch of the videos in ``folder/paths.json``, with the process killed so many times at most.
 
     Returns:
@@ -65,10 +71,7 @@ def kill_epoch(folder: Path, kills: int, seed: int = 0) -> int:
     """
     rng, killed = random.Random(seed), 0
     while True:
-        command = [sys.executable, "-P", "-c", SCRIPT, str(folder), str(rng.randint(1, 3))]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert process.stdin is not None
-        assert process.stdout is not None
+        process = start(SCRIPT, str(folder), str(rng.randint(1, 3)))
         assert process.stdout.readline() == "ready\n"
         if killed < kills:
             process.stdin.write("batch\n" * rng.randint(0, 3))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -15,9 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from child_environment import child_environment
+from forked_programs import Program
 from stopped_loaders import all_idle, at_line, clips_of, make, own_threads
-from waiting import PATIENCE, becomes
+from waiting import becomes
 
 import videoloader as vl
 from videoloader.runtime import threads
@@ -51,24 +50,15 @@ BEGIN = PREPARE + "running = iter(loader)\nnext(running)\nseconds = 0.2\nprint('
 KINDS = ["VideoLoader", "DecodingLoader"]
 
 
-def start(script: str, path: Path, kind: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-P", "-c", script, str(path), kind]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, env=child_environment(), text=True, **pipes)
-
-
-def end_of(process: subprocess.Popen[str]) -> tuple[int, str]:
+def end_of(process: Program) -> tuple[int | None, str]:
     """Exit code and stderr of a program that must end."""
-    try:
-        _, stderr = process.communicate(timeout=PATIENCE)
-    finally:
-        process.kill()
+    _, stderr = process.communicate()
     return process.returncode, stderr
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_program_ends_at_once_in_the_middle_of_an_epoch(sample: Sample, kind: str) -> None:
-    process = start(BEGIN, sample("h264_mp4"), kind)
+    process = Program(BEGIN, sample("h264_mp4"), kind)
     assert process.stdout.readline() == "running\n"
     assert end_of(process) == (0, "")
 
@@ -76,7 +66,7 @@ def test_a_program_ends_at_once_in_the_middle_of_an_epoch(sample: Sample, kind: 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT for one process")
 @pytest.mark.parametrize("kind", [*KINDS, "Video"])
 def test_ctrl_c_ends_a_program_at_once(sample: Sample, kind: str) -> None:
-    process = start(BEGIN + "for _ in running: pass", sample("h264_mp4"), kind)
+    process = Program(BEGIN + "for _ in running: pass", sample("h264_mp4"), kind)
     assert process.stdout.readline() == "running\n"
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from forked_programs import run_program
 
 from videoloader import SourceError, StaleIndexError
 from videoloader.indexing import FileSource
@@ -104,12 +104,11 @@ def test_a_file_stays_open_while_it_is_read(tmp_path: Path, at_most_two: None) -
 
 def test_more_videos_than_the_process_may_have_files(sample) -> None:
     code = (
-        "import resource, sys, videoloader as vl\n"
+        "import resource, sys, warnings, videoloader as vl\n"
+        "warnings.simplefilter('error')\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))\n"
         "videos = [vl.Video(sys.argv[1], device='cpu') for _ in range(400)]\n"
         "assert len({int(video[3].sum()) for video in videos}) == 1\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-P", "-W", "error", "-c", code, str(sample("h264_mp4"))], capture_output=True, text=True
-    )
+    done = run_program(code, sample("h264_mp4"))
     assert (done.returncode, done.stderr) == (0, "")

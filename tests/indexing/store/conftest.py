@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from videoloader.indexing import build_store
+from store_contents import build_here
 
 NAMES = ("h264_mp4", "hevc_mp4", "vp9_webm", "h264_ts", "h264_mp4_vfr")
 
@@ -29,5 +28,5 @@ def videos(sample: Callable[[str], Path], tmp_path: Path) -> list[Path]:
 def store_path(videos: list[Path], tmp_path: Path) -> Path:
     """A store of them, in the folder above."""
     path = tmp_path / "index.db"
-    build_store(videos, path, workers=1)
+    build_here(videos, path)
     return path

@@ -15,7 +15,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 from PIL import Image
-from store_contents import contents, kill_build, start_build
+from store_contents import build_here, contents, kill_build, start_build
 from waiting import becomes
 
 from videoloader.errors import ConfigurationError, SourceError, StaleIndexError, VideoLoaderError
@@ -158,7 +158,7 @@ def test_a_damaged_store_that_is_built_again_or_merged_is_an_error(videos, store
 
 
 def test_killed_builds_leave_whole_rows_and_are_gone_on_with(many, tmp_path):
-    build_store(many, tmp_path / "clean.db", workers=1)
+    build_here(many, tmp_path / "clean.db")
     clean, rng, rows = contents(tmp_path / "clean.db"), random.Random(), 0
     for _ in range(4):
         left = kill_build(many, tmp_path / "killed.db", rng.uniform(0, 0.6))
@@ -200,7 +200,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_processes_build_one_store_at_once_while_others_read(many, tmp_path):
-    build_store(many, tmp_path / "clean.db", workers=1)
+    build_here(many, tmp_path / "clean.db")
     store = tmp_path / "index.db"
     builds = [start_build(many[:100], store), start_build(many[50:], store)]
     reader, seen = None, []
@@ -223,7 +223,7 @@ def test_processes_build_one_store_at_once_while_others_read(many, tmp_path):
 
 def test_one_reader_sees_a_build_from_before_its_start_to_after_its_end(many, tmp_path):
     store = tmp_path / "index.db"
-    build_store(many[:1], store, workers=1)
+    build_here(many[:1], store)
     reader, stop, seen = IndexStore(store), threading.Event(), []
 
     def read():

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from store_contents import build_here
 
 from videoloader import EveryWindow, VideoDataset, VideoLoader
 from videoloader.errors import ConfigurationError, StaleIndexError
@@ -53,7 +54,7 @@ def change_a_byte(path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["size", "content"])
 def test_a_copy_of_a_data_set_is_not_stale(data: Path, kind: FingerprintKind) -> None:
-    build_store(sources(data), data / "index.db", workers=1, fingerprint=kind)
+    build_here(sources(data), data / "index.db", fingerprint=kind)
     copy = copied(data)
     store = IndexStore(copy / "index.db")
     assert [len(store.get(source)) for source in sources(copy)] == [60, 60, 3]
@@ -63,12 +64,12 @@ def test_a_copy_of_a_data_set_is_not_stale(data: Path, kind: FingerprintKind) ->
         VideoDataset.from_paths(sources(copy)[:2]), EveryWindow(30), batch_size=2, device="cpu", index=store
     )
     assert sum(len(batch) for batch in loader) == 4
-    report = build_store(sources(copy), copy / "index.db", workers=1)
+    report = build_here(sources(copy), copy / "index.db")
     assert (report.indexed, report.unchanged) == (0, 3)
 
 
 def test_a_copy_is_stale_by_time_and_the_message_names_the_remedy(data: Path) -> None:
-    build_store(sources(data), data / "index.db", workers=1)
+    build_here(sources(data), data / "index.db")
     copy = copied(data)
     remedy = r"build the index store .* again \(its size is the same: .* with fingerprint='size' or 'content'\)"
     with pytest.raises(StaleIndexError, match=f"has changed since it was indexed: {remedy}"):
@@ -77,7 +78,7 @@ def test_a_copy_is_stale_by_time_and_the_message_names_the_remedy(data: Path) ->
 
 @pytest.mark.parametrize("kind", ["mtime", "size", "content"])
 def test_another_size_is_always_stale(data: Path, kind: FingerprintKind) -> None:
-    build_store(sources(data), data / "index.db", workers=1, fingerprint=kind)
+    build_here(sources(data), data / "index.db", fingerprint=kind)
     with open(data / "a.mp4", "ab") as file:
         file.write(b"\0" * 8)
     (data / "frames" / "3.pgm").write_bytes(b"P5 1 1 255\n3")
@@ -91,7 +92,7 @@ def test_another_size_is_always_stale(data: Path, kind: FingerprintKind) -> None
 
 def test_other_bytes_of_one_size_are_stale_by_content_and_not_by_size(data: Path) -> None:
     for kind in ("size", "content"):
-        build_store(sources(data), data / f"{kind}.db", workers=1, fingerprint=kind)
+        build_here(sources(data), data / f"{kind}.db", fingerprint=kind)
     for name in ("a.mp4", "shard.tar", "frames/2.pgm"):
         change_a_byte(data / name)
     os.utime(data / "frames")  # a folder is looked at as a whole
@@ -102,14 +103,14 @@ def test_other_bytes_of_one_size_are_stale_by_content_and_not_by_size(data: Path
             IndexStore(data / "content.db").get(source)
     # The last byte of an archive is none of its member's.
     assert len(IndexStore(data / "content.db").get(sources(data)[1]))
-    report = build_store(sources(data), data / "content.db", workers=1)
+    report = build_here(sources(data), data / "content.db")
     assert (report.indexed, report.unchanged) == (2, 1)
 
 
 def test_bytes_are_read_where_the_time_is_another_one_alone(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    build_store(sources(data), data / "index.db", workers=1, fingerprint="content")
+    build_here(sources(data), data / "index.db", fingerprint="content")
     copy = copied(data)
-    build_store(sources(copy), copy / "index.db", workers=1)  # takes over the new times
+    build_here(sources(copy), copy / "index.db")  # takes over the new times
 
     def read(source: str, now: str) -> str:
         raise AssertionError(source)
@@ -125,10 +126,10 @@ def test_a_store_keeps_its_kind_until_it_is_given_another(data: Path) -> None:
     def kinds() -> set[str]:
         return {mark.partition(":")[0] for (mark,) in IndexStore(store).query("SELECT fingerprint FROM videos")}
 
-    build_store(sources(data)[:1], store, workers=1, fingerprint="size")
-    build_store(sources(data), store, workers=1)
+    build_here(sources(data)[:1], store, fingerprint="size")
+    build_here(sources(data), store)
     assert kinds() == {"size"}
-    report = build_store(sources(data), store, workers=1, fingerprint="content")
+    report = build_here(sources(data), store, fingerprint="content")
     assert (report.indexed, report.unchanged, kinds()) == (0, 3, {"content"})
     with pytest.raises(ConfigurationError, match="fingerprint must be one of mtime, size, content, got 'hash'"):
         build_store([], store, fingerprint="hash")  # type: ignore[arg-type]

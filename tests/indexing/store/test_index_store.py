@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from any_index import assert_same_index
+from store_contents import build_here
 
 from videoloader.errors import (
     ConfigurationError,
@@ -145,7 +146,7 @@ class TestMoving:
         assert next(store.errors())[0] == str(tmp_path / "else" / "data" / "text.mp4")
 
     def test_videos_outside_the_root_are_known_by_their_absolute_path(self, videos, tmp_path):
-        build_store(videos[:2], tmp_path / "index.db", root=videos[0].parent, workers=1)
+        build_here(videos[:2], tmp_path / "index.db", root=videos[0].parent)
         store = IndexStore(tmp_path / "index.db")
         assert store.query("SELECT source FROM videos ORDER BY id") == [(videos[0].name,), (str(videos[1]),)]
         assert [len(store.get(path)) for path in videos[:2]] == [60, 60]
@@ -194,7 +195,7 @@ class TestReaders:
     def test_a_reader_sees_what_later_builds_add(self, store, store_path, videos, tmp_path):
         assert len(store) == 6
         another = Path(shutil.copy(videos[0], tmp_path / "another.mp4"))
-        build_store([another], store_path, workers=1)
+        build_here([another], store_path)
         assert len(store) == 7
         assert len(store.get(another)) == 60
 

@@ -13,10 +13,10 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from store_contents import contents, make_store
+from store_contents import build_here, contents, make_store
 
 import videoloader as vl
-from videoloader.indexing import IndexStore, build_store, merge_stores
+from videoloader.indexing import IndexStore, merge_stores
 from videoloader.indexing.store import merging
 
 
@@ -24,8 +24,8 @@ from videoloader.indexing.store import merging
 def parts(videos: list[Path], tmp_path: Path) -> list[Path]:
     """Two stores beside each other, each of half of the videos."""
     stores = [tmp_path / "part-0.db", tmp_path / "part-1.db"]
-    build_store(videos[:3], stores[0], workers=1)
-    build_store(videos[3:], stores[1], workers=1)
+    build_here(videos[:3], stores[0])
+    build_here(videos[3:], stores[1])
     return stores
 
 
@@ -53,10 +53,10 @@ def test_merging_again_changes_nothing(parts: list[Path], tmp_path: Path) -> Non
 def test_the_newest_state_of_a_video_counts(videos: list[Path], tmp_path: Path, newest_first: bool) -> None:
     old, new, video = tmp_path / "old.db", tmp_path / "new.db", videos[0]
     os.utime(video, (1e9, 1e9))
-    build_store([video], old, workers=1)
+    build_here([video], old)
     shutil.copy(videos[2], video)
     os.utime(video, (2e9, 2e9))
-    build_store([video], new, workers=1)
+    build_here([video], new)
     report = merge_stores([new, old] if newest_first else [old, new], tmp_path / "all.db")
     assert counts(report) == ((1, 0, 0, 1) if newest_first else (1, 1, 0, 0))
     assert contents(tmp_path / "all.db") == contents(new)
@@ -67,9 +67,9 @@ def test_the_newest_state_of_a_video_counts(videos: list[Path], tmp_path: Path, 
 def test_a_newer_error_counts_and_takes_the_index_along(videos: list[Path], tmp_path: Path) -> None:
     video = videos[0]
     os.utime(video, (1e9, 1e9))
-    build_store([video], tmp_path / "old.db", workers=1)
+    build_here([video], tmp_path / "old.db")
     video.write_text("no video any more")
-    build_store([video], tmp_path / "new.db", workers=1)
+    build_here([video], tmp_path / "new.db")
     merge_stores([tmp_path / "old.db", tmp_path / "new.db"], tmp_path / "all.db")
     with pytest.raises(vl.IndexingError, match="libavformat cannot read it"):
         IndexStore(tmp_path / "all.db").get(video)
@@ -78,7 +78,7 @@ def test_a_newer_error_counts_and_takes_the_index_along(videos: list[Path], tmp_
 def test_of_one_state_an_index_counts_more_than_an_error(
     videos: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    build_store(videos[:1], tmp_path / "good.db", workers=1)
+    build_here(videos[:1], tmp_path / "good.db")
     shutil.copy(tmp_path / "good.db", tmp_path / "bad.db")
     with sqlite3.connect(tmp_path / "bad.db") as connection:
         connection.execute("UPDATE videos SET error_type = 'DecodeError', error = 'no memory'")
@@ -90,9 +90,9 @@ def test_of_one_state_an_index_counts_more_than_an_error(
 
 def test_without_times_the_part_given_last_counts(videos: list[Path], tmp_path: Path) -> None:
     video = videos[0]
-    build_store([video], tmp_path / "a.db", workers=1, fingerprint="size")
+    build_here([video], tmp_path / "a.db", fingerprint="size")
     shutil.copy(videos[1], video)
-    build_store([video], tmp_path / "b.db", workers=1, fingerprint="size")
+    build_here([video], tmp_path / "b.db", fingerprint="size")
     for order in (["a.db", "b.db"], ["b.db", "a.db"]):
         merge_stores([tmp_path / name for name in order], tmp_path / f"{order[0]}.all")
         assert contents(tmp_path / f"{order[0]}.all") == contents(tmp_path / order[1])
@@ -106,7 +106,7 @@ def test_keys_are_relative_to_the_parts_root_where_they_share_one(videos: list[P
     folder, elsewhere = videos[0].parents[1], tmp_path / "stores"
     elsewhere.mkdir()
     for number in range(2):
-        build_store(videos[number : number + 1], elsewhere / f"{number}.db", root=folder, workers=1)
+        build_here(videos[number : number + 1], elsewhere / f"{number}.db", root=folder)
     stores = [elsewhere / "0.db", elsewhere / "1.db"]
     merge_stores(stores, tmp_path / "all.db")
     assert sorted(contents(tmp_path / "all.db")) == ["h264_mp4/h264_mp4.mp4", "hevc_mp4/hevc_mp4.mp4"]
@@ -118,7 +118,7 @@ def test_parts_of_several_roots_keep_their_videos(videos: list[Path], tmp_path: 
     stores = []
     for video in videos[:2]:
         stores.append(video.parent / "index.db")
-        build_store([video], stores[-1], workers=1)
+        build_here([video], stores[-1])
     merge_stores(stores, tmp_path / "all.db")
     merged = IndexStore(tmp_path / "all.db")
     assert sorted(contents(tmp_path / "all.db")) == ["data/h264_mp4/h264_mp4.mp4", "data/hevc_mp4/hevc_mp4.mp4"]
@@ -130,7 +130,7 @@ def test_members_of_archives_keep_their_places(videos: list[Path], tmp_path: Pat
     with tarfile.open(tmp_path / "tars" / "a.tar", "w") as tar:
         tar.add(videos[0], "clip.mp4")
     member = f"{tmp_path}/tars/a.tar::clip.mp4"
-    build_store([member], tmp_path / "tars" / "part.db", workers=1)
+    build_here([member], tmp_path / "tars" / "part.db")
     merge_stores([tmp_path / "tars" / "part.db"], tmp_path / "all.db", root=tmp_path)
     index, state = IndexStore(tmp_path / "all.db").look_up(member)
     assert len(index) == 60
@@ -142,7 +142,7 @@ def test_members_of_archives_keep_their_places(videos: list[Path], tmp_path: Pat
 def test_names_that_are_not_utf8_are_kept(videos: list[Path], tmp_path: Path) -> None:
     odd = tmp_path / os.fsdecode(b"\xff.mp4")
     shutil.copy(videos[0], odd)
-    build_store([odd], tmp_path / "part.db", workers=1)
+    build_here([odd], tmp_path / "part.db")
     merge_stores([tmp_path / "part.db"], tmp_path / "all.db")
     assert len(IndexStore(tmp_path / "all.db").get(odd)) == 60
 
@@ -223,5 +223,5 @@ def test_a_damaged_part_does_not_take_the_others_with_it(parts: list[Path], tmp_
 
 def test_a_merged_store_is_built_on(parts: list[Path], videos: list[Path], tmp_path: Path) -> None:
     merge_stores(parts, tmp_path / "all.db")
-    report = build_store(videos, tmp_path / "all.db", workers=1)
+    report = build_here(videos, tmp_path / "all.db")
     assert (report.indexed, report.unchanged) == (0, 6)

@@ -11,10 +11,10 @@ import pytest
 import torch
 from archive_writing import tar_bytes
 from range_server import RangeServer, serve
+from store_contents import build_here
 
 import videoloader as vl
 from videoloader.errors import StaleIndexError
-from videoloader.indexing import build_store
 from videoloader.indexing.sources import opening, tar
 
 
@@ -51,7 +51,7 @@ def first_frames(store: vl.IndexStore, path: str) -> torch.Tensor:
 
 def test_a_clip_of_a_member_takes_one_request_of_a_server(server: RangeServer, videos: list[Path], tmp_path: Path):
     url = f"{server.url}data.tar"
-    build_store([f"{url}::{number:03}.mp4" for number in (7, 50)], tmp_path / "remote.db", workers=1)
+    build_here([f"{url}::{number:03}.mp4" for number in (7, 50)], tmp_path / "remote.db")
     for store, most in (
         (vl.IndexStore(tmp_path / "remote.db"), 1),
         (vl.IndexStore(tmp_path / "remote.db", verify=False), 2),
@@ -65,7 +65,7 @@ def test_a_clip_of_a_member_takes_one_request_of_a_server(server: RangeServer, v
 
 def test_another_archive_at_the_same_url_is_an_error(server: RangeServer, tmp_path: Path):
     path = f"{server.url}data.tar::050.mp4"
-    build_store([path], tmp_path / "remote.db", workers=1)
+    build_here([path], tmp_path / "remote.db")
     forget_archives()
     server.version = "2"
     with pytest.raises(StaleIndexError):
@@ -76,7 +76,7 @@ def test_a_local_archive_is_not_listed(
     archive: Path, members: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     paths, size = [f"{archive}::{name}" for name in members], len(members["001.mp4"])
-    build_store(paths, tmp_path / "local.db", workers=1)
+    build_here(paths, tmp_path / "local.db")
     monkeypatch.setattr(tar, "_walk", None)
     forget_archives()
     store = vl.IndexStore(tmp_path / "local.db")
@@ -90,7 +90,7 @@ def test_a_local_archive_is_not_listed(
 def test_members_of_a_moved_data_set_are_read_where_their_paths_say(archive: Path, tmp_path: Path):
     (tmp_path / "set").mkdir()
     archive.rename(tmp_path / "set" / "data.tar")
-    build_store([tmp_path / "set" / "data.tar::000.mp4"], tmp_path / "set" / "index.db", workers=1)
+    build_here([tmp_path / "set" / "data.tar::000.mp4"], tmp_path / "set" / "index.db")
     (tmp_path / "set").rename(tmp_path / "moved")
     store = vl.IndexStore(tmp_path / "moved" / "index.db")
     _, state = store.look_up(f"{tmp_path}/moved/data.tar::000.mp4")
@@ -105,7 +105,7 @@ def test_where_an_archive_was_written_anew_its_places_are_not_believed(
     archive: Path, members: dict[str, bytes], videos: list[Path], tmp_path: Path, verify: bool
 ):
     path = f"{archive}::050.mp4"
-    build_store([path], tmp_path / "local.db", workers=1)
+    build_here([path], tmp_path / "local.db")
     archive.write_bytes(tar_bytes({"more.txt": bytes(5000), **members}))
     os.utime(archive, (1, 1))
     forget_archives()
@@ -123,7 +123,7 @@ def test_what_does_not_lie_in_one_piece_has_no_place(videos: list[Path], tmp_pat
         file.write(videos[0], "deflated.mp4", zipfile.ZIP_DEFLATED)
     paths = [f"{tmp_path}/both.zip::{name}.mp4" for name in ("stored", "deflated")]
     paths += [f"{videos[0]}::stream_index=0", str(videos[1])]
-    build_store(paths, tmp_path / "index.db", workers=1)
+    build_here(paths, tmp_path / "index.db")
     store = vl.IndexStore(tmp_path / "index.db")
     assert [place for (place,) in store.query("SELECT archive FROM videos ORDER BY source LIKE '%stored%'")] == [
         *[None] * 3,

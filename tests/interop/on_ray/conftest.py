@@ -1,4 +1,7 @@
-"""One small cluster for all tests that need it, since starting it takes seconds."""
+"""One small cluster for all tests that need it, since starting it takes seconds.
+
+It ends with them, since its threads would make forks of other tests unsafe. That takes a package: ``__init__.py``.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import pytest
 from local_cluster import local_cluster
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A local one of two workers, and two GPUs that are not there."""
     pytest.importorskip("ray")

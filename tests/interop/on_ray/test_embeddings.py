@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from child_environment import child_environment
+from forked_programs import run_program
 
 import videoloader as vl
 
-pytest.importorskip("ray")
 parquet = pytest.importorskip("pyarrow.parquet")
 
 SAMPLE = Path(__file__).parents[3] / "samples" / "embeddings" / "embed.py"
@@ -24,13 +22,8 @@ def test_every_clip_has_its_embedding(tmp_path: Path) -> None:
 
     # It joins the cluster of the other tests, since starting one takes long.
     address = ray.get_runtime_context().gcs_address
-    ran = subprocess.run(
-        [sys.executable, SAMPLE, "out", "--frames", "8", "--stride", "4"],
-        cwd=tmp_path,
-        env={**child_environment(), "RAY_ADDRESS": address, "PYTHONSAFEPATH": "1"},
-        capture_output=True,
-        text=True,
-    )
+    environment = {**child_environment(), "RAY_ADDRESS": address, "PYTHONSAFEPATH": "1"}
+    ran = run_program(SAMPLE, "out", "--frames", "8", "--stride", "4", cwd=tmp_path, env=environment)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     table = parquet.read_table(tmp_path / "out").to_pydict()
     mode = vl.EveryWindow(8, stride=4, step=32, pad="edge")

@@ -13,8 +13,6 @@ from store_contents import contents
 from videoloader.errors import ConfigurationError
 from videoloader.indexing import build_store
 
-pytest.importorskip("ray")
-
 
 @pytest.fixture
 def paths(sample: Callable[[str], Path], tmp_path: Path) -> list[Path]:
