@@ -145,6 +145,7 @@ class VideoLoader(OneLoop):
             for progress bars.
 
     Attributes:
+        device: torch.device. The device of the batches.
         unreadable: (path, reason) for everything left out or replaced so far: rows of the data set that cannot be used,
             and files of clips that failed later, each once with the first reason. A warning counts the rows when the
             loader is made, and another counts the clips at the end of a loop that meets new files; ``stats()`` counts

@@ -1,4 +1,7 @@
-"""Plans clips from indexes alone: chooses their frames, and draws the parameters of their transforms."""
+"""Plans clips: chooses their frames, and draws the parameters of their transforms.
+
+This needs only the index of each video. Image files are not indexed before, so they are read first.
+"""
 
 from __future__ import annotations
 

@@ -50,7 +50,8 @@ _LONGEST_LOOK_AHEAD = 64 << 20
 def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: bool = False) -> Iterator[PacketBytes]:
     """Yield the run's packets in decode order, without those that no wanted frame depends on.
 
-    The packets' own headers alone decide what is left out, and whether decoding can start where the index says.
+    The plan has left out what the index knows to be disposable. Here the packets' own headers decide what else is left
+    out, and whether decoding can start where the index says.
 
     Args:
         source: source of the video.
