@@ -64,6 +64,7 @@ def next_program(asking):
 
 gc.freeze()  # an end would look at all that was imported
 program = next_program(socket.socket(fileno=int(sys.argv[1])))
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has programs in the background ignore it
 os.chdir(program["cwd"])
 os.environ.clear()
 os.environ.update(program["env"])

@@ -26,11 +26,13 @@ def paths(sample: Callable[[str], Path], tmp_path: Path) -> list[Path]:
 
 
 def test_a_cluster_builds_the_same_store(paths: list[Path], tmp_path: Path) -> None:
-    from videoloader.interop.ray import build_store
+    from videoloader.interop import ray
 
     build_store(paths, tmp_path / "here.db", workers=1)
     seen: list[tuple[int, int]] = []
-    report = build_store(paths, tmp_path / "there.db", max_in_flight=2, progress=lambda *counts: seen.append(counts))
+    report = ray.build_store(
+        paths, tmp_path / "there.db", max_in_flight=2, progress=lambda *counts: seen.append(counts)
+    )
     assert (report.indexed, report.unchanged) == (100, 0)
     assert [path for path, _ in report.unreadable] == [str(paths[-1])]
     assert seen[-1] == (101, 101)
@@ -40,19 +42,19 @@ def test_a_cluster_builds_the_same_store(paths: list[Path], tmp_path: Path) -> N
 
 
 def test_a_build_that_was_stopped_is_gone_on_with(paths: list[Path], tmp_path: Path) -> None:
-    from videoloader.interop.ray import build_store
+    from videoloader.interop import ray
 
     def stop(done: int, total: int) -> None:
         if done >= 64:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        build_store(paths, tmp_path / "index.db", max_in_flight=1, progress=stop)
-    assert build_store(paths, tmp_path / "index.db").unchanged == 64
+        ray.build_store(paths, tmp_path / "index.db", max_in_flight=1, progress=stop)
+    assert ray.build_store(paths, tmp_path / "index.db").unchanged == 64
 
 
 def test_nothing_in_flight_is_refused(paths: list[Path], tmp_path: Path) -> None:
-    from videoloader.interop.ray import build_store
+    from videoloader.interop import ray
 
     with pytest.raises(ConfigurationError, match="max_in_flight must be a positive integer, got 0"):
-        build_store(paths, tmp_path / "index.db", max_in_flight=0)
+        ray.build_store(paths, tmp_path / "index.db", max_in_flight=0)
