@@ -126,6 +126,11 @@ def arrange_rows(
     return stack_rows(clips, memory)
 
 
+def stack_if_alike(clips: Sequence[PlannedClip]) -> Collate:
+    """The way to collate clips that need not be a batch: as one tensor where they have one shape."""
+    return "stack" if len({clip.shape for clip in clips}) == 1 else "list"
+
+
 def transform_rows(
     transforms: TransformPlan, stacked: torch.Tensor | None, rows: Sequence[BatchRow], layout: Layout
 ) -> torch.Tensor | list[torch.Tensor]:

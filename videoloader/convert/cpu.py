@@ -13,10 +13,11 @@ import torch
 
 from videoloader.convert.filters import FILTERS
 from videoloader.convert.native import convert_host_surfaces, host_surface
+from videoloader.convert.plan import check_slots
 from videoloader.convert.resize import needed_part, resize, take_nearest
 from videoloader.convert.spec import Conversion, Interpolation, OutputSpec, Samples, source_view
 from videoloader.convert.swscale import format_facts, part_of_frame
-from videoloader.errors import ConfigurationError, UnsupportedError
+from videoloader.errors import UnsupportedError
 
 
 def convert_frames(
@@ -42,12 +43,7 @@ def convert_frames(
         UnsupportedError: a frame is on a GPU, libswscale does not know its format, or Y'CbCr is wanted from an RGB
             frame.
     """
-    shape, geometry, output = slots.shape[1:], conversion.geometry, conversion.output
-    if shape != (3, *geometry.picture_size) or slots.dtype != output.dtype or slots.device.type != "cpu":
-        raise ConfigurationError(
-            f"slot is {slots.dtype} {list(shape)} on {slots.device}, "
-            f"not {output.dtype} {[3, *geometry.picture_size]} on the CPU"
-        )
+    check_slots(slots, conversion, "cpu")
     surfaces = [(host_surface(frame), frame, at) for frame, at in zip(frames, positions, strict=True)]
     for layout, some in groupby(surfaces, lambda each: each[0] and each[0].layout):
         if layout is None:

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert.driver import cuda_driver, load_kernel
-from videoloader.convert.filters import FILTERS, KERNELS
-from videoloader.convert.plan import PLAN, conversion_plan
+from videoloader.convert.filters import KERNELS, kernel_of
+from videoloader.convert.plan import PLAN, check_slots, conversion_plan
 from videoloader.convert.spec import OUTPUT_TYPES, Conversion, Geometry
 from videoloader.convert.surface import CudaSurface, SurfaceLayout
 from videoloader.errors import ConfigurationError, DecodeError
@@ -55,8 +55,7 @@ class KernelKind(NamedTuple):
     @classmethod
     def of(cls, layout: SurfaceLayout, geometry: Geometry) -> KernelKind:
         """Return the kind for pictures of a layout and a geometry."""
-        kernel = FILTERS[geometry.interpolation].kernels[geometry.antialias]
-        return cls(layout.sample_bytes, layout.subsampling, kernel)
+        return cls(layout.sample_bytes, layout.subsampling, kernel_of(geometry))
 
 
 def picture_plan(layout: SurfaceLayout, conversion: Conversion, strides: tuple[int, int, int]) -> npt.NDArray[np.void]:
@@ -165,12 +164,7 @@ def convert_surfaces(
     step, *strides = slots.stride()
     key = (layout, conversion, shape, strides, slots.dtype, slots.device)
     if key != _recent.key:  # they are the same objects for frame after frame, so comparing is cheaper than hashing
-        geometry, output = conversion.geometry, conversion.output
-        if shape != (3, *geometry.picture_size) or slots.dtype != output.dtype or slots.device.type != "cuda":
-            raise ConfigurationError(
-                f"slot is {slots.dtype} {list(shape)} on {slots.device}, "
-                f"not {output.dtype} {[3, *geometry.picture_size]} on a CUDA device"
-            )
+        check_slots(slots, conversion, "cuda")
         _recent.launch = _launch(layout, conversion, tuple(strides), slots.device.index)
         _recent.key = key
     launch, pictures = _recent.launch, _recent.pictures

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.convert.spec import Interpolation
+from videoloader.convert.spec import Geometry, Interpolation
 
 # The order of ``enum Filter`` in pixels.h.
 KERNELS = ("LINEAR", "CUBIC", "CUBIC_EDGES", "NEAREST")
@@ -48,3 +48,8 @@ FILTERS: dict[Interpolation, Filter] = {
     "bicubic": Filter(2, ("CUBIC_EDGES", "CUBIC"), _cubic, overshoots=True),
     "nearest": Filter(1, ("NEAREST", "NEAREST")),
 }
+
+
+def kernel_of(geometry: Geometry) -> str:
+    """The one of ``KERNELS`` that resizes pictures to a geometry."""
+    return FILTERS[geometry.interpolation].kernels[geometry.antialias]

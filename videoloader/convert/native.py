@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert.filters import FILTERS, KERNELS
+from videoloader.convert.filters import KERNELS, kernel_of
 from videoloader.convert.plan import PLAN, conversion_plan
 from videoloader.convert.spec import OUTPUT_TYPES, Conversion
 from videoloader.convert.surface import SurfaceLayout, pixel_format, planes_layout
@@ -140,8 +140,7 @@ def convert_host_surfaces(
 
 @lru_cache(4096)
 def _call(layout: SurfaceLayout, conversion: Conversion, strides: tuple[int, int, int]) -> _Call:
-    plan, geometry = conversion_plan(layout, conversion, strides), conversion.geometry
-    number = KERNELS.index(FILTERS[geometry.interpolation].kernels[geometry.antialias])
+    plan, number = conversion_plan(layout, conversion, strides), KERNELS.index(kernel_of(conversion.geometry))
     output = list(OUTPUT_TYPES).index(conversion.output.dtype)
     kind = _Kind(layout.sample_bytes, *layout.subsampling, number, output)
     return _Call(plan, plan.ctypes.data, kind)

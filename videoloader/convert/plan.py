@@ -128,6 +128,14 @@ def _axis(view: SourceView, axis: int, geometry: Geometry) -> tuple[float, ...]:
     )  # fmt: skip
 
 
+def check_slots(slots: torch.Tensor, conversion: Conversion, kind: str) -> None:
+    """Raise ConfigurationError unless slots [N, 3, H, W] fit a conversion, on a kind of device."""
+    shape, dtype = [3, *conversion.geometry.picture_size], conversion.output.dtype
+    if list(slots.shape[1:]) != shape or slots.dtype != dtype or slots.device.type != kind:
+        got = f"slot is {slots.dtype} {list(slots.shape[1:])} on {slots.device}"
+        raise ConfigurationError(f"{got}, not {dtype} {shape} on a {kind} device")
+
+
 def _phases(halvings: int, site: float) -> npt.NDArray[np.float64]:
     """Return how far each luma sample comes after the chroma sample that it shares, in distances of chroma samples.
 

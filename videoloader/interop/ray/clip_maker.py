@@ -19,6 +19,7 @@ from videoloader.batching.batch_maker import BatchMaker
 from videoloader.batching.clip_plan import ClipPlanner, PlannedClip
 from videoloader.batching.made_batch import BatchPlan
 from videoloader.batching.options import RaiseOrSkip
+from videoloader.batching.rows import stack_if_alike
 from videoloader.convert.spec import Layout
 from videoloader.errors import DecodeError, VideoWarning
 from videoloader.interop.ray.skipped import SkippedClips
@@ -115,8 +116,7 @@ class ClipMaker:
     def _make(self, clips: Sequence[int]) -> tuple[dict[str, Column], list[tuple[PlannedClip, str]]]:
         recipe, token = self._recipe, CancelToken()
         planned = [view for clip in clips for view in recipe.planner.plan(clip, recipe.epoch)]
-        same_shape = len({clip.shape for clip in planned}) == 1
-        (making,) = self._maker.start([BatchPlan(lambda: planned, "stack" if same_shape else "list")], token)
+        (making,) = self._maker.start([BatchPlan(lambda: planned, stack_if_alike(planned))], token)
         try:
             made = making.result().hand_over()
         finally:

@@ -17,7 +17,14 @@ from videoloader.batching.clip_plan import ClipPlanner, ClipRule, PlannedClip
 from videoloader.batching.collate import batch_of, collate_rows
 from videoloader.batching.options import check_dataset, plan_transforms
 from videoloader.batching.row_decoding import apply_corrections, decode_rows, group_into_jobs, is_outdated
-from videoloader.batching.rows import BatchRow, arrange_rows, check_same_shapes, decoding_memory, transform_rows
+from videoloader.batching.rows import (
+    BatchRow,
+    arrange_rows,
+    check_same_shapes,
+    decoding_memory,
+    stack_if_alike,
+    transform_rows,
+)
 from videoloader.convert.spec import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.errors import ArgumentError, FrameRangeError, counted, warn_user
@@ -161,8 +168,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
 
     def _samples(self, clips: Sequence[int]) -> list[dict[str, Any]]:
         planned = [self._plan(clip) for clip in clips]
-        same_shape = len({clip.shape for clip in planned}) == 1
-        _, rows = arrange_rows(planned, "stack" if same_shape else "list", self._memory)
+        _, rows = arrange_rows(planned, stack_if_alike(planned), self._memory)
         self._decode(rows)
         return [self._sample(row) for row in rows]
 
