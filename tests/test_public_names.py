@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import subprocess
 import sys
@@ -75,3 +76,8 @@ def test_old_import_paths_lead_to_the_same_modules(old: str, new: str, monkeypat
     assert found.__spec__ is not None
     assert found.__spec__.name == new
     assert len(told) == 1
+
+
+def test_what_fills_a_store_has_its_old_name_too() -> None:
+    old, new = vl.VideoDataset.build_index, vl.VideoDataset.build_store
+    assert inspect.unwrap(old) is inspect.unwrap(new)
