@@ -76,7 +76,7 @@ for read in (lambda: video[[0] * 20_000], lambda: video.read([0], transforms=[vl
 @pytest.mark.skipif(sys.platform != "linux", reason="a limit of Linux")
 def test_a_limit_of_the_system_is_the_same_error(sample):
     path = str(sample("h264_mp4"))
-    child = run_program(CHILD, path)
+    child = run_program(CHILD, path, timeout=120)
     assert child.returncode == 0, child.stderr
     lines = child.stdout.splitlines()
     assert len(lines) == 2

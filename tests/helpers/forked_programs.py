@@ -16,11 +16,15 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from child_environment import SAFE_PATH, child_environment
+from waiting import PATIENCE
 
 # Forks twice for each program: the first process waits for the second, which runs it, and reports its number and end.
 SERVER = """
@@ -132,15 +136,20 @@ class Program:
         self.pid = int(self._report.readline())
         self.returncode: int | None = None
 
-    def communicate(self) -> tuple[str, str]:
+    def communicate(self, timeout: float = PATIENCE) -> tuple[str, str]:
         """Wait for its end, and return what it wrote to its two streams. A test that ends before kills it."""
         self.stdin.close()
+        begin, late = time.monotonic(), threading.Timer(timeout, self.kill)
+        late.start()
         try:
             said = self.stdout.read()
+            assert time.monotonic() - begin < timeout, f"the program did not end within {timeout} s"
             self.returncode = int(self._report.readline())
         except BaseException:
             self.kill()
             raise
+        finally:
+            late.cancel()
         with self._stderr, self.stdout, self._report:
             self._stderr.seek(0)
             return said, self._stderr.read()
@@ -152,7 +161,8 @@ class Program:
     def kill(self) -> None:
         """Kill it and all processes of its session, if it still runs."""
         if self.returncode is None:
-            os.killpg(os.getpgid(self.pid), signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.killpg(os.getpgid(self.pid), signal.SIGKILL)
 
 
 def run_program(
@@ -160,8 +170,9 @@ def run_program(
     *arguments: object,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
+    timeout: float = PATIENCE,
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end; see ``Program``."""
     running = Program(program, *arguments, cwd=cwd, env=env)
-    said, errors = running.communicate()
+    said, errors = running.communicate(timeout)
     return subprocess.CompletedProcess([str(program), *map(str, arguments)], running.returncode, said, errors)
