@@ -19,7 +19,7 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 
@@ -34,53 +34,54 @@ def compile_counter(folder: Path) -> Path | None:
     return None if made.returncode else library
 
 
-def counters() -> list[Callable[[], int]]:
-    """Functions that return the nanoseconds of the processor and, if they are counted, the releases and held time."""
-    found: list[Callable[[], int]] = [time.process_time_ns]
+def counters() -> dict[str, Callable[[], int]]:
+    """Functions that return the nanoseconds of the processor and, where they are counted, releases and time held."""
+    found: dict[str, Callable[[], int]] = {"cpu": time.process_time_ns}
     if "gil.so" in os.environ.get("LD_PRELOAD", ""):
         counts = ctypes.PyDLL(None)
-        for name in ("gil_releases", "gil_held"):
-            each = getattr(counts, name)
-            each.restype = ctypes.c_longlong
-            found.append(each)
+        for name in ("releases", "held"):
+            count = found[name] = getattr(counts, f"gil_{name}")
+            count.restype = ctypes.c_longlong
     return found
 
 
-def measure(work: str, folder: str, device: str, processes: int, warmup: float, seconds: float) -> dict[str, float]:
-    """Load samples, and return what one of them takes in this process."""
+def clips(folder: str, device: str, processes: int) -> Iterator[int]:
+    """Yield the number of clips of each batch, without end."""
     import torch
 
     import videoloader as vl
 
-    if work == "images":
-        data, mode = vl.VideoDataset.from_folder(folder, extensions=vl.IMAGE_EXTENSIONS), vl.FrameList([0])
-        size, steps = 256, [vl.RandomResizedCrop(224), vl.RandomHorizontalFlip(), vl.Normalize()]
-    else:
-        data, mode = vl.VideoDataset.from_folder(folder), vl.RandomWindow(16, stride=4, clips=64)
-        size, steps = 16, [vl.Resize((224, 224)), vl.Normalize()]
-    given = {"batch_size": size, "transforms": steps, "dtype": "float16", "shuffle": True, "device": device}
-    loader = vl.VideoLoader(data, mode, num_processes=processes, **given)
+    loader = vl.VideoLoader(
+        vl.VideoDataset.from_folder(folder),
+        vl.RandomWindow(16, stride=4, clips=64),
+        batch_size=16,
+        transforms=[vl.Resize((224, 224)), vl.Normalize()],
+        dtype="float16",
+        shuffle=True,
+        device=device,
+        num_processes=processes,
+    )
+    while True:
+        for batch in loader:
+            if device == "cuda":
+                torch.cuda.current_stream().synchronize()
+            yield len(batch.frames)
 
-    def run(least: float) -> tuple[int, float]:
-        count, begin = 0, time.perf_counter()
-        while (taken := time.perf_counter() - begin) < least or not count:
-            for batch in loader:
-                if device == "cuda":
-                    torch.cuda.current_stream().synchronize()
-                count += len(batch.frames)
-                if time.perf_counter() - begin > least:
-                    break
-        return count, taken
 
-    run(warmup)
-    known = counters()
-    before = [each() for each in known]
-    count, taken = run(seconds)
-    spent = [(each() - old) / count for each, old in zip(known, before, strict=True)]
-    names = ("cpu_ms", "releases", "held_ms")
-    scale = {"releases": 1.0}
-    found = {name: each * scale.get(name, 1e-6) for name, each in zip(names, spent, strict=False)}
-    return {"rate": count / taken, **found}
+def measure(work: str, folder: str, device: str, processes: int, warmup: float, seconds: float) -> dict[str, float]:
+    """Load samples, and return how many come in a second, and what one of them takes in this process."""
+    from libraries import image_loaders
+
+    images = image_loaders.ours(folder, device, 1, processes)
+    batches = images if work == "images" else clips(folder, device, processes)
+    begin = time.perf_counter()
+    while time.perf_counter() - begin < warmup:
+        next(batches)
+    known, count = counters(), 0
+    before, begin = {name: read() for name, read in known.items()}, time.perf_counter()
+    while (taken := time.perf_counter() - begin) < seconds or not count:
+        count += next(batches)
+    return {"rate": count / taken, **{name: (read() - before[name]) / count for name, read in known.items()}}
 
 
 def write_data(work: str, folder: Path) -> Path:
@@ -98,7 +99,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--works", nargs="+", choices=["clips", "images"], default=["clips", "images"])
-    parser.add_argument("--processes", nargs="+", type=int, default=[0, max(len(os.sched_getaffinity(0)), 1)])
+    parser.add_argument("--processes", nargs="+", type=int, default=[0, len(os.sched_getaffinity(0))])
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--warmup", type=float, default=12, help="seconds for processes to start")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
@@ -121,10 +122,10 @@ def main() -> None:
                 command += ["--seconds", str(given.seconds), "--warmup", str(given.warmup)]
                 done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
                 seen = json.loads(done.stdout.splitlines()[-1])
-                counts = (
-                    f"{seen['releases']:10.1f}{seen['held_ms']:9.3f} ms" if "releases" in seen else f"{'':10s}{'':12s}"
-                )
-                print(f"{work:10s}{processes:10d}{seen['rate']:10.1f}{counts}{seen['cpu_ms']:9.3f} ms", flush=True)
+                counts = f"{'':22s}"
+                if counter:
+                    counts = f"{seen['releases']:10.1f}{seen['held'] / 1e6:9.3f} ms"
+                print(f"{work:10s}{processes:10d}{seen['rate']:10.1f}{counts}{seen['cpu'] / 1e6:9.3f} ms", flush=True)
 
 
 if __name__ == "__main__":

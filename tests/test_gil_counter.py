@@ -14,7 +14,8 @@ PROGRAM = """
 import time
 from gil import counters
 
-_, releases, held = counters()
+found = counters()
+releases, held = found["releases"], found["held"]
 before, begin = (releases(), held()), time.monotonic_ns()
 for _ in range(100):
     time.sleep(0.001)

@@ -31,7 +31,7 @@ def samples(folder: str, frames: int) -> list[list[str]]:
     return [[str(place / name) for name in sorted(os.listdir(place))[:frames]] for place in places]
 
 
-def ours(folder: str, device: str, frames: int) -> Iterator[int]:
+def ours(folder: str, device: str, frames: int, processes: int | None = None) -> Iterator[int]:
     import videoloader as vl
 
     if frames == 1:
@@ -46,6 +46,7 @@ def ours(folder: str, device: str, frames: int) -> Iterator[int]:
         dtype="float16",
         shuffle=True,
         device=device,
+        num_processes=processes,
     )
     while True:
         for batch in loader:
