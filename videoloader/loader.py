@@ -30,10 +30,11 @@ from videoloader.errors.attribute_names import tells_of_attributes
 from videoloader.errors.checks import check_choice, check_positive
 from videoloader.indexing import IndexStore
 from videoloader.order.by_column import ByColumn
-from videoloader.order.clip_table import build_clip_table, taken_as_images
+from videoloader.order.clip_table import build_clip_table
 from videoloader.order.epoch import Dealing, EpochPlan, Epochs
 from videoloader.order.sharding import LastBatch
 from videoloader.order.shuffle import Order, Sampler, order_of
+from videoloader.order.unopened_rows import taken_as_images
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import OnCorrupt, check_on_corrupt
 from videoloader.runtime.device import available_cores, resolve_device
@@ -231,6 +232,7 @@ class VideoLoader(OneLoop):
         super().__init__(on, plan, layout, collate, decode, gop_cache, *numbers, on_error, on_corrupt, images=images)
         threads = self._workers.num_workers + self._workers.cpu_workers
         self._prefetch, self._planned_at_once = how_far_ahead(threads, batch_size, order, prefetch)
+        rule = ClipRule(mode, plan, seed, repeats)
         table = build_clip_table(
             dataset,
             mode,
@@ -239,6 +241,8 @@ class VideoLoader(OneLoop):
             skip_unreadable=on_error != "raise",
             on_indexed=on_indexed,
             open_images=False,
+            # A GPU's engines make clips of opened folders, and processes draw by the library's own code.
+            open_folders=on.type == "cuda" or not rule.is_own,
         )
         if self._maker.for_engines and table.ranges.unopened.all():
             each = self._workers.num_processes, batch_size, order, prefetch, FILES_AHEAD
@@ -246,7 +250,7 @@ class VideoLoader(OneLoop):
         self._account = LoaderAccount(table.unreadable, expects_padding=collate == "pad")
         self.unreadable = self._account.unreadable
         self._epochs = Epochs(table, order, seed, rank, ranks, batch_size, last_batch, sharding, mode)
-        self._planner = ClipPlanner(table, ClipRule(mode, plan, seed, repeats))
+        self._planner = ClipPlanner(table, rule)
         self._planner.tell_of_equal_repeats()
         self._planner.tell_of_foreign_randomness()
         self._epoch, self._given = self._epochs.epoch(0), 0

@@ -21,7 +21,7 @@ from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.attribute_names import tells_of_attributes
 from videoloader.errors.checks import check_choice, check_positive_or_none, check_type
 from videoloader.indexing import Openable, VideoIndex, build_index
-from videoloader.indexing.images.frame_times import tell_of_frame_times
+from videoloader.indexing.images.frame_times import odd_times_of, tell_of_frame_times
 from videoloader.indexing.index import Times
 from videoloader.indexing.sources.folder import Timestamps
 from videoloader.indexing.sources.opening import open_frames
@@ -112,7 +112,7 @@ class Video(ShownInNotebooks):
         if not isinstance(known, VideoIndex):
             raise ArgumentError(f"index must be a VideoIndex, got {known!r}: IndexStore(path).get(source) gives one")
         if index is None:
-            tell_of_frame_times([known])
+            tell_of_frame_times(odd_times_of([known]))
         elif isinstance(source, str | os.PathLike) and _file_name(known.source) != _file_name(opened.name):
             warn_user(
                 f"the index is of {known.source}, not of {opened.name}: if these files differ, so do their frames"

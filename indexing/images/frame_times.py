@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,8 @@ import numpy.typing as npt
 from videoloader.errors import ConfigurationError, SourceError, warn_user
 from videoloader.indexing.exact_numbers import exact
 from videoloader.indexing.index import VideoIndex
-from videoloader.indexing.sources.folder import FolderSource, number_parts, split_times
+from videoloader.indexing.sources.folder import FolderSource, split_times
+from videoloader.indexing.sources.natural_order import number_parts
 from videoloader.indexing.sources.regular_file import open_regular
 
 # Unit of listed times, in which seconds since 1970 fit 64 bits.
@@ -42,34 +43,72 @@ def times_of_files(source: FolderSource) -> FrameTimes:
     """
     if source.timestamps is not None:
         return FrameTimes(_listed_times(source), _LISTED_BASE, Fraction(0))
-    names = [os.path.basename(file) for file in source.files]
-    numbers = file_numbers(names)
+    return times_of_names([os.path.basename(file) for file in source.files], source.numbers, source.fps)
+
+
+def times_of_names(names: Sequence[str], alone: npt.NDArray[np.int64] | None, fps: Fraction) -> FrameTimes:
+    """Return the time of each file of a folder at a rate, by its name.
+
+    Args:
+        names: names in natural order.
+        alone: the numbers in them, if they differ in nothing else; see ``FolderSource.numbers``.
+        fps: file numbers per second.
+    """
+    numbers = file_numbers(names, alone)
     if numbers is None:
         has_numbers = any(len(number_parts(name)) > 1 for name in names)
-        return FrameTimes(np.arange(len(names)), 1 / source.fps, Fraction(0) if has_numbers else source.fps)
-    return FrameTimes(numbers, 1 / source.fps, source.fps)
+        return FrameTimes(np.arange(len(names)), 1 / fps, Fraction(0) if has_numbers else fps)
+    return FrameTimes(numbers, 1 / fps, fps)
 
 
-def tell_of_frame_times(indexes: Iterable[VideoIndex], in_seconds: bool = False) -> None:
+class OddTimes(NamedTuple):
+    """What ``tell_of_frame_times`` warns of in one folder.
+
+    Attributes:
+        source, files: the folder, and the number of its files.
+        missing: how many numbers are missing between those of the files. Numbers that are equally spaced are complete.
+        uncounted: whether the numbers in the names are not frame numbers.
+        unrated: whether no rate was given.
+    """
+
+    source: str
+    files: int
+    missing: int
+    uncounted: bool
+    unrated: bool
+
+
+def odd_times(source: str, times: FrameTimes) -> OddTimes | None:
+    """Return what there is to tell of a folder's times, if anything."""
+    if len(times.pts) < 2 or times.time_base == _LISTED_BASE:
+        return None
+    steps = np.diff(times.pts)
+    missing = int((steps // np.gcd.reduce(steps) - 1).sum())
+    uncounted = not missing and not times.rate
+    unrated = times.time_base == 1 and not split_times(source)[1]
+    return OddTimes(source, len(times.pts), missing, uncounted, unrated) if missing or uncounted or unrated else None
+
+
+def odd_times_of(indexes: Iterable[VideoIndex]) -> list[OddTimes]:
+    """Return what there is to tell of the times of some videos, of which some may be folders of image files."""
+    found = []
+    for index in indexes:
+        if index.container == "images":
+            times = FrameTimes(index.frame_pts, index.stream.time_base, index.stream.frame_rate)
+            found.append(odd_times(index.source, times))
+    return [odd for odd in found if odd is not None]
+
+
+def tell_of_frame_times(found: Iterable[OddTimes], in_seconds: bool = False) -> None:
     """Warn once of numbers that are missing among image files, and once of names without frame numbers.
 
-    Numbers that are equally spaced count as complete. If frames are asked for in seconds, also warn once of folders for
-    which no rate was given.
+    If frames are asked for in seconds, also warn once of folders for which no rate was given.
     """
-    missing: dict[str, int] = {}
-    files = 0
-    uncounted, unrated = list[str](), list[str]()
-    for index in sorted(indexes, key=lambda index: index.source):  # threads have made them in any order
-        if index.container != "images" or len(index) < 2 or index.stream.time_base == _LISTED_BASE:
-            continue
-        if in_seconds and index.stream.time_base == 1 and not split_times(index.source)[1]:
-            unrated.append(index.source)
-        steps = np.diff(index.frame_pts)
-        if gaps := int((steps // np.gcd.reduce(steps) - 1).sum()):
-            missing[index.source] = gaps
-            files += len(index)
-        elif not index.stream.frame_rate:
-            uncounted.append(index.source)
+    found = sorted(set(found))  # threads have found them in any order, some once for each row
+    missing = {each.source: each.missing for each in found if each.missing}
+    files = sum(each.files for each in found if each.missing)
+    uncounted = [each.source for each in found if each.uncounted]
+    unrated = [each.source for each in found if each.unrated and in_seconds]
     if unrated:
         warn_user(
             f"{_named(unrated)}: frames are asked for in seconds, but no rate is given, so each image file counts "
@@ -91,10 +130,14 @@ def _named(sources: Sequence[str]) -> str:
     return sources[0] + (f" and {len(sources) - 1} more" if len(sources) > 1 else "")
 
 
-def file_numbers(names: Sequence[str]) -> npt.NDArray[np.int64] | None:
+def file_numbers(names: Sequence[str], alone: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.int64] | None:
     """Return the numbers in names that are in natural order, counted from the first one's: int64[N].
 
     The number is the first part in which the names differ, whatever its leading zeros and whatever follows it.
+
+    Args:
+        names: the names.
+        alone: see ``times_of_names``; it spares most of the work.
 
     Returns:
         The numbers, or None if the names first differ in something else, share a number, or the numbers are too far
@@ -106,7 +149,12 @@ def file_numbers(names: Sequence[str]) -> npt.NDArray[np.int64] | None:
     """
     if len(names) == 1:
         return np.zeros(1, np.int64)
-    for place, column in enumerate(zip(*map(number_parts, names), strict=False)):
+    parts: Iterable[tuple[int, Sequence[Any]]]
+    if alone is None:
+        parts = enumerate(zip(*map(number_parts, names), strict=False))
+    else:
+        parts = ((1, column) for column in alone.tolist())
+    for place, column in parts:
         if len(set(column)) == 1:
             continue
         if place % 2 == 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import lru_cache
 
@@ -22,6 +22,7 @@ from videoloader.indexing.images.window import ImageHeader, Window
 from videoloader.indexing.index import DISPOSABLE_YES, VideoIndex
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.folder import FolderSource, is_image_name
+from videoloader.indexing.sources.lazy_folder import LazyFolder
 from videoloader.indexing.stream_info import StreamInfo
 
 # Degrees clockwise, and whether the picture is mirrored after that (Exif 2.32, tag 0x0112).
@@ -46,7 +47,7 @@ def index_images(source: ByteSource) -> VideoIndex | None:
     """Index a folder of image files, or a single one, from the files' own headers.
 
     Frame n is file n, at the time given by its number or a list of times (``times_of_files``). Each file costs one
-    short read.
+    short read; of a ``LazyFolder``, only the first is read.
 
     Returns:
         The index, or None if the source is neither a folder nor an image; also for animations in PNG and raw Motion
@@ -67,20 +68,38 @@ def index_images(source: ByteSource) -> VideoIndex | None:
         if single.codec == "mjpeg" and not is_image_name(os.path.basename(source.name)) and is_jpeg_stream(file):
             return None
         return _index_of_file(source, _checked(single, source.name))
-    first: ImageHeader | None = None
-    for name, begin, end in zip(source.files, source.offsets, source.offsets[1:], strict=False):
-        if begin == end:
-            raise IndexingError("is empty", name)
-        header = _read_header(Window(source, begin, end - begin, name))
-        if header is None:
-            raise IndexingError(f"is not an image of a known kind, whatever its name says (in {source.name})", name)
-        if first is None:
-            first = _checked(header, name)
-        elif header != first:
-            raise IndexingError(_difference(_checked(header, name), first, source), name)
-    assert first is not None, "a FolderSource without files cannot be made"
+    first = _checked(_header_in(source, 0), source.files[0])
+    for number in () if isinstance(source, LazyFolder) else range(1, len(source.files)):
+        _check_like(_header_in(source, number), number, first, source)
     _check_size(np.diff(source.offsets), source)
     return _assemble(source.name, source.offsets, first, times_of_files(source))
+
+
+def check_files(source: LazyFolder, numbers: Iterable[int]) -> None:
+    """Check that some files of a folder are like its first one.
+
+    Raises:
+        SourceError, IndexingError, UnsupportedError: as in ``index_images``.
+    """
+    first = _header_in(source, 0)
+    for number in numbers:
+        _check_like(_header_in(source, number), number, first, source)
+
+
+def _header_in(source: FolderSource, number: int) -> ImageHeader:
+    name, begin, end = source.files[number], *source.offsets[number : number + 2]
+    if begin == end:
+        raise IndexingError("is empty", name)
+    header = _read_header(Window(source, begin, end - begin, name))
+    if header is None:
+        raise IndexingError(f"is not an image of a known kind, whatever its name says (in {source.name})", name)
+    return header
+
+
+def _check_like(header: ImageHeader, number: int, first: ImageHeader, source: FolderSource) -> None:
+    if header != first:
+        name = source.files[number]
+        raise IndexingError(_difference(_checked(header, name), first, source), name)
 
 
 def _index_of_file(source: ByteSource, header: ImageHeader) -> VideoIndex:

@@ -7,14 +7,13 @@ import io
 import os
 import re
 import reprlib
-import stat
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from decimal import Decimal
 from fractions import Fraction
 from hashlib import blake2b
 from itertools import accumulate
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +22,7 @@ from videoloader.errors import ConfigurationError, SourceError, StaleIndexError,
 from videoloader.errors.checks import check
 from videoloader.indexing.exact_numbers import exact_rate
 from videoloader.indexing.sources.base import SourceBase
+from videoloader.indexing.sources.natural_order import in_natural_order
 from videoloader.indexing.sources.regular_file import open_regular
 from videoloader.indexing.sources.state import SourceState, host, require_same, state_of_file
 from videoloader.runtime.cached_property import cached_property
@@ -31,7 +31,6 @@ IMAGE_EXTENSIONS = ("bmp", "jpeg", "jpg", "pgm", "png", "ppm", "tif", "tiff", "w
 IMAGE_ENDINGS = tuple(f".{extension}" for extension in IMAGE_EXTENSIONS)
 # This limit turns the float 1/3 into 1/3, and keeps NTSC rates.
 _LARGEST_FPS, _LARGEST_FPS_DENOMINATOR = 1_000_000_000, 1001
-_NUMBER = re.compile(r"(\d+)")
 # What may follow the path of a folder: ``davis/bear::fps=24``.
 _TIMED = re.compile(r"(.+)::(fps|timestamps)=(.+)", re.DOTALL)
 # The seconds of each file, or the path of a list of them.
@@ -66,6 +65,7 @@ class FolderSource(SourceBase):
         fps: file numbers per second; 1 if times are listed.
         timestamps: path as given, or the seconds; None if there are none.
         files: paths of the files, in order.
+        numbers: int64[K, N], the K numbers in the name of each file; None if the names do not differ in numbers alone.
         offsets: start of each file, and finally the end of the last one.
 
     Raises:
@@ -96,17 +96,20 @@ class FolderSource(SourceBase):
         self.name = plain + times_suffix(plain, fps, timestamps)
         self.fps = _rate(plain, 1 if fps is None else fps)
         self.timestamps = _path_or_seconds(plain, timestamps)
-        folder, pattern = (plain, "*") if os.path.isdir(plain) else os.path.split(plain)
+        folder, pattern = _folder_and_pattern(plain)
         self._folder = folder or "."
         # Taken before the folder is listed, so that no later change is missed.
         self._changed = time_of_change(self._folder)
         self._times_changed = time_of_change(self.timestamps_file) if self.timestamps_file else None
         found = _image_files(folder, pattern, self.name)
-        names = natural_order(found)
-        self.files = [os.path.join(folder, name) for name in names]
-        self.offsets = [0, *accumulate(found[name].st_size for name in names)]
+        names, self.numbers = in_natural_order(found)
+        self.files = list(map(os.path.join(folder, "").__add__, names))
+        try:
+            self._listed = [_marks_of(found[name].stat()) for name in names]
+        except OSError as error:
+            raise _unreadable(error, self.name) from None
+        self.offsets = [0, *accumulate(size for size, *_ in self._listed)]
         self.size = self.offsets[-1]
-        self._listed = [_marks_of(found[name]) for name in names]
         self._host, self._file_changed = host(), False
 
     @property
@@ -193,6 +196,29 @@ class FolderSource(SourceBase):
             UnsupportedError: always.
         """
         raise UnsupportedError("is a folder of image files, not one file", self.name)
+
+
+class FolderNames(NamedTuple):
+    """What a ``FolderSource`` knows before it looks at its files: ``name``, their names, ``numbers`` and ``fps``."""
+
+    source: str
+    names: list[str]
+    numbers: npt.NDArray[np.int64] | None
+    fps: Fraction
+
+
+def list_names(path: str) -> FolderNames | None:
+    """Return the names of the image files of a folder, without looking at any; None if their times are listed.
+
+    Raises:
+        SourceError, ConfigurationError: as in ``FolderSource``.
+    """
+    plain, told = split_times(path)
+    if "timestamps" in told:
+        return None
+    fps = told.get("fps")
+    name = plain + times_suffix(plain, fps, None)
+    return FolderNames(name, *in_natural_order(_image_files(*_folder_and_pattern(plain), name)), _rate(plain, fps or 1))
 
 
 def folder_fingerprint(changed: int | None, times_changed: int | None) -> str:
@@ -290,70 +316,37 @@ def frame_folder_places(path: str) -> list[str]:
     return [folder, *links, *(os.path.join(folder, listed) for name, listed in times.items() if name == "timestamps")]
 
 
+def is_image_path(path: str) -> bool:
+    """Whether a path ends as those of image files do, and is no pattern for the files of a folder."""
+    return path.lower().endswith(IMAGE_ENDINGS) and not {"*", "?"} & set(path)
+
+
 def is_image_name(name: str) -> bool:
     """Whether a file's name has an image's extension and does not begin with a dot."""
     return name.lower().endswith(IMAGE_ENDINGS) and not name.startswith(".")
 
 
-def natural_order(names: Iterable[str]) -> list[str]:
-    """Sort names as people count: numbers in them count as numbers, and case does not matter.
-
-    Examples:
-        >>> natural_order(["im10", "im2", "IM1"])
-        ['IM1', 'im2', 'im10']
-    """
-    # Sorted first, so that the order of "im1" and "im01" does not depend on the folder's.
-    ordered = sorted(names)
-    numbers = _numbers_alone(ordered)
-    if numbers is None:
-        return sorted(ordered, key=number_parts)
-    return [ordered[place] for place in np.lexsort(numbers).tolist()]
+def _folder_and_pattern(path: str) -> tuple[str, str]:
+    return (path, "*") if os.path.isdir(path) else os.path.split(path)
 
 
-def _numbers_alone(names: Sequence[str]) -> npt.NDArray[np.int64] | None:
-    """Return the K numbers in N names, last first, int64[K, N], if the names differ in nothing else; otherwise None.
-
-    This takes three calls for all names: taking a million of them apart one by one would take ten seconds.
-    """
-    text = "\n".join(names).casefold()
-    between = _NUMBER.sub("0", text).split("\n")
-    if len(between) != len(names) or between.count(between[0]) != len(names):
-        return None
-    try:
-        numbers = np.array(list(map(int, _NUMBER.findall(text))), np.int64)
-    except (OverflowError, ValueError):  # Python does not convert thousands of digits to an int
-        return None
-    return numbers.reshape(len(names), -1).T[::-1] if numbers.size else None
-
-
-def number_parts(name: str) -> list[str | Decimal]:
-    """Split a name into text in lower case, at even positions, and numbers, at odd positions.
-
-    Examples:
-        >>> number_parts("Im07.png")
-        ['im', Decimal('7'), '.png']
-    """
-    # Python does not convert thousands of digits to an int, and a name in a table may have that many.
-    return [Decimal(part) if i % 2 else part for i, part in enumerate(_NUMBER.split(name.casefold()))]
-
-
-def _image_files(folder: str, pattern: str, source: str) -> dict[str, os.stat_result]:
-    """Return the name and status of each image file in a folder."""
+def _image_files(folder: str, pattern: str, source: str) -> dict[str, os.DirEntry[str]]:
+    """Return the image files in a folder by name."""
     matches = re.compile(fnmatch.translate(pattern)).match
-    files: dict[str, os.stat_result] = {}
+    files: dict[str, os.DirEntry[str]] = {}
     others: dict[str, int] = {}
     try:
         with os.scandir(folder or ".") as entries:
             for entry in entries:
                 if is_image_name(entry.name) and matches(entry.name):
-                    state = entry.stat()
-                    if stat.S_ISREG(state.st_mode):
-                        files[entry.name] = state
+                    if entry.is_file():
+                        files[entry.name] = entry
                         continue
+                    entry.stat()  # fails for a link that leads nowhere
                 kind = "folder" if entry.is_dir() else os.path.splitext(entry.name)[1].lower() or "no ending"
                 others[kind] = others.get(kind, 0) + 1
     except OSError as error:
-        raise SourceError(f"cannot be read ({error.strerror})", error.filename or source) from None
+        raise _unreadable(error, source) from None
     if not files:
         there = ", ".join(f"{count} {kind}" for kind, count in sorted(others.items(), key=lambda item: -item[1])[:5])
         of_pattern = "" if pattern == "*" else f" that match {pattern!r}"
@@ -364,3 +357,7 @@ def _image_files(folder: str, pattern: str, source: str) -> dict[str, os.stat_re
         )
         raise SourceError(f"holds no image files{of_pattern}; it contains: {there or 'nothing'}{hint}", source)
     return files
+
+
+def _unreadable(error: OSError, source: str) -> SourceError:
+    return SourceError(f"cannot be read ({error.strerror})", error.filename or source)

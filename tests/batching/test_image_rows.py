@@ -142,14 +142,14 @@ def test_batches_of_other_sizes_than_expected_are_made_all_the_same(
 
 def test_no_file_is_opened_for_its_length(data: vl.VideoDataset, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
-    real = clip_plan.read_image
+    real = clip_plan.read_unopened
 
     def watched(path: str) -> Any:
         read.append(path)
         return real(path)
 
     for module in (clip_plan, entry_video):
-        monkeypatch.setattr(module, "read_image", watched)
+        monkeypatch.setattr(module, "read_unopened", watched)
     loader = load(data, num_workers=0, shuffle=False)
     assert len(loader) == -(-len(data) // 5)
     assert read == []

@@ -177,8 +177,9 @@ class BatchMaker:
         """Plan a batch and allocate its memory."""
         clips = plan.clips()
         if isinstance(clips, UnopenedClips):
-            if self.takes_unopened and plan.collate == "stack":
-                rule, likely = clips.planner.rule, clips.planner.likely
+            rule, likely = clips.planner.rule, clips.planner.likely
+            # Engines make single images.
+            if self.takes_unopened and plan.collate == "stack" and (likely[0].shape[0] == 1 or not self.for_engines):
                 stacked = self._memory.allocate(len(clips.clips) * rule.num_views, likely[0].shape)
                 columns = ImageRows(stacked, self._memory.layout, rule, clips.wanted(), clips=clips)
                 return DecodingBatch(plan, stacked, [], unreadable, token, columns)

@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.convert.spec import Geometry
-from videoloader.dataset import VideoEntry
 from videoloader.errors import (
     DecodeError,
     IndexingError,
     SourceError,
+    StaleIndexError,
     UnsupportedError,
     VideoLoaderError,
     enough_memory,
@@ -27,10 +27,11 @@ from videoloader.errors import (
 )
 from videoloader.errors.notes import note
 from videoloader.indexing import VideoIndex
-from videoloader.indexing.one_image import read_image
 from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.unopened import check_shown, read_unopened
 from videoloader.order.clip_table import ClipTable
 from videoloader.order.entry_video import UNOPENED, EntryVideo, SameIndex
+from videoloader.padding.pad import real_frames
 from videoloader.reading.own_code import contents, is_own
 from videoloader.runtime.cached_property import cached_property
 from videoloader.runtime.forks import after_fork
@@ -42,7 +43,7 @@ from videoloader.transforms.time import check_roles_kept
 
 # The errors that ``on_error`` handles: the video is at fault, not the caller.
 UNREADABLE = (DecodeError, IndexingError, SourceError, UnsupportedError)
-# The most image files that are opened to find a readable one before any batch is made.
+# The most files that are opened to find a readable one before any batch is made.
 _MOST_TRIED = 16
 # Users' transforms and frame modes may not be thread-safe, so only one of the threads that read images calls them.
 _one_at_a_time = threading.Lock()
@@ -146,23 +147,28 @@ class ClipRule:
             ]
         return [PlannedClip(clip, video, frame_numbers, mask, view, at, roles=roles) for at, view in enumerate(views)]
 
-    def views_of_image(
-        self, clip: int, epoch: int, entry: VideoEntry, row: int, clip_in_video: int
+    def views_of_unopened(
+        self, clip: int, epoch: int, video: EntryVideo, clip_in_video: int
     ) -> tuple[ByteSource, VideoIndex, list[PlannedClip]]:
-        """Read an image file: the file, its index, and the views of its clip in an epoch.
+        """Read an image file or a folder of them: its source, its index, and the views of its clip in an epoch.
 
         Raises:
-            SourceError, IndexingError, UnsupportedError: as in ``read_image``.
+            SourceError, IndexingError, UnsupportedError: as in ``read_unopened`` and ``check_shown``.
+            StaleIndexError: a folder has other files than when they were counted.
             FrameRangeError, ConfigurationError: as in ``views_by``.
         """
-        image, index = read_image(entry.path)
+        source, index = read_unopened(video.entry.path)
+        if len(index) != video.stop:
+            raise StaleIndexError(f"has {len(index)} image files, but had {video.stop} when it was listed", source.name)
         with nullcontext() if self.is_own else _one_at_a_time:
-            video = EntryVideo(entry, 0, 1, SameIndex(index), row)
-            return image, index, self.views(clip, epoch, video, clip_in_video)
+            known = EntryVideo(video.entry, video.first, video.stop, SameIndex(index), video.row)
+            views = self.views(clip, epoch, known, clip_in_video)
+        check_shown(source, real_frames(views[0].frame_numbers))
+        return source, index, views
 
 
 class Undrawn(NamedTuple):
-    """Marks a clip of an image file that has not been opened yet.
+    """Marks a clip of a file that has not been opened yet: an image, or a folder of them.
 
     Attributes:
         rule, epoch, clip_in_video: arguments of the draw when the file is read; see ``ClipRule.views``.
@@ -188,7 +194,7 @@ class PlannedClip:
         repeated: whether the clip comes out of turn in the epoch.
         roles: roles of the clip's frames; None where its mode has none.
         undrawn: the draw to make when the file is read; None for a clip that is drawn. Until then
-            ``frame_numbers``, ``mask`` and ``drawn`` are a guess: those of another image.
+            ``frame_numbers``, ``mask`` and ``drawn`` are a guess: those of another file.
     """
 
     number: int
@@ -203,7 +209,7 @@ class PlannedClip:
 
     @property
     def is_drawn(self) -> bool:
-        """Whether its frames and pixels are drawn, as they are for all but image files that were not opened yet."""
+        """Whether its frames and pixels are drawn, as they are for all but files that were not opened yet."""
         return self.undrawn is None
 
     @property
@@ -218,16 +224,16 @@ class PlannedClip:
 
 
 def drawn_now(clip: PlannedClip) -> PlannedClip:
-    """The clip with everything drawn; an image file that was not opened yet is read first.
+    """The clip with everything drawn; a file that was not opened yet is read first.
 
     Raises:
         SourceError, IndexingError, UnsupportedError, FrameRangeError, ConfigurationError: as in
-            ``ClipRule.views_of_image``.
+            ``ClipRule.views_of_unopened``.
     """
     if clip.undrawn is None:
         return clip
     rule, epoch, clip_in_video = clip.undrawn
-    _, _, views = rule.views_of_image(clip.number, epoch, clip.video.entry, clip.video.row, clip_in_video)
+    _, _, views = rule.views_of_unopened(clip.number, epoch, clip.video, clip_in_video)
     return replace(views[clip.view], repeated=clip.repeated)
 
 
@@ -271,7 +277,7 @@ class ClipPlanner:
     def plan(self, clip: int, epoch: int, *, repeated: bool = False) -> list[PlannedClip]:
         """The views of a clip of the table; see ``ClipRule.views`` and ``PlannedClip.repeated``.
 
-        The views of an image file that was not opened are drawn when it is read.
+        The views of a file that was not opened are drawn when it is read.
         """
         return self._plan(clip, *self.table[clip], epoch, repeated)
 
@@ -296,7 +302,7 @@ class ClipPlanner:
 
     @cached_property
     def likely(self) -> list[PlannedClip]:
-        """The views of the first readable one of some image files; of 1 × 1 pixels if none is readable."""
+        """The views of the first readable one of some unopened files; of 1 × 1 pixels if none is readable."""
         clips = self.table.clip_ends[np.flatnonzero(self.table.ranges.unopened)[:_MOST_TRIED]] - 1
         for clip in clips.tolist():
             with suppress(Exception):  # errors are reported when the clip is made

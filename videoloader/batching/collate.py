@@ -16,7 +16,6 @@ import numpy.typing as npt
 import torch
 
 from videoloader.batching.batch import Batch, ListBatch
-from videoloader.batching.image_clips import IMAGE_INDEX
 from videoloader.batching.rows import BatchRow
 from videoloader.batching.unopened import ImageRows
 from videoloader.convert.spec import Layout
@@ -136,14 +135,14 @@ def collate_columns(frames: torch.Tensor, parts: Sequence[ImageRows], layout: La
     made = [part.made for part in parts if part.made is not None]
     views = parts[0].rule.num_views
     wanted = [each for part in parts for each in part.wanted for _ in range(views)]
-    numbers = np.concatenate([each.frame_numbers for each in made])[:, None]
+    numbers = np.concatenate([each.frame_numbers for each in made])
     return batch_of(
         frames,
         frames.device,
         [(each.clip, each.row, each.path, each.label, each.columns) for each in wanted],
         frame_numbers=numbers,
-        timestamps=frame_times(IMAGE_INDEX, numbers),
-        mask=np.concatenate([each.mask for each in made])[:, None],
+        timestamps=np.concatenate([each.timestamps for each in made]),
+        mask=np.concatenate([each.mask for each in made]),
         corrupt=np.zeros(numbers.shape, np.bool_),
         repeated=np.repeat(np.concatenate([part.clips.repeated for part in parts if part.clips is not None]), views),
         views=np.tile(np.arange(views), len(numbers) // views),

@@ -1,4 +1,6 @@
-"""Makes clips of image files: reads, draws and decodes each file in one go, or prepares it for a GPU's JPEG engines.
+"""Makes clips of unopened image files, or folders of them: reads, draws and decodes each in one go.
+
+Files can also be prepared for a GPU's JPEG engines.
 
 This module also runs in other processes; see ``ProcessPool``.
 """
@@ -22,16 +24,17 @@ from videoloader.convert.spec import Layout, OutputSpec, as_planes
 from videoloader.dataset import VideoEntry
 from videoloader.decoding.engine import Engine, choose_engine
 from videoloader.errors import VideoLoaderError
-from videoloader.indexing import VideoIndex
+from videoloader.indexing import FolderSource, VideoIndex
 from videoloader.indexing.images.index import image_of_a_pixel
 from videoloader.indexing.index import Times
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.patience import cancellable
 from videoloader.indexing.sources.remote_reads import NO_READS, RemoteReads, reads_so_far
-from videoloader.order.entry_video import EntryVideo, SameIndex
+from videoloader.order.entry_video import UNOPENED, EntryVideo, SameIndex
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.padding.pad import real_frames
 from videoloader.reading.cancellation import CancelToken
+from videoloader.reading.clip import frame_times
 from videoloader.reading.clip_reader import ClipReader, ClipsReport, ImageRead
 from videoloader.reading.clip_sink import MOST_PIXELS_HELD
 from videoloader.reading.clip_slots import whole_clip
@@ -47,11 +50,12 @@ _ALL_IMAGES = SameIndex(IMAGE_INDEX)
 
 
 class WantedImage(NamedTuple):
-    """A clip of an image file to make: arguments of ``ClipRule.views``, and the file's entry."""
+    """A clip of an image file, or of ``frames`` of them, to make: arguments of ``ClipRule.views``, and the entry."""
 
     epoch: int
     clip: int
     clip_in_video: int
+    frames: int
     row: int
     path: str
     label: int | None
@@ -78,7 +82,7 @@ class MadeImage(NamedTuple):
         drawn: the outcome of drawing, for each view.
         corrupt: bool[T], see ``ClipSlots``; None where the clip was not made, because its frames do not have the shape
             of the memory.
-        known: the file's index; None where it is no longer needed.
+        known: the index of the file or folder; None for a file whose clip was made, which does not need it any more.
     """
 
     frame_numbers: npt.NDArray[np.int64]
@@ -90,7 +94,8 @@ class MadeImage(NamedTuple):
     def put_into(self, row: BatchRow) -> None:
         """Let a row show what was made for it."""
         old, video = row.clip, row.clip.video
-        video = EntryVideo(video.entry, 0, 1, SameIndex(self.known) if self.known else _ALL_IMAGES, video.row)
+        known = _ALL_IMAGES if self.known is None else SameIndex(self.known)
+        video = EntryVideo(video.entry, video.first, video.stop, known, video.row)
         drawn = self.drawn[old.view]
         # The constructor is four times as fast as ``replace``.
         clip = PlannedClip(old.number, video, self.frame_numbers, self.mask, drawn, old.view, old.repeated, old.roles)
@@ -106,10 +111,11 @@ class MadeImages(NamedTuple):
 
     Attributes:
         others: the clips that are objects, by place; None for a file that JPEG engines cannot decode.
-        places: the places of the clips in columns. They are made, without damage, and have a single frame.
-        frame_numbers, mask: int64[N] and bool[N] of all their views; see ``PlannedClip``.
+        places: the places of the clips in columns. They are made, without damage, and have the same number of frames.
+        frame_numbers, mask, timestamps: int64[N, T], bool[N, T] and float64[N, T] of all their views; see ``Batch``.
         boxes, matrices: see ``Batch.boxes`` and ``Batch.source_matrix``.
         drawn: pickled list of what was drawn for their views, since most programs never look at it.
+        known: pickled list of ``MadeImage.known`` of each clip, which only objects need.
         report: report of the decoding of all clips.
     """
 
@@ -117,21 +123,24 @@ class MadeImages(NamedTuple):
     places: list[int]
     frame_numbers: npt.NDArray[np.int64]
     mask: npt.NDArray[np.bool_]
+    timestamps: npt.NDArray[np.float64]
     boxes: npt.NDArray[np.int64]
     matrices: npt.NDArray[np.float64]
     drawn: bytes
+    known: bytes
     report: ClipsReport
 
     def outcomes(self) -> list[Outcome]:
         """The outcome of each clip in order, once none is left to be made."""
-        drawn = pickle.loads(self.drawn)
+        drawn, indexes = pickle.loads(self.drawn), pickle.loads(self.known)
         all_clips = {place: outcome for place, outcome in self.others.items() if outcome is not None}
         views = len(drawn) // max(len(self.places), 1)
         for at, place in enumerate(self.places):
             if place not in all_clips:
                 first = at * views
-                numbers, mask = self.frame_numbers[first : first + 1], self.mask[first : first + 1]
-                all_clips[place] = MadeImage(numbers, mask, drawn[first : first + views], np.zeros(1, np.bool_), None)
+                numbers, mask = self.frame_numbers[first], self.mask[first]
+                sound = np.zeros(len(numbers), np.bool_)
+                all_clips[place] = MadeImage(numbers, mask, drawn[first : first + views], sound, indexes[at])
         return [all_clips[place] for place in sorted(all_clips)]
 
 
@@ -149,16 +158,21 @@ def gather_images(
         reports: reports of their decoding.
         remote: all reads from servers for them; the sum of the reports' own by default.
     """
-    drawn = [view for image in columns.values() for view in image.drawn]
+    images = list(columns.values())
+    drawn, known = [view for image in images for view in image.drawn], [image.known for image in images]
+    times = [frame_times(image.known or IMAGE_INDEX, image.frame_numbers) for image in images]
+    views = [len(image.drawn) for image in images]
     report = joined_reports(reports)
     return MadeImages(
         dict(others),
         list(columns),
-        np.array([image.frame_numbers[0] for image in columns.values() for _ in image.drawn], np.int64),
-        np.array([image.mask[0] for image in columns.values() for _ in image.drawn], np.bool_),
+        np.repeat(np.array([image.frame_numbers for image in images], np.int64), views, axis=0),
+        np.repeat(np.array([image.mask for image in images], np.bool_), views, axis=0),
+        np.repeat(np.array(times, np.float64), views, axis=0),
         np.array([picture_box(view.geometry) for view in drawn], np.int64).reshape(-1, 4),
         source_matrices(drawn).reshape(-1, 3, 3),
         pickle.dumps(drawn, pickle.HIGHEST_PROTOCOL),
+        pickle.dumps(known, pickle.HIGHEST_PROTOCOL),
         report if remote is None else replace(report, remote=remote),
     )
 
@@ -172,12 +186,12 @@ def make_images(
     frames: Sequence[torch.Tensor],
     token: CancelToken,
 ) -> MadeImages:
-    """Make clips of image files.
+    """Make clips of image files, or of folders of them.
 
     Args:
         wanted: the clips.
         layout: layout of their memory.
-        by_columns: whether clips of a single frame become columns. ``frames`` is then one tensor.
+        by_columns: whether clips become columns. ``frames`` is then one tensor.
         reader: the reader that decodes them.
         rule: rule by which they are drawn.
         frames: memory for all their views in order, of the probable shape.
@@ -203,7 +217,7 @@ def make_images(
             if isinstance(image, _DrawnImage):
                 read = _as_read(image, slots)
                 some.append((image.made(read.clips[0].corrupt), read))
-                size += image.known.stream.width * image.known.stream.height
+                size += image.known.stream.width * image.known.stream.height * read.plan.frames_wanted
             else:
                 some.append((image, None))
                 size += 1
@@ -280,7 +294,7 @@ def joined_reports(reports: Sequence[ClipsReport]) -> ClipsReport:
 
 
 class _DrawnImage(NamedTuple):
-    """An image file that was read, and the views drawn for it, which have the shape of their memory."""
+    """An image file or a folder that was read, and the views drawn for it, which have the shape of their memory."""
 
     source: ByteSource
     known: VideoIndex
@@ -291,8 +305,9 @@ class _DrawnImage(NamedTuple):
         """Numbers of the frames that all views show."""
         return self.views[0].frame_numbers
 
-    def made(self, corrupt: npt.NDArray[np.bool_] | None, known: VideoIndex | None = None) -> MadeImage:
+    def made(self, corrupt: npt.NDArray[np.bool_] | None) -> MadeImage:
         """The clip; see ``MadeImage``."""
+        known = self.known if corrupt is None or isinstance(self.source, FolderSource) else None
         return MadeImage(self.frame_numbers, self.views[0].mask, [view.drawn for view in self.views], corrupt, known)
 
 
@@ -300,16 +315,16 @@ def _draw_image(
     wanted: WantedImage, slots: Sequence[torch.Tensor], rule: ClipRule, token: CancelToken
 ) -> _DrawnImage | Outcome:
     """Read and draw a clip. The outcome is known already if its file cannot be used, or it has another shape."""
-    epoch, clip, clip_in_video, row, path, label, columns, times = wanted
+    epoch, clip, clip_in_video, frames, row, path, label, columns, times = wanted
     token.raise_if_cancelled()
+    video = EntryVideo(VideoEntry(path, label, columns=columns, times=times), 0, frames, UNOPENED, row)
     try:
-        entry = VideoEntry(path, label, columns=columns, times=times)
         with cancellable(token.raise_if_cancelled):
-            drawn = _DrawnImage(*rule.views_of_image(clip, epoch, entry, row, clip_in_video))
+            drawn = _DrawnImage(*rule.views_of_unopened(clip, epoch, video, clip_in_video))
     except UNREADABLE as error:
         return error
     if any(there.shape != (view.shape[0], 3, *view.shape[1:]) for there, view in zip(slots, drawn.views, strict=True)):
-        return drawn.made(None, drawn.known)
+        return drawn.made(None)
     return drawn
 
 

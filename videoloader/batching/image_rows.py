@@ -1,4 +1,4 @@
-"""Makes rows that show image files, several with each job.
+"""Makes rows that show image files, or folders of them, several with each job.
 
 Files are not opened earlier. So an image costs the planning thread almost nothing, and where processes decode
 (``ProcessPool``), they do all the work.
@@ -37,8 +37,8 @@ from videoloader.reading.own_code import is_own
 from videoloader.reading.process_pool import ProcessDied, ProcessReader
 from videoloader.reading.workers import DecodeWorkers, Reader
 
-# The most files of one job: handing a job over costs a tenth of an image.
-_MOST_FILES = 32
+# The most frames of one job: handing a job over costs a tenth of an image.
+_MOST_FRAMES = 32
 # Files that a GPU's engines get at once: fewer reduce their throughput, and more do not raise it.
 FILES_OF_JOB = 64
 
@@ -67,8 +67,8 @@ def submit_images(
         The jobs, and the rows that each makes. If these are unopened clips, it is known only when a job is done which
         of them are objects.
     """
-    # With this many files in a part, every worker has one.
-    together = max(min(-(-images.num_clips // max(workers.num_workers, 1)), _MOST_FILES), 1)
+    # With this many clips in a part, every worker has one.
+    together = max(min(-(-images.num_clips // max(workers.num_workers, 1)), _MOST_FRAMES // images.frames_each), 1)
     jobs, parts = [], []
     for part in images.parts(FILES_OF_JOB if for_engines and images.clips is not None else together):
         make = partial(_make_rows, part, token, on_corrupt, raises)

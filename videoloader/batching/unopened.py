@@ -1,4 +1,4 @@
-"""Clips of image files as columns: their batches are planned, made and collated without an object for each clip.
+"""Clips of unopened files as columns: their batches are planned, made and collated without an object for each clip.
 
 A GPU's JPEG engines make tens of thousands of images a second, more than Python can make objects for. If the engines
 cannot make a row, all rows of its batch become objects.
@@ -29,7 +29,7 @@ _IMAGES_A_CLIP = 16
 
 @dataclass(frozen=True, eq=False)
 class UnopenedClips:
-    """Some clips of image files that have not been opened yet.
+    """Some clips of files that have not been opened yet: images, or folders of them.
 
     Attributes:
         planner: the planner, which makes objects of them if necessary.
@@ -49,10 +49,12 @@ class UnopenedClips:
         videos, within = self.planner.table.places(self.clips)
         rows = ranges.rows[videos]
         labels = [None if label == NONE else label for label in table.label[rows].tolist()]
-        numbers = self.clips.tolist(), within.tolist(), rows.tolist()
+        numbers = self.clips.tolist(), within.tolist(), ranges.stop[videos].tolist(), rows.tolist()
         return WantedImages(
-            WantedImage(self.epoch, clip, clip_in_video, row, path, label, {}, "start")
-            for clip, clip_in_video, row, path, label in zip(*numbers, table.path.take(rows)[:], labels, strict=True)
+            WantedImage(self.epoch, clip, clip_in_video, frames, row, path, label, {}, "start")
+            for clip, clip_in_video, frames, row, path, label in zip(
+                *numbers, table.path.take(rows)[:], labels, strict=True
+            )
         )
 
     def part(self, first: int, stop: int) -> UnopenedClips:
@@ -67,7 +69,7 @@ class UnopenedClips:
 def unopened_clips(
     planner: ClipPlanner, clips: npt.NDArray[np.int64], epoch: int, repeated: npt.NDArray[np.bool_]
 ) -> UnopenedClips | None:
-    """Some clips as columns; None unless all are from unopened image files and none needs individual treatment.
+    """Some clips as columns; None unless all are from unopened files and none needs individual treatment.
 
     Args:
         planner: the planner of the clips.
@@ -80,14 +82,14 @@ def unopened_clips(
     if table.columns or table.in_pts[planner.table.ranges.rows[videos]].any():
         return None
     likely = planner.likely
-    if len({view.shape for view in likely}) > 1 or len(likely[0].frame_numbers) != 1 or likely[0].roles is not None:
+    if len({view.shape for view in likely}) > 1 or likely[0].roles is not None:
         return None
     return UnopenedClips(planner, clips, epoch, repeated)
 
 
 @dataclass(eq=False)
 class ImageRows:
-    """Rows of a batch whose clips are of image files that have not been opened yet.
+    """Rows of a batch whose clips are of files that have not been opened yet.
 
     Attributes:
         frames: the memory of each row, as one tensor for unopened clips.
@@ -112,6 +114,11 @@ class ImageRows:
         """The number of clips, each of which has a row for each of its views."""
         return len(self.frames) // self.rule.num_views
 
+    @property
+    def frames_each(self) -> int:
+        """The number of frames that each clip probably has."""
+        return (self.rows[0].clip if self.clips is None else self.clips.planner.likely[0]).shape[0]
+
     def parts(self, clips: int) -> Iterator[ImageRows]:
         """Parts of so many clips."""
         views = self.rule.num_views
@@ -124,7 +131,7 @@ class ImageRows:
     @property
     def as_clips(self) -> float:
         """The number of clips of small videos that would take as long to make."""
-        return self.num_clips / _IMAGES_A_CLIP
+        return self.num_clips * self.frames_each / _IMAGES_A_CLIP
 
     def objects(self) -> list[BatchRow]:
         """All rows as objects."""
@@ -148,5 +155,13 @@ def wanted_image(clip: PlannedClip) -> WantedImage:
     assert clip.undrawn is not None
     entry, (_, epoch, clip_in_video) = clip.video.entry, clip.undrawn
     return WantedImage(
-        epoch, clip.number, clip_in_video, clip.video.row, entry.path, entry.label, entry.columns, entry.times
+        epoch,
+        clip.number,
+        clip_in_video,
+        clip.video.stop,
+        clip.video.row,
+        entry.path,
+        entry.label,
+        entry.columns,
+        entry.times,
     )

@@ -21,8 +21,8 @@ from videoloader.dataset.labels import parse_labels
 from videoloader.errors import ConfigurationError, SourceError, needs, warn_user
 from videoloader.errors.checks import check, is_finite, path_text
 from videoloader.indexing.sources.base import ByteSource
-from videoloader.indexing.sources.folder import natural_order
 from videoloader.indexing.sources.lmdb_value import read_lmdb
+from videoloader.indexing.sources.natural_order import natural_order
 from videoloader.indexing.sources.near_names import near_names
 from videoloader.indexing.sources.opening import ArchiveKind, is_remote, local_path, open_archive_of_kind
 from videoloader.indexing.sources.recordio import read_recordio

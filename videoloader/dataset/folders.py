@@ -14,7 +14,8 @@ from videoloader.dataset.left_out import tell_left_out
 from videoloader.dataset.table import EntryTable, make_table
 from videoloader.errors import ConfigurationError, SourceError, system_reason, warn_user
 from videoloader.errors.checks import check
-from videoloader.indexing.sources.folder import is_image_name, natural_order
+from videoloader.indexing.sources.folder import is_image_name
+from videoloader.indexing.sources.natural_order import natural_order
 from videoloader.live_line import counted_live, live_line
 
 VIDEO_EXTENSIONS = (

@@ -13,7 +13,7 @@ import numpy as np
 from videoloader.dataset.entry import plain_integer
 from videoloader.dataset.table import NONE, EntryTable
 from videoloader.errors import ConfigurationError, warn_user
-from videoloader.indexing.sources.folder import natural_order
+from videoloader.indexing.sources.natural_order import natural_order
 
 # Longer numbers are names: no data set has so many classes. pandas writes columns with gaps as 2.0.
 _NUMBER = re.compile(r"([+-]?\d{1,18})(\.0*)?")

@@ -10,7 +10,7 @@ from videoloader.dataset import VideoDataset
 from videoloader.dataset.missing import Missing
 from videoloader.errors import ConfigurationError
 from videoloader.errors.argument_names import tells_of_arguments
-from videoloader.indexing.sources.folder import natural_order
+from videoloader.indexing.sources.natural_order import natural_order
 from videoloader.layouts.list_files import read_json
 from videoloader.layouts.rows import AnyPath, dataset_of_list, videos_in
 

@@ -15,16 +15,15 @@ from videoloader.dataset.left_out import tell_left_out
 from videoloader.dataset.ranges import ends_late, rows_in_seconds, tell_of_late_ends
 from videoloader.dataset.row_frames import OF_MODES, look_up_rows
 from videoloader.dataset.stores import Store
-from videoloader.dataset.table import NONE
 from videoloader.errors import ConfigurationError, NotIndexedError, VideoLoaderError, counted, reason_of, warn_user
 from videoloader.errors.notes import note
 from videoloader.indexing import IndexStore, build_index, open_source
-from videoloader.indexing.images.frame_times import tell_of_frame_times
-from videoloader.indexing.sources.folder import IMAGE_ENDINGS
+from videoloader.indexing.images.frame_times import OddTimes, odd_times_of, tell_of_frame_times
 from videoloader.indexing.sources.state import state_of
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.live_line import counted_live
 from videoloader.order.entry_video import UNOPENED, BuiltIndexes, EntryVideo, Indexes
+from videoloader.order.unopened_rows import count_files, counted_if_folders, taken_as_images
 from videoloader.runtime.cached_property import cached_property
 from videoloader.runtime.threads import executor_of
 from videoloader.sampling.mode import IN_MODE, CountsByFrames, CountsByLength, FrameMode, KnownFrames, count_clips
@@ -42,7 +41,8 @@ class FrameRanges:
         frames: int64[V], the number of frames of the whole video.
         indexes: indexes of the videos.
         unreadable: (path, error) of the rows that cannot be used.
-        unopened: bool[V], whether each is an image file that was not opened, so that it may turn out to be unreadable.
+        unopened: bool[V], whether each is an image file, or a folder of them, that was not opened, so that it may turn
+            out to be unreadable.
     """
 
     rows: npt.NDArray[np.int64]
@@ -133,6 +133,7 @@ def build_clip_table(
     on_indexed: Callable[[], object] = lambda: None,
     listed_in: str = "unreadable",
     open_images: bool = True,
+    open_folders: bool = True,
 ) -> ClipTable:
     """Index all videos of a data set, or take them from a store, and number their clips.
 
@@ -149,6 +150,9 @@ def build_clip_table(
         open_images: whether to index image files, too. If not, and without a store, a row whose path has an image's
             extension counts as one frame, unless it gives a start or stop, or ``mode`` needs more than the number of
             frames.
+        open_folders: whether to index folders of image files, too. If not, and without a store, the files of a folder
+            are only counted if ``mode`` takes one clip of it, unless its row gives a start or stop, or its path a list
+            of times.
 
     Raises:
         ConfigurationError: there are no clips.
@@ -156,9 +160,11 @@ def build_clip_table(
         NotIndexedError: a video is not in the store.
     """
     if store is None:
-        unopened = np.zeros(len(dataset), np.bool_) if open_images else taken_as_images(dataset, mode)
+        none = np.zeros(len(dataset), np.bool_)
+        images = none if open_images else taken_as_images(dataset, mode)
+        folders = none if open_folders else counted_if_folders(dataset, mode)
         known = None
-        ranges, errors = _index_all(dataset, mode, unopened, workers, skip_unreadable, on_indexed)
+        ranges, errors = _index_all(dataset, mode, images, folders, workers, skip_unreadable, on_indexed)
     else:
         opened = store if isinstance(store, IndexStore) else IndexStore(store)
         ranges, known, errors = _look_up_all(dataset, mode, opened, skip_unreadable, on_indexed)
@@ -216,30 +222,28 @@ def entry_videos(dataset: VideoDataset, ranges: FrameRanges, videos: npt.NDArray
     ]
 
 
-def taken_as_images(dataset: VideoDataset, mode: FrameMode) -> npt.NDArray[np.bool_]:
-    """bool[N]: the rows that count as image files of one frame without being opened."""
-    table, one = dataset.table, np.ones(1, np.int64)
-    if not isinstance(mode, CountsByLength) or mode.clips_by_length(one) is None:
-        return np.zeros(len(table), np.bool_)
-    # A pattern means the files of a folder.
-    listed = table.path.end_with(IMAGE_ENDINGS) & ~table.path.hold("*") & ~table.path.hold("?")
-    taken: npt.NDArray[np.bool_] = listed & (table.start == NONE) & (table.stop == NONE) & ~rows_in_seconds(table)
-    return taken
-
-
 def _index_all(
     dataset: VideoDataset,
     mode: FrameMode,
-    unopened: npt.NDArray[np.bool_],
+    images: npt.NDArray[np.bool_],
+    folders: npt.NDArray[np.bool_],
     workers: int,
     skip_unreadable: bool,
     on_indexed: Callable[[], object],
 ) -> tuple[FrameRanges, Collection[VideoLoaderError]]:
     indexes = BuiltIndexes()
     making: dict[str, Lock] = {}
+    odd: list[OddTimes] = []
+    unopened = images.copy()
 
-    def row(entry: VideoEntry) -> tuple[int, int, int] | VideoLoaderError:
+    def row(number: int, entry: VideoEntry) -> tuple[int, int, int] | VideoLoaderError:
         try:
+            folder = count_files(entry.path) if folders[number] else None
+            if folder is not None:
+                unopened[number] = True
+                if folder.odd is not None:
+                    odd.append(folder.odd)
+                return 0, folder.files, folder.files
             # Once for all rows of a video: of one that is written to meanwhile they would differ.
             with making.setdefault(entry.path, Lock()):
                 if entry.path not in indexes:
@@ -255,19 +259,20 @@ def _index_all(
             with note("in on_indexed, after {}", entry.path):
                 on_indexed()
 
-    opened = np.flatnonzero(~unopened).tolist()
-    videos = dataset if len(opened) == len(dataset) else (dataset[number] for number in opened)
+    others = np.flatnonzero(~images).tolist()
+    videos = dataset if len(others) == len(dataset) else (dataset[number] for number in others)
     with executor_of(workers, "videoloader-index") as pool:
-        answers = counted_live("indexing", pool.map(row, videos), len(opened))
-        made = dict(zip(opened, answers, strict=True))
-    for _ in range(len(dataset) - len(opened)):
+        answers = counted_live("indexing", pool.map(row, others, videos), len(others))
+        made = dict(zip(others, answers, strict=True))
+    for _ in range(len(dataset) - len(others)):
         on_indexed()
     in_seconds = rows_in_seconds(dataset.table).any()
-    tell_of_frame_times(indexes.values(), bool(in_seconds) or getattr(mode, "in_seconds", False))
+    odd += odd_times_of(indexes.values())
+    tell_of_frame_times(odd, bool(in_seconds) or getattr(mode, "in_seconds", False))
     errors = {row: each for row, each in made.items() if isinstance(each, VideoLoaderError)}
     usable = {row: each for row, each in made.items() if not isinstance(each, VideoLoaderError)}
     if not np.isnan(dataset.table.stop_seconds).all():
-        entries = ((row, dataset[row], stop) for row, (_, stop, _) in usable.items())
+        entries = ((row, dataset[row], stop) for row, (_, stop, _) in usable.items() if not unopened[row])
         late = [row for row, entry, stop in entries if ends_late(entry, indexes[entry.path], stop)]
         tell_of_late_ends(dataset.table, late, indexes)
     numbers = np.tile(np.array([[0], [1], [1]], np.int64), len(dataset))

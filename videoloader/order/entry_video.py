@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from videoloader.dataset import VideoEntry
 from videoloader.errors import IndexingError
 from videoloader.indexing import ByteSource, VideoIndex
-from videoloader.indexing.one_image import read_image
 from videoloader.indexing.sources.state import SourceState
+from videoloader.indexing.unopened import read_unopened
 
 
 class Indexes(Protocol):
@@ -33,10 +33,10 @@ class BuiltIndexes(dict[str, VideoIndex]):
 
 
 class Unopened:
-    """The indexes of image files that were not opened yet: a file is read each time its index is requested."""
+    """The indexes of files that were not opened yet: one is read each time its index is requested."""
 
     def __getitem__(self, path: str, /) -> VideoIndex:
-        return read_image(path)[1]
+        return read_unopened(path)[1]
 
     def __setitem__(self, path: str, index: VideoIndex, /) -> None:
         return

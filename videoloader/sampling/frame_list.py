@@ -43,6 +43,11 @@ class FrameList(CheckedFields):
             object.__setattr__(self, "frames", integer_tuple("frames", self.frames))
         super().__post_init__()
 
+    @property
+    def same_length(self) -> bool:
+        """Whether all rows have the same frames."""
+        return not isinstance(self.frames, str)
+
     def num_clips(self, video: SampledVideo) -> int:
         """Always 1."""
         return 1

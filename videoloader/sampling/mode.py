@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 # The forms in which users may list several frames of a video.
 FrameNumbers: TypeAlias = "Sequence[int] | npt.NDArray[np.integer[Any]] | torch.Tensor"
+# More frames than any video has.
+_MANY_FRAMES = 1 << 40
 # The note on errors of a frame mode.
 IN_MODE = "in the frame mode {}"
 # The ``use`` of ``clip_rng``, so that no two draws share a stream. From 0: a clip's frames and the transforms of its
@@ -121,6 +123,17 @@ class CountsByLength(Protocol):
 
     def clips_by_length(self, frames: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
         """int64[V]: the number of clips in videos of these lengths; None where it depends on more than the length."""
+
+
+def takes_one_clip(mode: FrameMode) -> bool:
+    """Whether a mode takes one clip of a video however long that is, and all its clips have the same number of frames.
+
+    Modes of the library say the second with an attribute ``same_length``. A video may be too short for a clip.
+    """
+    if not isinstance(mode, CountsByLength) or not getattr(mode, "same_length", False):
+        return False
+    clips = mode.clips_by_length(np.array([_MANY_FRAMES]))
+    return clips is not None and int(clips[0]) == 1
 
 
 @dataclass(frozen=True, eq=False)

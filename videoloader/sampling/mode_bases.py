@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +48,12 @@ class SavedRepr:
 
 
 class CountedByLength(CheckedFields, ABC):
-    """A mode whose number of clips follows from a video's number of frames and the padding mode."""
+    """A mode whose number of clips follows from a video's number of frames and the padding mode.
+
+    All its clips have the same number of frames.
+    """
+
+    same_length: ClassVar[bool] = True
 
     pad: Pad
 

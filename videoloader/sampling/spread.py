@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -80,6 +81,8 @@ class UniformFrames(OneClip):
             frame   0 1 2 3 4 5 6 7 8 9
             clip 0  ■         ■       ■
     """
+
+    same_length: ClassVar[bool] = True
 
     count: int
     _: KW_ONLY

@@ -17,7 +17,7 @@ from image_files import rgb, write_frames
 import videoloader as vl
 from videoloader.indexing import build_index
 from videoloader.indexing.images.frame_times import file_numbers
-from videoloader.indexing.sources.folder import natural_order
+from videoloader.indexing.sources.natural_order import natural_order
 
 GAPS = ["1.png", "2.png", "5.png", "6.png", "7.png"]
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from videoloader import ConfigurationError, SourceError, UnsupportedError
 from videoloader.indexing import FolderSource, open_source
-from videoloader.indexing.sources.folder import natural_order, number_parts
+from videoloader.indexing.sources.natural_order import natural_order, number_parts
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from videoloader.batching.clip_plan import ClipRule, PlannedClip
 from videoloader.dataset import VideoEntry, entry_range
 from videoloader.errors import ConfigurationError
 from videoloader.indexing import ByteSource, IndexStore, VideoIndex, build_index, open_source
-from videoloader.indexing.images.frame_times import tell_of_frame_times
+from videoloader.indexing.images.frame_times import odd_times_of, tell_of_frame_times
 from videoloader.indexing.sources.state import SourceState, state_of
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.interop.torch.clip_request import ClipRequest
@@ -78,7 +78,7 @@ class _Files:
     def look_up(self, source: str, /) -> tuple[VideoIndex, SourceState | None]:
         opened = open_source(source)
         index = build_index(opened)
-        tell_of_frame_times([index])
+        tell_of_frame_times(odd_times_of([index]))
         return index, state_of(opened)
 
 

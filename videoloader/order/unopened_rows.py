@@ -1,0 +1,61 @@
+"""Rows of a data set that a loader counts without opening their files: images, and folders of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from videoloader.dataset import VideoDataset
+from videoloader.dataset.ranges import rows_in_seconds
+from videoloader.dataset.table import NONE
+from videoloader.indexing.images.frame_times import OddTimes, odd_times, times_of_names
+from videoloader.indexing.sources.folder import IMAGE_ENDINGS, is_frame_folder, list_names
+from videoloader.indexing.sources.opening import local_path
+from videoloader.sampling.mode import CountsByLength, FrameMode, takes_one_clip
+
+
+class CountedFolder(NamedTuple):
+    """The number of files in a folder, and what there is to tell of their times."""
+
+    files: int
+    odd: OddTimes | None
+
+
+def taken_as_images(dataset: VideoDataset, mode: FrameMode) -> npt.NDArray[np.bool_]:
+    """bool[N]: the rows that count as image files of one frame without being opened."""
+    table, one = dataset.table, np.ones(1, np.int64)
+    if not isinstance(mode, CountsByLength) or mode.clips_by_length(one) is None:
+        return np.zeros(len(table), np.bool_)
+    # A pattern means the files of a folder.
+    return _are_whole(dataset) & table.path.end_with(IMAGE_ENDINGS) & ~table.path.hold("*") & ~table.path.hold("?")
+
+
+def counted_if_folders(dataset: VideoDataset, mode: FrameMode) -> npt.NDArray[np.bool_]:
+    """bool[N]: the rows whose files are only counted if they are folders of image files; see ``count_files``.
+
+    A clip then opens its folder by itself, which pays off where it is the only one. And all clips must have one length,
+    which is known before they are drawn.
+    """
+    return _are_whole(dataset) if takes_one_clip(mode) else np.zeros(len(dataset), np.bool_)
+
+
+def _are_whole(dataset: VideoDataset) -> npt.NDArray[np.bool_]:
+    table = dataset.table
+    whole: npt.NDArray[np.bool_] = (table.start == NONE) & (table.stop == NONE) & ~rows_in_seconds(table)
+    return whole
+
+
+def count_files(path: str) -> CountedFolder | None:
+    """Count the image files of a folder by their names; None if a path means anything else, or the times are listed.
+
+    Raises:
+        SourceError: the folder cannot be read, or holds no image files.
+        ConfigurationError: the path gives no valid rate.
+    """
+    path = local_path(path)
+    listed = list_names(path) if is_frame_folder(path) else None
+    if listed is None:
+        return None
+    return CountedFolder(len(listed.names), odd_times(listed.source, times_of_names(*listed[1:])))
