@@ -133,15 +133,17 @@ class VideoLoader(OneLoop):
             ``"skip"`` leaves its clips out, and a batch that loses all its clips is skipped; other ranks must not wait
             for that batch. ``"replace"`` also leaves unreadable files out, and replaces a clip that does not decode by
             another one: with ``"stack"`` one of the same shape, with ``"pad"`` one no longer than the longest planned,
-            with ``"list"`` any. Image files that were not opened before count as clips that do not decode.
+            with ``"list"`` any. Image files, and folders of them, that were not opened before count as clips that do
+            not decode.
         on_corrupt: str, default ``"keep"``. The treatment of damaged frames, independent of ``on_error``. ``"keep"``
             returns them, marked in ``batch.corrupt`` and counted in ``stats()``, and warns once for each file and
             process (``CorruptFramesWarning``). ``"raise"``, ``"skip"`` and ``"replace"`` treat such clips as
             ``on_error`` treats clips that do not decode.
         index: ``IndexStore`` or its path, default None. The videos' indexes (``dataset.build_store``). Without it every
-            process indexes all videos when the loader is made, and keeps all indexes in memory. On the CPU, however,
-            rows whose path has the extension of an image file are opened only when they are decoded, and count as one
-            frame each.
+            process indexes all videos when the loader is made, and keeps all indexes in memory. Rows whose path has the
+            extension of an image file, however, are opened only when they are decoded, and count as one frame each. On
+            the CPU, folders of image files are opened only then, too, if ``mode`` takes one clip of each and all
+            transforms are the library's; until then their files are counted.
         on_indexed: function without arguments, default none. It is called after each video of the data set is indexed,
             for progress bars.
 

@@ -112,7 +112,7 @@ class Video(ShownInNotebooks):
         if not isinstance(known, VideoIndex):
             raise ArgumentError(f"index must be a VideoIndex, got {known!r}: IndexStore(path).get(source) gives one")
         if index is None:
-            tell_of_frame_times(odd_times_of([known]))
+            tell_of_frame_times([odd_times_of(known)])
         elif isinstance(source, str | os.PathLike) and _file_name(known.source) != _file_name(opened.name):
             warn_user(
                 f"the index is of {known.source}, not of {opened.name}: if these files differ, so do their frames"

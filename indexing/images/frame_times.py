@@ -62,11 +62,11 @@ def times_of_names(names: Sequence[str], alone: npt.NDArray[np.int64] | None, fp
 
 
 class OddTimes(NamedTuple):
-    """What ``tell_of_frame_times`` warns of in one folder.
+    """Facts about the times of one folder that ``tell_of_frame_times`` warns of.
 
     Attributes:
         source, files: the folder, and the number of its files.
-        missing: how many numbers are missing between those of the files. Numbers that are equally spaced are complete.
+        missing: the number of numbers that are missing between those of the files. Equally spaced ones are complete.
         uncounted: whether the numbers in the names are not frame numbers.
         unrated: whether no rate was given.
     """
@@ -82,33 +82,32 @@ def odd_times(source: str, times: FrameTimes) -> OddTimes | None:
     """Return what there is to tell of a folder's times, if anything."""
     if len(times.pts) < 2 or times.time_base == _LISTED_BASE:
         return None
-    steps = np.diff(times.pts)
-    missing = int((steps // np.gcd.reduce(steps) - 1).sum())
+    missing = 0
+    if times.pts[-1] - times.pts[0] >= len(times.pts):  # the smallest gap, if no two files share a time
+        steps = np.diff(times.pts)
+        missing = int((steps // np.gcd.reduce(steps) - 1).sum())
     uncounted = not missing and not times.rate
     unrated = times.time_base == 1 and not split_times(source)[1]
     return OddTimes(source, len(times.pts), missing, uncounted, unrated) if missing or uncounted or unrated else None
 
 
-def odd_times_of(indexes: Iterable[VideoIndex]) -> list[OddTimes]:
-    """Return what there is to tell of the times of some videos, of which some may be folders of image files."""
-    found = []
-    for index in indexes:
-        if index.container == "images":
-            times = FrameTimes(index.frame_pts, index.stream.time_base, index.stream.frame_rate)
-            found.append(odd_times(index.source, times))
-    return [odd for odd in found if odd is not None]
+def odd_times_of(index: VideoIndex) -> OddTimes | None:
+    """Return what there is to tell of the times of a video, if it is a folder of image files."""
+    times = FrameTimes(index.frame_pts, index.stream.time_base, index.stream.frame_rate)
+    return odd_times(index.source, times) if index.container == "images" else None
 
 
-def tell_of_frame_times(found: Iterable[OddTimes], in_seconds: bool = False) -> None:
+def tell_of_frame_times(found: Iterable[OddTimes | None], in_seconds: bool = False) -> None:
     """Warn once of numbers that are missing among image files, and once of names without frame numbers.
 
     If frames are asked for in seconds, also warn once of folders for which no rate was given.
     """
-    found = sorted(set(found))  # threads have found them in any order, some once for each row
-    missing = {each.source: each.missing for each in found if each.missing}
-    files = sum(each.files for each in found if each.missing)
-    uncounted = [each.source for each in found if each.uncounted]
-    unrated = [each.source for each in found if each.unrated and in_seconds]
+    # Threads have found them in any order, and some once for each row.
+    odd = sorted({each for each in found if each is not None})
+    missing = {each.source: each.missing for each in odd if each.missing}
+    files = sum(each.files for each in odd if each.missing)
+    uncounted = [each.source for each in odd if each.uncounted]
+    unrated = [each.source for each in odd if each.unrated and in_seconds]
     if unrated:
         warn_user(
             f"{_named(unrated)}: frames are asked for in seconds, but no rate is given, so each image file counts "

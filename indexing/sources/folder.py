@@ -199,7 +199,7 @@ class FolderSource(SourceBase):
 
 
 class FolderNames(NamedTuple):
-    """What a ``FolderSource`` knows before it looks at its files: ``name``, their names, ``numbers`` and ``fps``."""
+    """Facts that a listing tells of a ``FolderSource``: its ``name``, names of files, ``numbers`` and ``fps``."""
 
     source: str
     names: list[str]
@@ -217,8 +217,8 @@ def list_names(path: str) -> FolderNames | None:
     if "timestamps" in told:
         return None
     fps = told.get("fps")
-    name = plain + times_suffix(plain, fps, None)
-    return FolderNames(name, *in_natural_order(_image_files(*_folder_and_pattern(plain), name)), _rate(plain, fps or 1))
+    name, rate = plain + times_suffix(plain, fps, None), _rate(plain, fps) if fps else Fraction(1)
+    return FolderNames(name, *in_natural_order(_image_files(*_folder_and_pattern(plain), name)), rate)
 
 
 def folder_fingerprint(changed: int | None, times_changed: int | None) -> str:

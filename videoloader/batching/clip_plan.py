@@ -303,7 +303,8 @@ class ClipPlanner:
     @cached_property
     def likely(self) -> list[PlannedClip]:
         """The views of the first readable one of some unopened files; of 1 × 1 pixels if none is readable."""
-        clips = self.table.clip_ends[np.flatnonzero(self.table.ranges.unopened)[:_MOST_TRIED]] - 1
+        ends = self.table.clip_ends
+        clips = ends[np.flatnonzero(self.table.ranges.unopened & (np.diff(ends, prepend=0) > 0))[:_MOST_TRIED]] - 1
         for clip in clips.tolist():
             with suppress(Exception):  # errors are reported when the clip is made
                 return self.rule.views(clip, 0, *self.table[clip])

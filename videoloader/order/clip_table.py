@@ -23,7 +23,7 @@ from videoloader.indexing.sources.state import state_of
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.live_line import counted_live
 from videoloader.order.entry_video import UNOPENED, BuiltIndexes, EntryVideo, Indexes
-from videoloader.order.unopened_rows import count_files, counted_if_folders, taken_as_images
+from videoloader.order.unopened_rows import CountedFolder, count_folders, counted_if_folders, taken_as_images
 from videoloader.runtime.cached_property import cached_property
 from videoloader.runtime.threads import executor_of
 from videoloader.sampling.mode import IN_MODE, CountsByFrames, CountsByLength, FrameMode, KnownFrames, count_clips
@@ -233,17 +233,14 @@ def _index_all(
 ) -> tuple[FrameRanges, Collection[VideoLoaderError]]:
     indexes = BuiltIndexes()
     making: dict[str, Lock] = {}
-    odd: list[OddTimes] = []
     unopened = images.copy()
 
-    def row(number: int, entry: VideoEntry) -> tuple[int, int, int] | VideoLoaderError:
+    def done(path: str) -> None:
+        with note("in on_indexed, after {}", path):
+            on_indexed()
+
+    def row(entry: VideoEntry) -> tuple[int, int, int] | VideoLoaderError:
         try:
-            folder = count_files(entry.path) if folders[number] else None
-            if folder is not None:
-                unopened[number] = True
-                if folder.odd is not None:
-                    odd.append(folder.odd)
-                return 0, folder.files, folder.files
             # Once for all rows of a video: of one that is written to meanwhile they would differ.
             with making.setdefault(entry.path, Lock()):
                 if entry.path not in indexes:
@@ -256,18 +253,33 @@ def _index_all(
                 raise
             return error
         finally:
-            with note("in on_indexed, after {}", entry.path):
-                on_indexed()
+            done(entry.path)
 
-    others = np.flatnonzero(~images).tolist()
-    videos = dataset if len(others) == len(dataset) else (dataset[number] for number in others)
+    made: dict[int, tuple[int, int, int] | VideoLoaderError] = {}
+    odd: list[OddTimes | None] = []
     with executor_of(workers, "videoloader-index") as pool:
-        answers = counted_live("indexing", pool.map(row, others, videos), len(others))
-        made = dict(zip(others, answers, strict=True))
-    for _ in range(len(dataset) - len(others)):
+        asked = np.flatnonzero(folders & ~images)
+        paths = dataset.table.path.take(asked)[:]
+        found = counted_live("listing", count_folders(paths, pool), len(paths))
+        for number, path, folder in zip(asked.tolist(), paths, found, strict=True):
+            if isinstance(folder, CountedFolder):
+                made[number] = 0, folder.files, folder.files
+                unopened[number] = True
+                odd.append(folder.odd)
+            elif folder is not None:
+                if not skip_unreadable:
+                    raise folder
+                made[number] = folder
+            if folder is not None:
+                done(path)
+        others = [number for number in np.flatnonzero(~images).tolist() if number not in made]
+        videos = dataset if len(others) == len(dataset) else (dataset[number] for number in others)
+        answers = counted_live("indexing", pool.map(row, videos), len(others))
+        made.update(zip(others, answers, strict=True))
+    for _ in range(len(dataset) - len(made)):
         on_indexed()
     in_seconds = rows_in_seconds(dataset.table).any()
-    odd += odd_times_of(indexes.values())
+    odd += map(odd_times_of, indexes.values())
     tell_of_frame_times(odd, bool(in_seconds) or getattr(mode, "in_seconds", False))
     errors = {row: each for row, each in made.items() if isinstance(each, VideoLoaderError)}
     usable = {row: each for row, each in made.items() if not isinstance(each, VideoLoaderError)}

@@ -78,7 +78,7 @@ class _Files:
     def look_up(self, source: str, /) -> tuple[VideoIndex, SourceState | None]:
         opened = open_source(source)
         index = build_index(opened)
-        tell_of_frame_times(odd_times_of([index]))
+        tell_of_frame_times([odd_times_of(index)])
         return index, state_of(opened)
 
 
