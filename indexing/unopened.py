@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -10,10 +12,24 @@ from videoloader.indexing.build import index_opened
 from videoloader.indexing.images.index import check_files
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.sources.directory_cache import DirectoryCache
 from videoloader.indexing.sources.folder import FolderSource, is_image_path
 from videoloader.indexing.sources.lazy_folder import LazyFolder
 from videoloader.indexing.sources.local import MemorySource
 from videoloader.indexing.sources.opening import local_path, open_source
+
+
+@dataclass(frozen=True, eq=False)
+class _KnownFolder:
+    """A folder that was opened before: its files, its index, and the numbers of files found to be like the first."""
+
+    listed: FolderSource
+    index: VideoIndex
+    alike: set[int]
+
+
+# The limit counts the files of all kept folders, some 250 bytes each.
+_folders: DirectoryCache[_KnownFolder] = DirectoryCache(200_000, count=lambda folder: len(folder.index))
 
 
 def read_unopened(path: str) -> tuple[ByteSource, VideoIndex]:
@@ -28,9 +44,20 @@ def read_unopened(path: str) -> tuple[ByteSource, VideoIndex]:
     Raises:
         SourceError, IndexingError, UnsupportedError: as in ``build_index``; also if an image has not exactly one frame.
     """
-    if not is_image_path(path):
-        folder = LazyFolder(local_path(path))
-        return folder, index_opened(folder)
+    return _read_image(path) if is_image_path(path) else _read_folder(path)
+
+
+def _read_folder(path: str) -> tuple[LazyFolder, VideoIndex]:
+    known = _folders.kept(path)
+    if known is None or not known.listed.is_current():
+        folder = LazyFolder(FolderSource(local_path(path)), {0})
+        made = _KnownFolder(folder.listed, index_opened(folder), folder.alike)
+        _folders.get(path, lambda: made, outdated=known)
+        return folder, made.index
+    return LazyFolder(known.listed, known.alike), known.index
+
+
+def _read_image(path: str) -> tuple[ByteSource, VideoIndex]:
     opened = open_source(path)
     if isinstance(opened, FolderSource):
         raise UnsupportedError("is a folder, but its name has an image extension", path)
@@ -47,16 +74,17 @@ def read_unopened(path: str) -> tuple[ByteSource, VideoIndex]:
     return image, index
 
 
-def check_shown(source: ByteSource, frame_numbers: npt.NDArray[np.int64]) -> None:
+def check_shown(source: ByteSource, index: VideoIndex, frame_numbers: npt.NDArray[np.int64]) -> None:
     """Check that the files of some frames can be decoded by the index that ``read_unopened`` returned.
 
     Args:
-        source: the source that came with the index.
+        source, index: as returned.
         frame_numbers: numbers of frames, in any order, repeats allowed.
 
     Raises:
         SourceError, IndexingError, UnsupportedError: as in ``build_index``, for one of these files.
+        StaleIndexError: a file has changed since this process listed the folder. ``read_unopened`` then lists it again.
     """
     if isinstance(source, LazyFolder):
         with enough_memory(source=source.name):
-            check_files(source, np.unique(frame_numbers).tolist())
+            check_files(source, index, np.unique(frame_numbers).tolist())

@@ -75,15 +75,22 @@ def index_images(source: ByteSource) -> VideoIndex | None:
     return _assemble(source.name, source.offsets, first, times_of_files(source))
 
 
-def check_files(source: LazyFolder, numbers: Iterable[int]) -> None:
-    """Check that some files of a folder are like its first one.
+def check_files(source: LazyFolder, index: VideoIndex, numbers: Iterable[int]) -> None:
+    """Check that some files of a folder are like its first one, of which the index was made; hold their bytes.
 
     Raises:
         SourceError, IndexingError, UnsupportedError: as in ``index_images``.
     """
-    first = _header_in(source, 0)
+    stream = index.stream
+    like = stream.codec, stream.width, stream.height, stream.rotation, stream.mirrored, False
     for number in numbers:
-        _check_like(_header_in(source, number), number, first, source)
+        source.hold(number)
+        if number not in source.alike:
+            header = _header_in(source, number)
+            shape = header.codec, header.width, header.height
+            if (*shape, *_TURNS[header.orientation], header.animated) != like:
+                _check_like(header, number, _header_in(source, 0), source)
+            source.alike.add(number)
 
 
 def _header_in(source: FolderSource, number: int) -> ImageHeader:

@@ -281,6 +281,21 @@ def test_a_folder_that_has_changed_is_an_error(root: Path, tmp_path: Path) -> No
         list(loader)
 
 
+def test_a_file_that_was_written_anew_is_shown_as_it_is_now(root: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(root / "2", tmp_path / "2"))
+    data, settings = vl.VideoDataset.from_paths([folder]), {"transforms": (), "num_workers": 1}
+    loader = load(data, [0, 2], **settings)
+    (before,) = loader
+    (folder / "im002.JPEG").write_bytes((folder / "im004.JPEG").read_bytes())
+    (after,) = loader
+    assert not after.frames[0, 1].equal(before.frames[0, 1])
+    (expected,) = load(data, [0, 4], **settings)
+    assert after.frames.equal(expected.frames)
+    picture(1, (20, 20)).save(folder / "im002.JPEG")
+    with pytest.raises(vl.IndexingError, match=r"im002\.JPEG: has 20×20 pixels, but im000\.JPEG has 31×57"):
+        list(loader)
+
+
 def test_times_of_files_are_told_of_as_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_frames(tmp_path / "gap", ["1.png", "2.png", "5.png"])
     write_frames(tmp_path / "hole", ["1.png", "2.png", "4.png"])

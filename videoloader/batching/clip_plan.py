@@ -157,13 +157,20 @@ class ClipRule:
             StaleIndexError: a folder has other files than when they were counted.
             FrameRangeError, ConfigurationError: as in ``views_by``.
         """
-        source, index = read_unopened(video.entry.path)
-        if len(index) != video.stop:
-            raise StaleIndexError(f"has {len(index)} image files, but had {video.stop} when it was listed", source.name)
-        with nullcontext() if self.is_own else _one_at_a_time:
-            known = EntryVideo(video.entry, video.first, video.stop, SameIndex(index), video.row)
-            views = self.views(clip, epoch, known, clip_in_video)
-        check_shown(source, real_frames(views[0].frame_numbers))
+        for again in (False, True):
+            source, index = read_unopened(video.entry.path)
+            if len(index) != video.stop:
+                told = f"has {len(index)} image files, but had {video.stop} when it was listed"
+                raise StaleIndexError(told, source.name)
+            with nullcontext() if self.is_own else _one_at_a_time:
+                known = EntryVideo(video.entry, video.first, video.stop, SameIndex(index), video.row)
+                views = self.views(clip, epoch, known, clip_in_video)
+            try:
+                check_shown(source, index, real_frames(views[0].frame_numbers))
+                break
+            except StaleIndexError:
+                if again:
+                    raise
         return source, index, views
 
 
