@@ -12,13 +12,13 @@ import torch
 
 from videoloader.batching.account import LoaderAccount
 from videoloader.batching.batch import Batch
-from videoloader.batching.batch_maker import OnError
 from videoloader.batching.clip_plan import ClipPlanner, ClipRule, PlannedClip
+from videoloader.batching.completion import OnError
 from videoloader.batching.made_batch import BatchInMaking, BatchPlan
 from videoloader.batching.one_loop import OneLoop
 from videoloader.batching.options import check_dataset, plan_transforms
 from videoloader.batching.prefetch import FILES_AHEAD, give_out, how_far_ahead
-from videoloader.batching.rows import Collate
+from videoloader.batching.rows import COLLATE, Collate
 from videoloader.batching.unopened import UnopenedClips, unopened_clips
 from videoloader.convert.native import native_code
 from videoloader.convert.spec import Color, Layout
@@ -210,8 +210,6 @@ class VideoLoader(OneLoop):
         check_choice("on_error", on_error, get_args(OnError))
         check_on_corrupt(on_corrupt, get_args(OnCorrupt))
         check_positive(batch_size=batch_size, repeats=repeats)
-        if plan.mixing is not None and collate == "list":
-            raise ConfigurationError('clips of a list cannot be mixed: take collate="stack" or "pad"')
         if plan.mixing is not None and dataset.labels.max() >= plan.mixing.num_classes:
             told = f"the data set's labels reach {dataset.labels.max()}, but num_classes is {plan.mixing.num_classes}"
             raise ConfigurationError(f"{told}: give {type(plan.mixing).__name__} num_classes=data.num_classes")
@@ -243,7 +241,7 @@ class VideoLoader(OneLoop):
         if self._maker.for_engines and table.ranges.unopened.all():
             each = self._workers.num_processes, batch_size, order, prefetch, FILES_AHEAD
             self._prefetch, self._planned_at_once = how_far_ahead(*each)
-        self._account = LoaderAccount(table.unreadable, expects_padding=collate == "pad")
+        self._account = LoaderAccount(table.unreadable, expects_padding=COLLATE[collate].pads)
         self.unreadable = self._account.unreadable
         self._epochs = Epochs(table, order, seed, rank, ranks, batch_size, last_batch, sharding, mode)
         self._planner = ClipPlanner(table, ClipRule(mode, plan, seed, repeats))

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar, get_args
 import torch
 
 from videoloader.batching.account import LoaderAccount
-from videoloader.batching.batch_maker import BatchMaker, OnError
+from videoloader.batching.batch_maker import BatchMaker
+from videoloader.batching.completion import OnError
 from videoloader.batching.options import tell_of_unused
-from videoloader.batching.rows import Collate
+from videoloader.batching.rows import COLLATE, Collate
 from videoloader.batching.stats import LoaderStats
 from videoloader.convert.spec import Layout
 from videoloader.decoding.engine import Decode, check_decode
@@ -64,7 +65,9 @@ class OneLoop:
     ) -> None:
         check_choice("layout", layout, get_args(Layout))
         check_decode(decode, device)
-        check_choice("collate", collate, get_args(Collate))
+        check_choice("collate", collate, COLLATE)
+        if plan.mixing is not None and not COLLATE[collate].stacks:
+            raise ConfigurationError('clips of a list cannot be mixed: take collate="stack" or "pad"')
         check_integer("gop_cache", gop_cache, 0)
         tell_of_unused(device, decode, gop_cache=gop_cache, cpu_workers=cpu_workers)
         self.device, self._collate = device, collate

@@ -20,7 +20,7 @@ from videoloader.batching.made_batch import BatchInMaking, BatchPlan
 from videoloader.batching.one_loop import OneLoop
 from videoloader.batching.options import RaiseOrSkip, plan_transforms
 from videoloader.batching.prefetch import give_out, has_room_for_clips
-from videoloader.batching.rows import Collate
+from videoloader.batching.rows import COLLATE, Collate
 from videoloader.batching.stats import LoaderStats
 from videoloader.convert.spec import Color, Layout
 from videoloader.dataset import VideoDataset
@@ -189,7 +189,7 @@ class DecodingLoader(OneLoop):
         self._planner = RequestPlanner(indexes, plan, seed, shard)
         self._progress = _Progress(0)
         self._resumed = self._begun = self._told = False
-        self._account = LoaderAccount(expects_padding=collate == "pad")
+        self._account = LoaderAccount(expects_padding=COLLATE[collate].pads)
         self.unreadable = self._account.unreadable
 
     def __repr__(self) -> str:
