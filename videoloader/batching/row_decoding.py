@@ -21,6 +21,7 @@ from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipsReport
 from videoloader.reading.decode_job import DecodeJob, split_clips, whole_job
 from videoloader.reading.fetch_ahead import FetchAhead, Fetching
+from videoloader.reading.read_request import ReadRequest
 from videoloader.reading.workers import DecodeWorkers, Reader
 from videoloader.runtime.device import profiler_range
 
@@ -99,7 +100,7 @@ def decode_rows(
     Args:
         job: the job.
         video: its video.
-        output, cache, token: as in ``ClipReader.read``.
+        output, cache, token: see ``ReadRequest`` and ``ClipReader.read``.
         reader: the calling thread's reader.
         fetching: bytes of the video that are being fetched; None if none are.
 
@@ -112,16 +113,7 @@ def decode_rows(
     if fetching is not None:
         source = fetching.source(token)
     with profiler_range("decode", reader.device):
-        report = reader.read(
-            source,
-            job.index,
-            job.parts,
-            output,
-            cache=cache,
-            token=token,
-            state=video.state,
-            plan=job.plan,
-        )
+        report = reader.read(ReadRequest(source, job.index, job.parts, output, job.plan, video.state, cache), token)
     return report if fetching is None else replace(report, remote=reads_so_far() - read_before)
 
 
@@ -137,7 +129,7 @@ def submit_rows(
     Args:
         workers: the threads that decode.
         rows: the rows of the batch.
-        output, cache, token: as in ``ClipReader.read``.
+        output, cache, token: see ``ReadRequest`` and ``ClipReader.read``.
     """
     submitted = []
     for job, shown in group_into_jobs(rows):

@@ -26,6 +26,7 @@ from videoloader.reading.clip_slots import ClipSlots, whole_clip
 from videoloader.reading.corrupt_frames import KeepOrRaise, tell_of_corrupt
 from videoloader.reading.decode_job import DecodeJob, split_clips, whole_job
 from videoloader.reading.following_slices import FollowingSlices
+from videoloader.reading.read_request import ReadRequest
 from videoloader.reading.stream import stream_in_threads
 from videoloader.reading.workers import Reader, share_of_cores, workers_of_device
 from videoloader.runtime.device import allocate, hand_over
@@ -153,7 +154,8 @@ class VideoReader:
     def _decode_job(
         self, output: OutputSpec, job: DecodeJob, token: CancelToken, reader: Reader, threads: int = 1
     ) -> ClipsReport:
-        return reader.read(self._source(), job.index, job.parts, output, token=token, threads=threads, plan=job.plan)
+        request = ReadRequest(self._source(), job.index, job.parts, output, job.plan, threads=threads)
+        return reader.read(request, token)
 
     def _accept(self, reports: Sequence[ClipsReport], clips: Sequence[ClipSlots]) -> None:
         """Make the caller's CUDA stream wait for clips, and take over the corrections of the index."""
