@@ -25,7 +25,7 @@ Collate = Literal["stack", "pad", "list"]
 
 @dataclass(frozen=True)
 class CollateRule:
-    """What a way to collate does with the clips of a batch.
+    """A way to collate the clips of a batch.
 
     Attributes:
         stacks: whether one tensor holds all clips, which then have one size; otherwise each has its own.

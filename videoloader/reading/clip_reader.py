@@ -39,7 +39,7 @@ from videoloader.packets.run_start import Correction, WrongIndexError
 from videoloader.padding.pad import real_frames
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_sink import ClipSink
-from videoloader.reading.engines import CpuEngine, DecodingEngine, JpegEngine, NvdecEngine
+from videoloader.reading.engines import CpuEngine, engines_of
 from videoloader.reading.read_progress import ReadProgress
 from videoloader.reading.read_request import ReadRequest
 from videoloader.runtime.device import own_stream
@@ -99,12 +99,9 @@ class ClipReader:
 
     def __init__(self, device: torch.device, decode: Decode = "auto") -> None:
         self.device, self.decode = device, decode
-        self._cpu = cpu = CpuEngine(device)
-        self._engines: dict[Engine, DecodingEngine] = {"cpu": cpu}
-        self._stream: torch.cuda.Stream | None = None
-        if device.type == "cuda":
-            self._stream = stream = own_stream(device, self)
-            self._engines |= {"nvdec": NvdecEngine(stream), "jpeg": JpegEngine(stream, cpu)}
+        self._stream = own_stream(device, self) if device.type == "cuda" else None
+        self._cpu = CpuEngine(device)
+        self._engines = engines_of(self._cpu, self._stream)
 
     def read(self, request: ReadRequest, token: CancelToken | None = None) -> ClipsReport:
         """Decode the frames of some clips of one video, each frame once, and write them into their slots.
