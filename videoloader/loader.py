@@ -36,7 +36,8 @@ from videoloader.order.sharding import LastBatch
 from videoloader.order.shuffle import Order, Sampler, order_of
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import OnCorrupt, check_on_corrupt
-from videoloader.runtime.device import available_cores, resolve_device
+from videoloader.runtime.cores import available_cores
+from videoloader.runtime.device import resolve_device
 from videoloader.runtime.ranks import shard_of, tell_of_later_ranks
 from videoloader.sampling.mode import FOR_BATCH, FOR_STAND_IN, FrameMode, FrameNumbers, clip_rng, mode_of
 from videoloader.transforms.compose import Compose

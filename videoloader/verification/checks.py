@@ -29,7 +29,8 @@ from videoloader.reading.clip_reader import ClipReader
 from videoloader.reading.clip_sink import ClipSink
 from videoloader.reading.clip_slots import whole_clip
 from videoloader.reading.read_request import ReadRequest
-from videoloader.runtime.device import available_cores, hand_over
+from videoloader.runtime.cores import available_cores
+from videoloader.runtime.device import hand_over
 from videoloader.verification.report import Fault, FileReport, ranges_of
 
 # Limits in bytes for the frames of one read, and for one piece of a checksum.

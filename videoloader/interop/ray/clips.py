@@ -26,7 +26,7 @@ from videoloader.interop.ray.skipped import SkippedClips
 from videoloader.interop.ray_workers import Attempts
 from videoloader.order.clip_table import build_clip_table
 from videoloader.reading.corrupt_frames import KeepRaiseOrSkip, check_on_corrupt
-from videoloader.runtime.device import available_cores
+from videoloader.runtime.cores import available_cores
 from videoloader.sampling.mode import FrameMode, FrameNumbers, mode_of
 from videoloader.sampling.roles import roles_of
 from videoloader.transforms.compose import Compose

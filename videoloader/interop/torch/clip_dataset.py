@@ -31,7 +31,7 @@ from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import KeepOrRaise, check_on_corrupt
 from videoloader.reading.workers import DecodeWorkers
 from videoloader.runtime.cached_property import cached_property
-from videoloader.runtime.device import available_cores
+from videoloader.runtime.cores import available_cores
 from videoloader.sampling.integers import one_integer
 from videoloader.sampling.mode import FrameMode, FrameNumbers, clip_rng, mode_of
 from videoloader.transforms.compose import Compose

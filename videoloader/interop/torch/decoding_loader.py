@@ -37,7 +37,8 @@ from videoloader.interop.torch.request_planner import RequestPlanner, VideoIndex
 from videoloader.order.epoch import check_state
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import KeepRaiseOrSkip, OnCorrupt, check_on_corrupt
-from videoloader.runtime.device import available_cores, resolve_device
+from videoloader.runtime.cores import available_cores
+from videoloader.runtime.device import resolve_device
 from videoloader.runtime.ranks import shard_of_environment
 from videoloader.sampling.mode import clip_rng
 from videoloader.transforms.compose import Compose
