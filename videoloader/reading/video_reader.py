@@ -190,7 +190,7 @@ class VideoReader:
                 return
             except WrongIndexError as found:
                 self.index, numbers = found.index, numbers[given:]
-            except (UnsureError, UnsupportedError):
+            except (UnsureError, UnsupportedError, DecodeError):
                 numbers = numbers[given:]
         with self._reading() as token:
             yield from self._stream_in_parts(numbers, most, token)
