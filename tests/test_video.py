@@ -221,6 +221,17 @@ def test_a_stream_gives_all_frames_before_a_file_that_is_cut_off(
     assert torch.equal(torch.stack(given), whole[:7])
 
 
+def test_a_program_that_ends_within_a_stream_ends_without_a_word(sample: Sample) -> None:
+    code = (
+        "import sys, videoloader as vl\n"
+        "video = vl.Video(sys.argv[1], device='cpu')\n"
+        "forward, back = video.stream(), video.stream(slice(None, None, -1))\n"
+        "next(forward), next(back)\n"
+    )
+    done = run_program(code, sample("h264_mp4"))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_stream_that_is_left_early_leaves_nothing_behind(sample: Sample) -> None:
     video = vl.Video(sample("h264_mp4"), device="cpu")
     for _, frame in zip(range(3), video, strict=False):
