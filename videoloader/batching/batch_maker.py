@@ -23,7 +23,7 @@ from videoloader.batching.collate import collate_columns, collate_rows, row_labe
 from videoloader.batching.completion import Completion, OnError
 from videoloader.batching.image_clips import WantedImages
 from videoloader.batching.image_rows import submit_images
-from videoloader.batching.made_batch import BatchInMaking, BatchPlan, DecodingBatch, MadeBatch
+from videoloader.batching.made_batch import BatchInMaking, BatchRequest, DecodingBatch, MadeBatch
 from videoloader.batching.row_decoding import (
     SubmittedJob,
     submit_rows,
@@ -51,7 +51,7 @@ from videoloader.runtime.threads import executor_of, works_now
 from videoloader.transforms import Module, Operation
 from videoloader.transforms.mixing import mixed
 from videoloader.transforms.operations import BatchFunction
-from videoloader.transforms.planning.pipeline import TransformPlan
+from videoloader.transforms.planning.pipeline import TransformPipeline
 
 
 class BatchMaker:
@@ -59,7 +59,7 @@ class BatchMaker:
 
     Args:
         workers: the threads that decode. If there are none, the calling thread does everything.
-        transforms: the plan of the transforms.
+        transforms: the transforms.
         layout, device: order of dimensions and device of the finished frames.
         cache: see ``ReadRequest``.
         on_error, on_corrupt: see ``VideoLoader``.
@@ -68,7 +68,7 @@ class BatchMaker:
     def __init__(
         self,
         workers: DecodeWorkers,
-        transforms: TransformPlan,
+        transforms: TransformPipeline,
         layout: Layout,
         device: torch.device,
         *,
@@ -114,25 +114,25 @@ class BatchMaker:
         """Whether the current thread makes batches here, and would wait for itself if it waited for one."""
         return self._workers.works_now() or any(map(works_now, self._threads or ()))
 
-    def start(self, plans: Sequence[BatchPlan], token: CancelToken) -> list[BatchInMaking]:
+    def start(self, requests: Sequence[BatchRequest], token: CancelToken) -> list[BatchInMaking]:
         """Start making consecutive batches, which are planned together so that they can share decoding.
 
         Args:
-            plans: one plan for each batch, in order.
+            requests: the batches, in order.
             token: the token that cancels them.
         """
-        unreadable: list[list[tuple[PlannedClip, str]]] = [[] for _ in plans]
+        unreadable: list[list[tuple[PlannedClip, str]]] = [[] for _ in requests]
         # Planned batches go from the planning thread to the finishing thread in order. Nothing else refers to a batch
         # in the making, so its memory is freed as soon as it is no longer needed. Each call has its own queue: after a
         # Ctrl-C between the two ``submit`` calls, later batches must not receive this one's.
         decoding: SimpleQueue[DecodingBatch | BaseException] = SimpleQueue()
         plan_thread, finish_thread = self._start_threads()
-        planned = plan_thread.submit(self._plan_and_submit, plans, unreadable, token, decoding)
+        planned = plan_thread.submit(self._plan_and_submit, requests, unreadable, token, decoding)
         return [BatchInMaking(planned, finish_thread.submit(self._finish, decoding), errors) for errors in unreadable]
 
     def _plan_and_submit(
         self,
-        plans: Sequence[BatchPlan],
+        requests: Sequence[BatchRequest],
         unreadable: Sequence[list[tuple[PlannedClip, str]]],
         token: CancelToken,
         decoding: SimpleQueue[DecodingBatch | BaseException],
@@ -145,9 +145,9 @@ class BatchMaker:
         try:
             try:
                 with profiler_range("plan", self._device):
-                    for plan, errors in zip(plans, unreadable, strict=True):
+                    for request, errors in zip(requests, unreadable, strict=True):
                         token.raise_if_cancelled()
-                        batches.append(self._arrange(plan, errors, token))
+                        batches.append(self._arrange(request, errors, token))
             finally:  # if a batch cannot be planned, those before it are still made
                 self._submit(batches, jobs, token)
                 for batch in batches:
@@ -155,7 +155,7 @@ class BatchMaker:
                     decoding.put(batch)
                     passed_on += 1
         except BaseException as error:
-            for _ in plans[passed_on:]:
+            for _ in requests[passed_on:]:
                 decoding.put(error)
         return jobs
 
@@ -170,18 +170,20 @@ class BatchMaker:
         """Whether processes prepare image files for a GPU's engines."""
         return self.takes_unopened and self._device.type == "cuda"
 
-    def _arrange(self, plan: BatchPlan, unreadable: list[tuple[PlannedClip, str]], token: CancelToken) -> DecodingBatch:
+    def _arrange(
+        self, request: BatchRequest, unreadable: list[tuple[PlannedClip, str]], token: CancelToken
+    ) -> DecodingBatch:
         """Plan a batch and allocate its memory."""
-        clips = plan.clips()
+        clips = request.clips()
         if isinstance(clips, UnopenedClips):
-            if self.takes_unopened and COLLATE[plan.collate].wants_one_shape:
+            if self.takes_unopened and COLLATE[request.collate].wants_one_shape:
                 rule, likely = clips.planner.rule, clips.planner.likely
                 stacked = self._memory.allocate(len(clips.clips) * rule.num_views, likely[0].shape)
                 columns = ImageRows(stacked, self._memory.layout, rule, clips.wanted(), clips=clips)
-                return DecodingBatch(plan, stacked, [], unreadable, token, columns)
+                return DecodingBatch(request, stacked, [], unreadable, token, columns)
             clips = clips.planned()
-        memory, rows = arrange_rows(drawn_if_unlike(clips), plan.collate, self._memory)
-        return DecodingBatch(plan, memory, rows, unreadable, token)
+        memory, rows = arrange_rows(drawn_if_unlike(clips), request.collate, self._memory)
+        return DecodingBatch(request, memory, rows, unreadable, token)
 
     def _submit(self, batches: Sequence[DecodingBatch], jobs: list[Future[ClipsReport]], token: CancelToken) -> None:
         """Submit the decoding of some batches' rows, and add the jobs to a list."""
@@ -258,8 +260,8 @@ class BatchMaker:
         if self._transforms.mixing is None:
             return batch
         assert isinstance(frames, torch.Tensor), "a list is refused"
-        assert decoding.plan.rng is not None, "mixing draws"
-        rng = decoding.plan.rng(decoding.rows[0].clip.number)
+        assert decoding.request.rng is not None, "mixing draws"
+        rng = decoding.request.rng(decoding.rows[0].clip.number)
         with about(rows), enough_memory():
             frames, labels = mixed(self._transforms.mixing, frames, row_labels(rows), self._layout, rng)
         return replace(batch, frames=frames, labels=labels)

@@ -178,7 +178,7 @@ class Completion:
         for row in rows:
             if not row.clip.is_drawn:
                 row.clip = replace(row.clip, frame_numbers=like.frame_numbers, mask=like.mask, drawn=like.drawn)
-        decoding.stacked, others = arrange_rows([row.clip for row in rows], decoding.plan.collate, self._memory)
+        decoding.stacked, others = arrange_rows([row.clip for row in rows], decoding.request.collate, self._memory)
         for row, other in zip(rows, others, strict=True):
             row.take_over(other)
         drawn = [row for row in rows if row.clip.is_drawn]
@@ -205,7 +205,7 @@ class Completion:
             reader: the calling thread's reader.
         """
         planned, failed, tried = row.clip, 0, 0
-        for clip in chain([planned], decoding.plan.stand_ins(planned)):
+        for clip in chain([planned], decoding.request.stand_ins(planned)):
             decoding.token.raise_if_cancelled()
             tried += 1
             error: VideoLoaderError | None = damage if clip is planned else None
@@ -235,7 +235,7 @@ class Completion:
     ) -> ClipsReport | None:
         """Decode a clip by itself into a row; None if it does not fit."""
         drawn = drawn_now(clip)
-        if drawn is not row.clip and not show_instead(row, drawn, decoding.plan.collate, self._memory):
+        if drawn is not row.clip and not show_instead(row, drawn, decoding.request.collate, self._memory):
             return None
         job, _ = next(group_into_jobs([row]))
         report = decode_rows(job, drawn.video, self._output, self._cache, reader, decoding.token)

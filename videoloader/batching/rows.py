@@ -18,7 +18,7 @@ from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.clip_slots import ClipSlots, whole_clip
 from videoloader.runtime.device import HostMemory, allocate
 from videoloader.transforms.operations import hold_last
-from videoloader.transforms.planning.pipeline import TransformPlan
+from videoloader.transforms.planning.pipeline import TransformPipeline
 
 Collate = Literal["stack", "pad", "list"]
 
@@ -124,7 +124,7 @@ class FrameMemory(NamedTuple):
 
 
 def decoding_memory(
-    transforms: TransformPlan, layout: Layout, device: torch.device, shared: bool = False
+    transforms: TransformPipeline, layout: Layout, device: torch.device, shared: bool = False
 ) -> FrameMemory:
     """The kind of memory for decoding: like the batch's own, or uint8 planes if pixels are transformed later.
 
@@ -156,7 +156,7 @@ def stack_if_alike(clips: Sequence[PlannedClip]) -> Collate:
 
 
 def transform_rows(
-    transforms: TransformPlan, stacked: torch.Tensor | None, rows: Sequence[BatchRow], layout: Layout
+    transforms: TransformPipeline, stacked: torch.Tensor | None, rows: Sequence[BatchRow], layout: Layout
 ) -> torch.Tensor | list[torch.Tensor]:
     """The output frames of decoded rows, after transforms: one tensor, or a list of them.
 

@@ -16,8 +16,8 @@ from videoloader.batching.batch import BY_FRAME, Batch, ListBatch
 from videoloader.batching.batch_maker import BatchMaker
 from videoloader.batching.clip_plan import ClipPlanner, ClipRule, PlannedClip
 from videoloader.batching.collate import batch_of
-from videoloader.batching.made_batch import BatchPlan
-from videoloader.batching.options import check_dataset, plan_transforms
+from videoloader.batching.made_batch import BatchRequest
+from videoloader.batching.options import check_dataset, pipeline_of
 from videoloader.batching.rows import check_same_shapes
 from videoloader.convert.spec import Color, Layout
 from videoloader.dataset import VideoDataset
@@ -98,12 +98,12 @@ class ClipDataset(Dataset[dict[str, Any]]):
         check_on_corrupt(on_corrupt, get_args(KeepOrRaise))
         check_dataset(dataset)
         mode = mode_of(mode)
-        plan = plan_transforms(transforms, dtype, color, fill_value, mode).one_view()
+        pipeline = pipeline_of(transforms, dtype, color, fill_value, mode).one_view()
         self._layout, self._on_corrupt = layout, on_corrupt
         table = build_clip_table(
             dataset, mode, index, workers=available_cores(), skip_unreadable=False, on_indexed=on_indexed
         )
-        self._planner = ClipPlanner(table, ClipRule(mode, plan, seed))
+        self._planner = ClipPlanner(table, ClipRule(mode, pipeline, seed))
         # Shared, so that persistent worker processes see the next epoch.
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
         # Shared as well: the first clip that a loop requested; -1 before that, -2 after the warning.
@@ -183,7 +183,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
         planned = [self._plan(clip) for clip in clips]
         if not planned:
             return []
-        (making,) = self._maker.start([BatchPlan(lambda: planned, "list")], CancelToken())
+        (making,) = self._maker.start([BatchRequest(lambda: planned, "list")], CancelToken())
         made = making.result().batch
         assert made is not None, "clips that cannot be made are errors"
         return [_sample(made, row) for row in range(len(made))]
