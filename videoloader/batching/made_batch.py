@@ -94,7 +94,7 @@ class DecodingBatch:
     """A batch whose clips are being decoded.
 
     Attributes:
-        request: the contents of the batch
+        request: the contents of the batch.
         stacked: memory of all its rows; None for a list.
         rows: the rows; empty while the clips are unopened files.
         unreadable: see ``BatchInMaking``.
