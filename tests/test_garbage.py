@@ -15,6 +15,7 @@ from videoloader.indexing import build_index, open_source
 from videoloader.reading.clip_reader import ClipReader
 from videoloader.reading.clip_sink import ClipSink
 from videoloader.reading.clip_slots import whole_clip
+from videoloader.reading.read_request import ReadRequest
 
 
 def most_objects(path: Path, device: torch.device, monkeypatch: pytest.MonkeyPatch, repeats: int) -> float:
@@ -42,13 +43,13 @@ def most_objects(path: Path, device: torch.device, monkeypatch: pytest.MonkeyPat
             count()
 
     reader = ClipReader(device, "nvdec" if device.type == "cuda" else "cpu")
-    reader.read(source, index, [clip], OutputSpec())
+    reader.read(ReadRequest(source, index, [clip], OutputSpec()))
     monkeypatch.setattr(ClipSink, give.__name__, give_and_count)
     gc.collect()
     gc.freeze()
     try:
         count()
-        reader.read(source, index, [clip], OutputSpec())
+        reader.read(ReadRequest(source, index, [clip], OutputSpec()))
     finally:
         gc.unfreeze()
     before, *while_read = living

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from forked_programs import run_program
+from image_files import write_frames
 from waiting import PATIENCE
 
 import videoloader as vl
@@ -203,6 +204,32 @@ def test_a_stream_gives_all_frames_before_one_that_cannot_be_decoded(
     with pytest.raises(vl.DecodeError):
         given.extend(video.stream(slice(None, None, step)))  # keeps what comes before the error
     assert torch.equal(torch.stack(given), whole[numbers[:first]])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_stream_gives_all_frames_before_a_file_that_is_cut_off(
+    tmp_path: Path, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.get_num_threads", lambda: threads)
+    folder = write_frames(tmp_path / "frames", [f"{number:02}.jpg" for number in range(12)])
+    whole = vl.Video(folder, device="cpu")[:]
+    cut = folder / "07.jpg"
+    cut.write_bytes(cut.read_bytes()[:-100])
+    given = []
+    with pytest.raises(vl.DecodeError, match="no end marker"):
+        given.extend(vl.Video(folder, device="cpu").stream())
+    assert torch.equal(torch.stack(given), whole[:7])
+
+
+def test_a_program_that_ends_within_a_stream_ends_without_a_word(sample: Sample) -> None:
+    code = (
+        "import sys, videoloader as vl\n"
+        "video = vl.Video(sys.argv[1], device='cpu')\n"
+        "forward, back = video.stream(), video.stream(slice(None, None, -1))\n"
+        "next(forward), next(back)\n"
+    )
+    done = run_program(code, sample("h264_mp4"))
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_stream_that_is_left_early_leaves_nothing_behind(sample: Sample) -> None:

@@ -12,13 +12,13 @@ import torch
 
 from videoloader.batching.account import LoaderAccount
 from videoloader.batching.batch import Batch
-from videoloader.batching.batch_maker import OnError
 from videoloader.batching.clip_plan import ClipPlanner, ClipRule, PlannedClip
-from videoloader.batching.made_batch import BatchInMaking, BatchPlan
+from videoloader.batching.completion import OnError
+from videoloader.batching.made_batch import BatchInMaking, BatchRequest
 from videoloader.batching.one_loop import OneLoop
-from videoloader.batching.options import check_dataset, plan_transforms
+from videoloader.batching.options import check_dataset, pipeline_of
 from videoloader.batching.prefetch import FILES_AHEAD, give_out, how_far_ahead
-from videoloader.batching.rows import Collate
+from videoloader.batching.rows import COLLATE, Collate
 from videoloader.batching.unopened import UnopenedClips, unopened_clips
 from videoloader.convert.native import native_code
 from videoloader.convert.spec import Color, Layout
@@ -31,13 +31,14 @@ from videoloader.errors.checks import check_choice, check_positive
 from videoloader.indexing import IndexStore
 from videoloader.order.by_column import ByColumn
 from videoloader.order.clip_table import build_clip_table
-from videoloader.order.epoch import Dealing, EpochPlan, Epochs
+from videoloader.order.epoch import Dealing, Epochs, EpochShard
 from videoloader.order.sharding import LastBatch
 from videoloader.order.shuffle import Order, Sampler, order_of
 from videoloader.order.unopened_rows import taken_as_images
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import OnCorrupt, check_on_corrupt
-from videoloader.runtime.device import available_cores, resolve_device
+from videoloader.runtime.cores import available_cores
+from videoloader.runtime.device import resolve_device
 from videoloader.runtime.ranks import shard_of, tell_of_later_ranks
 from videoloader.sampling.mode import FOR_BATCH, FOR_STAND_IN, FrameMode, FrameNumbers, clip_rng, mode_of
 from videoloader.transforms.compose import Compose
@@ -209,18 +210,18 @@ class VideoLoader(OneLoop):
     ) -> None:
         check_dataset(dataset)
         mode = mode_of(mode)
-        plan = plan_transforms(transforms, dtype, color, fill_value, mode)
+        pipeline = pipeline_of(transforms, dtype, color, fill_value, mode)
         check_choice("on_error", on_error, get_args(OnError))
         check_on_corrupt(on_corrupt, get_args(OnCorrupt))
         check_positive(batch_size=batch_size, repeats=repeats)
-        if plan.mixing is not None and collate == "list":
-            raise ConfigurationError('clips of a list cannot be mixed: take collate="stack" or "pad"')
-        if plan.mixing is not None and dataset.labels.max() >= plan.mixing.num_classes:
-            told = f"the data set's labels reach {dataset.labels.max()}, but num_classes is {plan.mixing.num_classes}"
-            raise ConfigurationError(f"{told}: give {type(plan.mixing).__name__} num_classes=data.num_classes")
-        if plan.mixing is not None and batch_size * repeats == 1:
+        if pipeline.mixing is not None and dataset.labels.max() >= pipeline.mixing.num_classes:
+            told = (
+                f"the data set's labels reach {dataset.labels.max()}, but num_classes is {pipeline.mixing.num_classes}"
+            )
+            raise ConfigurationError(f"{told}: give {type(pipeline.mixing).__name__} num_classes=data.num_classes")
+        if pipeline.mixing is not None and batch_size * repeats == 1:
             warn_user(
-                f"{type(plan.mixing).__name__} mixes the clips of a batch, and batch_size=1 leaves them as they are"
+                f"{type(pipeline.mixing).__name__} mixes the clips of a batch, and batch_size=1 leaves them as they are"
             )
         self._seed = seed
         order = order_of(shuffle)
@@ -231,10 +232,12 @@ class VideoLoader(OneLoop):
         # Only the default number of processes on the CPU depends on it.
         asked = num_processes is None and index is None and on.type == "cpu"
         images = asked and bool(taken_as_images(dataset, mode).all())
-        super().__init__(on, plan, layout, collate, decode, gop_cache, *numbers, on_error, on_corrupt, images=images)
+        super().__init__(
+            on, pipeline, layout, collate, decode, gop_cache, *numbers, on_error, on_corrupt, images=images
+        )
         threads = self._workers.num_workers + self._workers.cpu_workers
         self._prefetch, self._planned_at_once = how_far_ahead(threads, batch_size, order, prefetch)
-        rule = ClipRule(mode, plan, seed, repeats)
+        rule = ClipRule(mode, pipeline, seed, repeats)
         table = build_clip_table(
             dataset,
             mode,
@@ -249,7 +252,7 @@ class VideoLoader(OneLoop):
         if self._maker.for_engines and table.ranges.unopened.all():
             each = self._workers.num_processes, batch_size, order, prefetch, FILES_AHEAD
             self._prefetch, self._planned_at_once = how_far_ahead(*each)
-        self._account = LoaderAccount(table.unreadable, expects_padding=collate == "pad")
+        self._account = LoaderAccount(table.unreadable, expects_padding=COLLATE[collate].pads)
         self.unreadable = self._account.unreadable
         self._epochs = Epochs(table, order, seed, rank, ranks, batch_size, last_batch, sharding, mode)
         self._planner = ClipPlanner(table, rule)
@@ -340,15 +343,15 @@ class VideoLoader(OneLoop):
         if self._epoch is epoch:  # this rank gets fewer batches than others, or none
             self.set_epoch(epoch.number + 1)
 
-    def _start_batches(self, epoch: EpochPlan, token: CancelToken) -> Iterator[list[BatchInMaking]]:
+    def _start_batches(self, epoch: EpochShard, token: CancelToken) -> Iterator[list[BatchInMaking]]:
         for first in range(0, len(epoch), self._planned_at_once):
             some = range(first, min(first + self._planned_at_once, len(epoch)))
-            yield self._maker.start([self._plan_batch(epoch, batch) for batch in some], token)
+            yield self._maker.start([self._request_batch(epoch, batch) for batch in some], token)
 
     def _has_room(self, pending: Sequence[BatchInMaking]) -> bool:
         return len(pending) + self._planned_at_once <= self._prefetch + 1
 
-    def _finish(self, epoch: EpochPlan, pending: deque[BatchInMaking]) -> list[Batch]:
+    def _finish(self, epoch: EpochShard, pending: deque[BatchInMaking]) -> list[Batch]:
         """Wait for the oldest batch, and return it in a list, which is empty if none of its clips could be made."""
         try:
             made = pending[0].result()
@@ -364,15 +367,15 @@ class VideoLoader(OneLoop):
         batch = made.hand_over()
         return [] if batch is None else [batch]
 
-    def _plan_batch(self, epoch: EpochPlan, batch: int) -> BatchPlan:
-        return BatchPlan(
+    def _request_batch(self, epoch: EpochShard, batch: int) -> BatchRequest:
+        return BatchRequest(
             partial(self._clips_of_batch, epoch, batch),
             self._collate,
             partial(self._stand_ins, epoch.number),
             partial(clip_rng, self._seed, epoch.number, use=FOR_BATCH),
         )
 
-    def _clips_of_batch(self, epoch: EpochPlan, batch: int) -> list[PlannedClip] | UnopenedClips:
+    def _clips_of_batch(self, epoch: EpochShard, batch: int) -> list[PlannedClip] | UnopenedClips:
         clips, repeated = epoch.clips(batch), epoch.repeated(batch)
         if unopened := unopened_clips(self._planner, clips, epoch.number, repeated):
             return unopened

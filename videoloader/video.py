@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.batching.clip_plan import ClipRule
-from videoloader.batching.options import plan_transforms
+from videoloader.batching.options import pipeline_of
 from videoloader.batching.video_clips import make_clips
 from videoloader.convert.spec import Layout, OutputSpec, fill_color
 from videoloader.decoding.engine import Decode, check_decode
@@ -38,7 +38,7 @@ from videoloader.sampling.integers import positions_in_slice
 from videoloader.sampling.mode import FrameMode, FrameNumbers, mode_of
 from videoloader.transforms.compose import Compose
 from videoloader.transforms.normalize import DType
-from videoloader.transforms.planning.pipeline import TransformPlan, Transforms
+from videoloader.transforms.planning.pipeline import TransformPipeline, Transforms
 
 
 @tells_of_arguments
@@ -379,9 +379,9 @@ class Video(ShownInNotebooks):
         return self._reader.stream(positions_in_slice(frames, len(self)), most)
 
     @cached_property
-    def _plain(self) -> TransformPlan:
-        """The plan of reads without transforms. Making it takes a fifth of the time of planning one frame."""
-        return plan_transforms((), None, "rgb", self._fill_value)
+    def _plain(self) -> TransformPipeline:
+        """The pipeline of reads without transforms. Making it takes a fifth of the time of planning one frame."""
+        return pipeline_of((), None, "rgb", self._fill_value)
 
     def _make_clips(
         self,
@@ -394,8 +394,8 @@ class Video(ShownInNotebooks):
     ) -> list[Clip]:
         mode = mode_of(mode)
         plain = dtype is None and isinstance(transforms, tuple) and not transforms
-        plan = self._plain if plain else plan_transforms(transforms, dtype, "rgb", self._fill_value, mode)
-        rule = ClipRule(mode, plan.one_view(), seed, warned=None)
+        pipeline = self._plain if plain else pipeline_of(transforms, dtype, "rgb", self._fill_value, mode)
+        rule = ClipRule(mode, pipeline.one_view(), seed, warned=None)
         return make_clips(self._reader, rule, clips, layout, self.device)
 
 

@@ -39,4 +39,4 @@ def decodes_alone(codec: str, picture: bytes | memoryview) -> bool:
     if codec == "png" and len(picture) > _COLOR_TYPE and picture[_COLOR_TYPE] == _BY_PALETTE:
         first = _PALETTE_OR_SAMPLES.search(picture)
         return first is not None and first[0] == b"PLTE"
-    return True
+    return codec != "tiff"  # its decoder keeps a palette, and shows gray pictures by it

@@ -210,7 +210,9 @@ def _read_times(path: str, names: Sequence[str]) -> list[Fraction]:
             ) from None
         in_order.append(seconds)
         if len(row) > 1:
-            by_name[os.path.basename(row[0].strip())] = seconds
+            name = os.path.basename(row[0].strip())
+            if by_name.setdefault(name, seconds) != seconds:
+                raise ConfigurationError(f"has two times for {name}", path)
     if not by_name:
         return in_order
     if unknown := [name for name in names if name not in by_name]:

@@ -30,6 +30,7 @@ from videoloader.indexing.store.schema import (
 )
 from videoloader.indexing.store.tasks import Answer, Task
 from videoloader.live_line import live_line
+from videoloader.runtime.cores import available_cores
 
 # Number of videos that a worker is given at a time.
 _CHUNK = 32
@@ -109,7 +110,7 @@ def build_store(
         >>> report.indexed, report.unreadable
         (240000, [('kinetics/broken.mp4', 'has no moov box: not an mp4 file, or cut off before its tables')])
     """
-    count = os.cpu_count() or 1 if workers is None else workers
+    count = available_cores() if workers is None else workers
     check_positive(workers=count)
     with (
         live_line("indexing", progress) as tell,

@@ -1,4 +1,4 @@
-"""Frames with given sample values in every pixel format that the CUDA kernel takes."""
+"""Frames with given sample values in every pixel format that the CUDA kernel or native code takes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,15 @@ CANDIDATES = [
     *(f"p{chroma}{depth}le" for chroma in "024" for depth in (10, 12, 16)),
 ]  # fmt: skip
 FORMATS = [name for name in CANDIDATES if name in av.video.format.names]
+# These only native code takes.
+PACKED = [
+    "rgb24", "bgr24", "rgba", "bgra", "argb", "abgr", "rgb0", "bgr0", "0rgb", "0bgr", "ya8",
+    "rgb48le", "bgr48le", "rgba64le", "bgra64le", "ya16le",
+]  # fmt: skip
 
 
 def frame_of(planes: Sequence[npt.NDArray[np.uint16]], pixels: PixelFormat, name: str) -> av.VideoFrame:
-    """A frame of any format the kernel takes; alpha and what lies beyond the rows' ends are random."""
+    """A frame of any of these formats; alpha and what lies beyond the rows' ends are random."""
     height, width = planes[0].shape
     frame = av.VideoFrame(width, height, name)
     stored = [plane << pixels.code_shift for plane in planes]
@@ -31,6 +36,12 @@ def frame_of(planes: Sequence[npt.NDArray[np.uint16]], pixels: PixelFormat, name
         interleaved = np.empty((stored[1].shape[0], 2 * stored[1].shape[1]), np.uint16)
         interleaved[:, int(pixels.swapped) :: 2], interleaved[:, 1 - int(pixels.swapped) :: 2] = stored[1:]
         stored[1:] = [interleaved]
+    if pixels.packed:
+        places = [pixels.packed.index(each) for each in ("y" if pixels.model == "gray" else "gbr")]
+        pixel = np.random.default_rng(0).integers(0, 256, (height, width, len(pixels.packed)), np.uint16)
+        for place, component in zip(places, stored, strict=True):
+            pixel[:, :, place] = component
+        stored = [pixel.reshape(height, -1)]
     for i, target in enumerate(frame.planes):
         dtype = np.dtype("u2" if pixels.bit_depth > 8 else "u1")
         rows = np.frombuffer(memoryview(target), dtype).reshape(target.height, -1)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pytest
 import torch
 from convert import reference
-from convert.planar_frames import FORMATS, frame_of, random_picture
+from convert.planar_frames import FORMATS, PACKED, frame_of, random_picture
 from example_count import examples
 from helpers.converting import convert_frame
 from hypothesis import given, settings
@@ -53,7 +53,7 @@ def expected(
     )
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", FORMATS + PACKED)
 @pytest.mark.parametrize("full_range", [False, True])
 @pytest.mark.parametrize("size", [(37, 75), (1, 1), (2, 130)])
 def test_every_format_is_exact(name: str, full_range: bool, size: tuple[int, int]) -> None:
@@ -82,7 +82,7 @@ def test_every_matrix_range_and_site_is_exact(name: str, matrix: Any, full_range
 @given(st.data())
 def test_any_geometry_is_exact(data: st.DataObject) -> None:
     draw = data.draw
-    name = draw(st.sampled_from(FORMATS))
+    name = draw(st.sampled_from(FORMATS + PACKED))
     planes, pixels = random_picture(name, draw(st.integers(1, 60)), draw(st.integers(1, 60)), seed=3)
     rotation, mirrored = draw(st.sampled_from([0, 90, 180, 270])), draw(st.booleans())
     height, width = planes[0].shape if rotation in (0, 180) else planes[0].shape[::-1]
@@ -114,7 +114,7 @@ def boxes(draw: st.DrawFn, size: tuple[int, int]) -> tuple[int, int, int, int]:
 
 
 @pytest.mark.parametrize(("interpolation", "antialias"), FILTERS)
-@pytest.mark.parametrize("name", ["yuv420p", "yuv410p", "gbrp", "yuv444p16le"])
+@pytest.mark.parametrize("name", ["yuv420p", "yuv410p", "gbrp", "yuv444p16le", "bgra"])
 def test_a_pixel_has_the_same_bits_in_any_window_slot_and_company(
     name: str, interpolation: Any, antialias: bool
 ) -> None:

@@ -48,7 +48,9 @@ def test_frames_of_libav_are_found_again(
             assert np.array_equal(found, expected)
 
 
-@pytest.mark.parametrize("name", ["pal8", "rgb24", "yuyv422", "yuv420p10be", "ya8", "gbrpf32le", "grayf32le", "cuda"])
+@pytest.mark.parametrize(
+    "name", ["pal8", "rgb48be", "yuyv422", "yuv420p10be", "ya16be", "gbrpf32le", "grayf32le", "cuda"]
+)
 def test_other_formats_are_not_taken(name: str) -> None:
     assert pixel_format(name) is None
 

@@ -23,6 +23,12 @@ def test_labels_may_be_names(tmp_path: Path) -> None:
         vl.VideoDataset.from_tars(tmp_path / "x.tar", class_names=["walk"])
 
 
+def test_minus_one_stands_for_no_label_as_in_tables(tmp_path: Path) -> None:
+    (tmp_path / "x.tar").write_bytes(tar_bytes({"1.mp4": b"", "1.cls": b"-1", "2.mp4": b"", "2.cls": b"4"}))
+    data = vl.VideoDataset.from_archives(tmp_path / "x.tar")
+    assert ([row.label for row in data], data.labels.tolist()) == ([None, 4], [-1, 4])
+
+
 @pytest.mark.parametrize("with_keys", [False, True])
 def test_labels_in_the_headers_of_recordio(sample: Sample, tmp_path: Path, with_keys: bool) -> None:
     video = sample("h264_mp4").read_bytes()

@@ -159,10 +159,22 @@ class TestMix:
         [
             ([1, 0], None, r"ratios must be positive numbers, got \[1, 0\]"),
             ([1, math.nan], None, "ratios must be positive"),
-            ([1, 1], 0, "rows must be a positive integer, got 0"),
+            ([1, 1], 0, r"rows must be an integer in \[1, 268435456\], got 0"),
             ([100, 1], 3, "rows=3 is too small: the data set with ratio 1 of 101"),
         ],
     )
     def test_nonsense_is_refused(self, ratios: list[float], rows: int | None, message: str) -> None:
         with pytest.raises(ConfigurationError, match=message):
             VideoDataset.mix([numbered(2, f"{i}:") for i in range(len(ratios))], ratios, rows=rows)
+
+
+def test_more_rows_than_memory_holds_are_refused() -> None:
+    data = numbered(10, "a")
+    with pytest.raises(ConfigurationError, match=r"only with 10000000001 rows: give a number of rows="):
+        VideoDataset.mix([data, data[:1]], [10**10, 1])
+    for repeat in (
+        lambda: VideoDataset.mix([data, data], [1, 1], rows=10**12),
+        lambda: data.weighted([1] * 10, rows=10**12),
+    ):
+        with pytest.raises(ConfigurationError, match=r"rows must be an integer in \[1, 268435456\]"):
+            repeat()

@@ -32,6 +32,7 @@ from videoloader.reading import engines
 from videoloader.reading import stream as streaming
 from videoloader.reading.clip_reader import ClipReader
 from videoloader.reading.clip_slots import whole_clip
+from videoloader.reading.read_request import ReadRequest
 
 # Of these packets lose their second half.
 DAMAGED = ("h264_mp4", "hevc_mkv", "mpeg2_mkv", "mpeg4_mkv", "vp9_webm", "av1_mkv", "h264_mkv_interlaced")
@@ -70,7 +71,7 @@ def pixels_of(source, index, frames, threads):
     pixels = torch.zeros((len(frames), 3, *size), dtype=torch.uint8)
     slots = whole_clip(np.array(frames), Geometry((0, 0, *size), size), pixels)
     try:
-        ClipReader(torch.device("cpu")).read(source, index, [slots], OutputSpec(), threads=threads)
+        ClipReader(torch.device("cpu")).read(ReadRequest(source, index, [slots], OutputSpec(), threads=threads))
     except vl.VideoLoaderError as error:
         return str(error), None
     return pixels, slots.corrupt.tolist()

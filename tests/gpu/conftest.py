@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from videoloader.runtime.device import available_cores
+from videoloader.runtime.cores import available_cores
 
 
 def _make_videos() -> ModuleType:

@@ -32,6 +32,7 @@ from videoloader.packets.decode_plan import PacketBytes, plan_frames
 from videoloader.packets.read_packets import read_packets
 from videoloader.reading.clip_reader import ClipReader
 from videoloader.reading.clip_slots import whole_clip
+from videoloader.reading.read_request import ReadRequest
 
 pytestmark = pytest.mark.gpu
 cupy = pytest.importorskip("cupy")
@@ -198,7 +199,7 @@ def test_colours_are_those_of_the_cpu(
     outputs = []
     for reader in readers:
         slots = torch.full((len(frames), 3, *geometry.size), 77, dtype=torch.uint8, device=reader.device)
-        reader.read(source, index, [whole_clip(frames, geometry, slots)], OutputSpec())
+        reader.read(ReadRequest(source, index, [whole_clip(frames, geometry, slots)], OutputSpec()))
         torch.cuda.synchronize()
         outputs.append(slots.cpu().to(torch.int16))
     difference = (outputs[0] - outputs[1]).abs()

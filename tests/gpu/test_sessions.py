@@ -19,6 +19,7 @@ from videoloader.decoding.sessions import pool_of
 from videoloader.indexing import FileSource, build_index
 from videoloader.reading.clip_reader import ClipReader
 from videoloader.reading.clip_slots import whole_clip
+from videoloader.reading.read_request import ReadRequest
 
 pytestmark = pytest.mark.gpu
 if not torch.cuda.is_available():
@@ -53,7 +54,7 @@ def test_frames_are_right_in_any_order_of_videos(videos: list[Path], seed: int) 
         pictures = []
         for reader in (cpu, gpu):
             slots = torch.empty((12, 3, *geometry.size), dtype=torch.uint8, device=reader.device)
-            reader.read(source, index, [whole_clip(frames, geometry, slots)], OutputSpec())
+            reader.read(ReadRequest(source, index, [whole_clip(frames, geometry, slots)], OutputSpec()))
             torch.cuda.synchronize()
             pictures.append(slots.cpu().int())
         assert (pictures[0] - pictures[1]).abs().max() <= 2, path.name

@@ -17,7 +17,8 @@ from same_batches import assert_same_batches
 from torch.utils.data import DataLoader
 
 import videoloader as vl
-from videoloader.interop.torch import BatchStream, ClipDataset, batch_stream, clip_dataset, list_clips, stack_clips
+from videoloader.batching import row_decoding
+from videoloader.interop.torch import BatchStream, ClipDataset, batch_stream, list_clips, stack_clips
 from videoloader.reading.clip_reader import ClipsReport
 
 Sample = Callable[[str], Path]
@@ -104,14 +105,14 @@ def test_clips_that_are_asked_for_together_are_as_alone(sample: Sample, monkeypa
     data = vl.VideoDataset.from_paths([sample("h264_mp4"), sample("hevc_mp4")])
     clips = ClipDataset(data, vl.RandomWindow(3, stride=2, clips=6), **SETTINGS)
     fed: list[int] = []
-    plain = clip_dataset.decode_rows
+    plain = row_decoding.decode_rows
 
-    def counted(*arguments: Any) -> ClipsReport:
-        report = plain(*arguments)
+    def counted(*arguments: Any, **options: Any) -> ClipsReport:
+        report = plain(*arguments, **options)
         fed.append(report.packets)
         return report
 
-    monkeypatch.setattr(clip_dataset, "decode_rows", counted)
+    monkeypatch.setattr(row_decoding, "decode_rows", counted)
     numbers = [3, 8, 0, 11, 3, -1]
     alone = [clips[number] for number in numbers]
     packets, fed[:] = sum(fed), []

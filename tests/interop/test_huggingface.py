@@ -102,6 +102,13 @@ def test_what_makes_no_sense_is_named(rows: dict[str, list[Any]], video: str, me
         from_huggingface(datasets.Dataset.from_dict(rows), video=video)
 
 
+def test_splits_and_streams_are_no_rows() -> None:
+    rows = datasets.Dataset.from_dict({"video": ["a.mp4"]})
+    for given in (datasets.DatasetDict({"train": rows}), rows.to_iterable_dataset()):
+        with pytest.raises(vl.ConfigurationError, match=r"take a split of several, as rows\['train'\]"):
+            from_huggingface(given)
+
+
 def test_an_unwritable_folder(paths: list[Path], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(vl.SourceError, match="written"):

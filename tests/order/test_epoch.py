@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from videoloader.errors import ConfigurationError
 from videoloader.order.by_column import ByColumn
 from videoloader.order.clip_table import ClipTable
-from videoloader.order.epoch import DEALINGS, EpochPlan, Epochs
+from videoloader.order.epoch import DEALINGS, Epochs, EpochShard
 from videoloader.order.sharding import LAST_BATCH as TREATMENTS
 from videoloader.order.shuffle import InOrder, Order, SampledClips, ShuffleBlocks, ShuffleClips, ShuffleVideos
 
@@ -38,7 +38,9 @@ class World:
     def together(self) -> int:
         return self.ranks * self.batch_size
 
-    def plans(self, table: ClipTable, order: Order, epoch: int, state: dict[str, Any] | None = None) -> list[EpochPlan]:
+    def plans(
+        self, table: ClipTable, order: Order, epoch: int, state: dict[str, Any] | None = None
+    ) -> list[EpochShard]:
         """Of each rank."""
         each = [
             Epochs(table, order, 3, rank, self.ranks, self.batch_size, self.last_batch, self.sharding)
@@ -55,7 +57,7 @@ class World:
         return plans
 
 
-def clips_of(plans: list[EpochPlan], batches: int) -> list[list[list[int]]]:
+def clips_of(plans: list[EpochShard], batches: int) -> list[list[list[int]]]:
     """clips[batch][rank]."""
     return [[plan.clips(batch).tolist() for plan in plans] for batch in range(batches)]
 
@@ -64,13 +66,13 @@ def flat(batches: list[list[list[int]]]) -> list[int]:
     return [clip for batch in batches for of_rank in batch for clip in of_rank]
 
 
-def on_their_turn(plans: list[EpochPlan], batches: int) -> list[int]:
+def on_their_turn(plans: list[EpochShard], batches: int) -> list[int]:
     """The clips that are not marked as repeated."""
     pairs = [(plan.clips(batch), plan.repeated(batch)) for batch in range(batches) for plan in plans]
     return [clip for clips, repeated in pairs for clip in clips[~repeated].tolist()]
 
 
-def state_after(plans: list[EpochPlan], batches: int) -> dict[str, Any]:
+def state_after(plans: list[EpochShard], batches: int) -> dict[str, Any]:
     """The state that all ranks have, having gone through a file."""
     texts = {json.dumps(plan.state(batches)) for plan in plans}
     assert len(texts) == 1
@@ -92,7 +94,7 @@ def worlds(draw: st.DrawFn, shardings: tuple[Any, ...], last_batches: tuple[str,
     return World(*shape, draw(st.sampled_from(last_batches)), draw(st.sampled_from(shardings)))
 
 
-def plans_or_assume(world: World, *arguments: Any) -> list[EpochPlan]:
+def plans_or_assume(world: World, *arguments: Any) -> list[EpochShard]:
     """Those of a world; examples are others where so few clips cannot be dealt to it."""
     try:
         return world.plans(*arguments)

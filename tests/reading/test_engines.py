@@ -20,6 +20,7 @@ from videoloader.reading.clip_slots import whole_clip
 from videoloader.reading.engines import DecodingEngine
 from videoloader.reading.following_slices import FollowingSlices
 from videoloader.reading.read_progress import ReadProgress
+from videoloader.reading.read_request import ReadRequest
 
 FRAMES = torch.arange(0, 60, 4).numpy()  # of several GOPs
 
@@ -44,7 +45,7 @@ def read(reader: ClipReader, path: str) -> tuple[torch.Tensor, ClipsReport]:
     geometry = full_geometry(index.stream)
     pixels = torch.empty((len(FRAMES), 3, *geometry.size), dtype=torch.uint8)
     clips = [whole_clip(FRAMES, geometry, pixels)]
-    return pixels, reader.read(open_source(path), index, clips, OutputSpec())
+    return pixels, reader.read(ReadRequest(open_source(path), index, clips, OutputSpec()))
 
 
 @pytest.fixture

@@ -31,6 +31,7 @@ from videoloader.reading.cancellation import CancelToken, ReadCancelled
 from videoloader.reading.clip_reader import ClipReader
 from videoloader.reading.clip_slots import ClipSlots, whole_clip
 from videoloader.reading.process_pool import ProcessPool, ProcessReader
+from videoloader.reading.read_request import ReadRequest
 from videoloader.reading.workers import DecodeWorkers
 from videoloader.runtime import shared_memory
 from videoloader.runtime.device import HostMemory
@@ -89,7 +90,7 @@ def slots_for(index: VideoIndex, frames: list[int], memory: HostMemory | None = 
 def read(reader: Any, path: Path, frames: list[int], **settings: Any) -> torch.Tensor:
     index = build_index(open_source(str(path)))
     clip = slots_for(index, frames)
-    reader.read(str(path), index, [clip], settings.pop("output", OutputSpec()), **settings)
+    reader.read(ReadRequest(str(path), index, [clip], settings.pop("output", OutputSpec()), **settings))
     return clip.slots
 
 
@@ -150,7 +151,7 @@ def test_memory_that_a_process_wrote_to_is_used_again(sample: Sample, only_there
     places = set()
     for frame in range(12):
         clip = slots_for(index, [frame], memory)
-        only_there.read(str(path), index, [clip], OutputSpec())
+        only_there.read(ReadRequest(str(path), index, [clip], OutputSpec()))
         assert torch.equal(clip.slots[0], vl.Video(path, device="cpu")[frame])
         places.add(clip.slots.data_ptr())
         del clip
@@ -163,10 +164,10 @@ def test_errors_are_those_of_a_thread(sample: Sample, tmp_path: Path, only_there
     index, state = build_index(open_source(str(path))), state_of(open_source(str(path)))
     os.utime(path, (1, 1))
     with pytest.raises(StaleIndexError, match=r"clip\.mp4"):
-        only_there.read(str(path), index, [slots_for(index, [0])], OutputSpec(), state=state)
+        only_there.read(ReadRequest(str(path), index, [slots_for(index, [0])], OutputSpec(), state=state))
     path.unlink()
     with pytest.raises(SourceError, match=r"clip\.mp4") as told:
-        only_there.read(str(path), index, [slots_for(index, [0])], OutputSpec())
+        only_there.read(ReadRequest(str(path), index, [slots_for(index, [0])], OutputSpec()))
     assert told.value.source == str(path)
 
 
@@ -180,8 +181,8 @@ def test_damage_is_marked(sample: Sample, tmp_path: Path, only_there: ProcessRea
     path.write_bytes(data)
     frames = list(range(12))
     here, there = slots_for(index, frames), slots_for(index, frames)
-    ClipReader(CPU).read(str(path), index, [here], OutputSpec())
-    report = only_there.read(str(path), index, [there], OutputSpec())
+    ClipReader(CPU).read(ReadRequest(str(path), index, [here], OutputSpec()))
+    report = only_there.read(ReadRequest(str(path), index, [there], OutputSpec()))
     assert here.corrupt.any()
     assert np.array_equal(here.corrupt, there.corrupt)
     assert report.corrupt_frames == here.corrupt.sum()
@@ -217,7 +218,7 @@ def test_a_read_is_cancelled(sample: Sample, only_there: ProcessReader) -> None:
 
     def read_for_ever() -> None:
         while True:
-            only_there.read(str(path), index, [clip], OutputSpec(), token=token)
+            only_there.read(ReadRequest(str(path), index, [clip], OutputSpec()), token)
 
     timer = threading.Timer(0.1, token.cancel)
     timer.start()
@@ -233,7 +234,7 @@ def test_warnings_come_once(sample: Sample, tmp_path: Path, only_there: ProcessR
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("default")
         for frame in (0, 1):
-            only_there.read(str(path), hdr, [slots_for(index, [frame])], OutputSpec())
+            only_there.read(ReadRequest(str(path), hdr, [slots_for(index, [frame])], OutputSpec()))
     assert [str(each.message)[:14] for each in told] == ["HDR video (pq)"]
 
 
@@ -242,7 +243,7 @@ def test_sources_of_this_process_are_read_in_it(sample: Sample, processes: Proce
     source = open_source(path.read_bytes())
     index = build_index(source)
     clip = slots_for(index, [4])
-    ProcessReader(ClipReader(CPU), processes).read(source, index, [clip], OutputSpec())
+    ProcessReader(ClipReader(CPU), processes).read(ReadRequest(source, index, [clip], OutputSpec()))
     assert torch.equal(clip.slots[0], vl.Video(path, device="cpu")[4])
 
 
@@ -301,7 +302,7 @@ def test_real_files_come_out_the_same(name: str, corpus: Path, only_there: Proce
     def outcome(reader: Any) -> tuple[str, list[bool], bytes]:
         clip, error = slots_for(index, frames), ""
         try:
-            reader.read(str(path), index, [clip], OutputSpec())
+            reader.read(ReadRequest(str(path), index, [clip], OutputSpec()))
         except VideoLoaderError as raised:
             error = repr(raised)
         return error, clip.corrupt.tolist(), b"" if error else clip.slots.numpy().tobytes()

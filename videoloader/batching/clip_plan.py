@@ -38,7 +38,7 @@ from videoloader.runtime.forks import after_fork
 from videoloader.sampling.mode import FrameMode, chosen_frames, clip_rng, padded, tell_of_no_own_frame
 from videoloader.sampling.roles import Roles, roles_of
 from videoloader.transforms.foreign_randomness import WATCHED_CALLS, generator_states, tell_of_foreign_randomness
-from videoloader.transforms.planning.pipeline import DrawnView, TransformPlan
+from videoloader.transforms.planning.pipeline import DrawnView, TransformPipeline
 from videoloader.transforms.time import check_roles_kept
 
 # The errors that ``on_error`` handles: the video is at fault, not the caller.
@@ -89,7 +89,7 @@ class ClipRule:
     """
 
     mode: FrameMode
-    transforms: TransformPlan
+    transforms: TransformPipeline
     seed: int
     repeats: int = 1
     warned: list[str] | None = field(default_factory=list)
@@ -256,7 +256,7 @@ def drawn_if_unlike(clips: Sequence[PlannedClip]) -> Sequence[PlannedClip]:
 
 
 def _shown_in_span(
-    transforms: TransformPlan, rng: np.random.Generator, frame_numbers: npt.NDArray[np.int64]
+    transforms: TransformPipeline, rng: np.random.Generator, frame_numbers: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
     """The frames at positions with roles after temporal transforms.
 

@@ -35,10 +35,11 @@ from videoloader.packets.decode_plan import plan_frames
 from videoloader.padding.pad import real_frames
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip import frame_times
-from videoloader.reading.clip_reader import ClipReader, ClipsReport, ImageRead
+from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.clip_sink import MOST_PIXELS_HELD
 from videoloader.reading.clip_slots import whole_clip
 from videoloader.reading.jpeg_lists import EngineFile, EngineList, engine_file, pack_files
+from videoloader.reading.read_request import ReadRequest
 from videoloader.transforms.geometry.coordinates import picture_box
 from videoloader.transforms.geometry.source_matrix import source_matrices
 from videoloader.transforms.planning.pipeline import DrawnView
@@ -209,19 +210,20 @@ def make_images(
     while coming:
         # Python code between two decoder calls runs several times slower than in one go; see ``_many_at_once`` in
         # ``engines.py``. So files are read until they have many pixels, then decoded, then converted.
-        some: list[tuple[Outcome, ImageRead | None]] = []
+        some: list[tuple[Outcome, ReadRequest | None]] = []
         size = 0
         while coming and size < MOST_PIXELS_HELD:
             each, slots = coming.popleft()
             image = _draw_image(each, slots, rule, token)
             if isinstance(image, _DrawnImage):
-                read = _as_read(image, slots)
+                read = _as_read(image, slots, rule.transforms.decoded)
                 some.append((image.made(read.clips[0].corrupt), read))
-                size += image.known.stream.width * image.known.stream.height * read.plan.frames_wanted
+                pixels = image.known.stream.width * image.known.stream.height
+                size += pixels * len(image.frame_numbers)
             else:
                 some.append((image, None))
                 size += 1
-        decoded = iter(_decode([read for _, read in some if read], reader, rule, token))
+        decoded = iter(_decode([read for _, read in some if read], reader, token))
         for outcome, to_decode in some:
             report = next(decoded) if to_decode else None
             if isinstance(report, ClipsReport):
@@ -328,28 +330,25 @@ def _draw_image(
     return drawn
 
 
-def _as_read(image: _DrawnImage, slots: Sequence[torch.Tensor]) -> ImageRead:
+def _as_read(image: _DrawnImage, slots: Sequence[torch.Tensor], output: OutputSpec) -> ReadRequest:
     numbers = image.frame_numbers
     parts = [whole_clip(numbers, view.drawn.geometry, there) for there, view in zip(slots, image.views, strict=True)]
-    return ImageRead(image.source, image.known, parts, plan_frames(image.known, real_frames(numbers)))
+    return ReadRequest(image.source, image.known, parts, output, plan_frames(image.known, real_frames(numbers)))
 
 
 def _decode(
-    images: Sequence[ImageRead], reader: ClipReader, rule: ClipRule, token: CancelToken
+    images: Sequence[ReadRequest], reader: ClipReader, token: CancelToken
 ) -> list[ClipsReport | VideoLoaderError]:
-    output = rule.transforms.decoded
     if reader.device.type == "cpu" and all(
         image.index.container == "images" and choose_engine(image.index, reader.device, reader.decode) == "cpu"
         for image in images
     ):
-        return reader.read_images(images, output, token)
-    return [_read_alone(image, reader, output, token) for image in images]
+        return reader.read_images(images, token)
+    return [_read_alone(image, reader, token) for image in images]
 
 
-def _read_alone(
-    image: ImageRead, reader: ClipReader, output: OutputSpec, token: CancelToken
-) -> ClipsReport | VideoLoaderError:
+def _read_alone(image: ReadRequest, reader: ClipReader, token: CancelToken) -> ClipsReport | VideoLoaderError:
     try:
-        return reader.read(image.source, image.index, image.clips, output, token=token, plan=image.plan)
+        return reader.read(image, token)
     except UNREADABLE as error:
         return error

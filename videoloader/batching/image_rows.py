@@ -7,7 +7,7 @@ Files are not opened earlier. So an image costs the planning thread almost nothi
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -25,13 +25,11 @@ from videoloader.batching.image_clips import (
     prepare_images,
 )
 from videoloader.batching.row_decoding import SubmittedJob
-from videoloader.batching.rows import BatchRow
 from videoloader.batching.unopened import ImageRows
 from videoloader.decoding.engine import uses_jpeg_engines
-from videoloader.errors import DecodeError, VideoLoaderError
+from videoloader.errors import DecodeError
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
-from videoloader.reading.corrupt_frames import OnCorrupt, tell_of_corrupt
 from videoloader.reading.jpeg_lists import ViewMemory, list_decoder_of
 from videoloader.reading.own_code import is_own
 from videoloader.reading.process_pool import ProcessDied, ProcessReader
@@ -48,8 +46,6 @@ def submit_images(
     images: ImageRows,
     for_engines: bool,
     token: CancelToken,
-    on_corrupt: OnCorrupt,
-    raises: Callable[[BaseException], bool],
 ) -> tuple[list[SubmittedJob], list[ImageRows]]:
     """Submit rows of a batch whose clips are not drawn yet; their jobs draw and decode them.
 
@@ -60,8 +56,7 @@ def submit_images(
         workers: the threads that decode.
         images: the rows.
         for_engines: whether a GPU's engines make unopened clips.
-        token, on_corrupt: as in ``submit_rows``.
-        raises: says whether an error ends the job.
+        token: as in ``submit_rows``.
 
     Returns:
         The jobs, and the rows that each makes. If these are unopened clips, it is known only when a job is done which
@@ -71,20 +66,14 @@ def submit_images(
     together = max(min(-(-images.num_clips // max(workers.num_workers, 1)), _MOST_FRAMES // images.frames_each), 1)
     jobs, parts = [], []
     for part in images.parts(FILES_OF_JOB if for_engines and images.clips is not None else together):
-        make = partial(_make_rows, part, token, on_corrupt, raises)
+        make = partial(_make_rows, part, token)
         jobs.append(SubmittedJob(workers.submit(make, IMAGE_INDEX, part.num_clips, in_process=True), part.rows))
         parts.append(part)
         workers.let_others_run()
     return jobs, parts
 
 
-def _make_rows(
-    part: ImageRows,
-    token: CancelToken,
-    on_corrupt: OnCorrupt,
-    raises: Callable[[BaseException], bool],
-    reader: Reader,
-) -> ClipsReport:
+def _make_rows(part: ImageRows, token: CancelToken, reader: Reader) -> ClipsReport:
     try:
         made = _make(part, token, reader)
     except UNREADABLE:
@@ -95,23 +84,10 @@ def _make_rows(
         return made.report
     part.objects()
     for outcome, rows in part.with_rows(made.outcomes()):
-        error = outcome if isinstance(outcome, VideoLoaderError) else _damage(rows, outcome, on_corrupt)
-        if error is not None and raises(error):
-            raise error
-        if error is None and isinstance(outcome, MadeImage):
+        if isinstance(outcome, MadeImage):  # or else its rows stay undrawn
             for row in rows:
                 outcome.put_into(row)
     return made.report
-
-
-def _damage(rows: Sequence[BatchRow], made: MadeImage, on_corrupt: OnCorrupt) -> DecodeError | None:
-    """Warn about damage in a clip, or return the error if ``on_corrupt`` makes it one."""
-    if made.corrupt is not None and made.corrupt.any():
-        try:
-            tell_of_corrupt(rows[0].clip.video.entry.path, made.frame_numbers[made.corrupt], on_corrupt)
-        except DecodeError as error:
-            return error
-    return None
 
 
 def _make(part: ImageRows, token: CancelToken, reader: Reader) -> MadeImages:

@@ -72,7 +72,7 @@ class BatchInMaking(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class BatchPlan:
+class BatchRequest:
     """The contents of one batch.
 
     Attributes:
@@ -94,7 +94,7 @@ class DecodingBatch:
     """A batch whose clips are being decoded.
 
     Attributes:
-        plan: plan of the batch.
+        request: the contents of the batch.
         stacked: memory of all its rows; None for a list.
         rows: the rows; empty while the clips are unopened files.
         unreadable: see ``BatchInMaking``.
@@ -107,7 +107,7 @@ class DecodingBatch:
         replaced: number of rows that show another clip than the one planned.
     """
 
-    plan: BatchPlan
+    request: BatchRequest
     stacked: torch.Tensor | None
     rows: list[BatchRow]
     unreadable: list[tuple[PlannedClip, str]]

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar, get_args
 import torch
 
 from videoloader.batching.account import LoaderAccount
-from videoloader.batching.batch_maker import BatchMaker, OnError
+from videoloader.batching.batch_maker import BatchMaker
+from videoloader.batching.completion import OnError
 from videoloader.batching.options import tell_of_unused
-from videoloader.batching.rows import Collate
+from videoloader.batching.rows import COLLATE, Collate
 from videoloader.batching.stats import LoaderStats
 from videoloader.convert.spec import Layout
 from videoloader.decoding.engine import Decode, check_decode
@@ -19,7 +20,7 @@ from videoloader.errors.checks import check_choice, check_integer
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import OnCorrupt
 from videoloader.reading.workers import DecodeWorkers
-from videoloader.transforms.planning.pipeline import TransformPlan
+from videoloader.transforms.planning.pipeline import TransformPipeline
 
 LoaderT = TypeVar("LoaderT", bound="OneLoop")
 
@@ -33,7 +34,7 @@ class OneLoop:
 
     Args:
         device: device that clips are decoded to.
-        plan: transforms of the clips.
+        pipeline: transforms of the clips.
         layout, collate, decode, gop_cache: the loader's arguments.
         num_workers, cpu_workers, num_processes: the loader's arguments for the number of threads and processes.
         on_error, on_corrupt: the remedies for clips that cannot be made.
@@ -49,7 +50,7 @@ class OneLoop:
     def __init__(
         self,
         device: torch.device,
-        plan: TransformPlan,
+        pipeline: TransformPipeline,
         layout: Layout,
         collate: Collate,
         decode: Decode,
@@ -64,7 +65,9 @@ class OneLoop:
     ) -> None:
         check_choice("layout", layout, get_args(Layout))
         check_decode(decode, device)
-        check_choice("collate", collate, get_args(Collate))
+        check_choice("collate", collate, COLLATE)
+        if pipeline.mixing is not None and not COLLATE[collate].stacks:
+            raise ConfigurationError('clips of a list cannot be mixed: take collate="stack" or "pad"')
         check_integer("gop_cache", gop_cache, 0)
         tell_of_unused(device, decode, gop_cache=gop_cache, cpu_workers=cpu_workers)
         self.device, self._collate = device, collate
@@ -73,7 +76,7 @@ class OneLoop:
         self._workers = DecodeWorkers(device, decode=decode, images=images, **numbers)
         cache = GopCache(gop_cache) if gop_cache else None
         self._maker = BatchMaker(
-            self._workers, plan, layout, device, cache=cache, on_error=on_error, on_corrupt=on_corrupt
+            self._workers, pipeline, layout, device, cache=cache, on_error=on_error, on_corrupt=on_corrupt
         )
         self._token, self._closed = CancelToken(self._maker.works_now), False
 

@@ -17,20 +17,20 @@ from videoloader.sampling.mode import FrameMode
 from videoloader.sampling.roles import roles_of
 from videoloader.transforms.compose import Compose
 from videoloader.transforms.normalize import DType
-from videoloader.transforms.planning.pipeline import TransformPlan, Transforms, arrange_transforms
+from videoloader.transforms.planning.pipeline import TransformPipeline, Transforms, arrange_transforms
 from videoloader.transforms.time import check_roles_kept
 
 RaiseOrSkip = Literal["raise", "skip"]
 
 
-def plan_transforms(
+def pipeline_of(
     transforms: Transforms | Compose,
     dtype: DType | torch.dtype | None,
     color: Color,
     fill_value: float | Sequence[float],
     mode: FrameMode | None = None,
-) -> TransformPlan:
-    """The plan of a loader's transforms and output.
+) -> TransformPipeline:
+    """The pipeline of a loader's transforms and output.
 
     Args:
         transforms: see ``arrange_transforms``; or a ``Compose``, whose ``dtype`` applies unless one is given here.
@@ -46,10 +46,10 @@ def plan_transforms(
         if transforms.layout != "TCHW":
             raise ConfigurationError("the Compose has a layout: write layout= beside transforms instead")
         dtype, transforms = transforms.dtype if dtype is None else dtype, transforms.transforms
-    plan = arrange_transforms(transforms, dtype, color, fill_color(fill_value))
+    pipeline = arrange_transforms(transforms, dtype, color, fill_color(fill_value))
     if roles_of(mode) is not None:
-        check_roles_kept(mode, plan.time)
-    return plan
+        check_roles_kept(mode, pipeline.time)
+    return pipeline
 
 
 def tell_of_unused(device: torch.device, decode: Decode, **for_nvdec: int | None) -> None:

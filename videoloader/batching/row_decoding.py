@@ -8,8 +8,6 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-import numpy as np
-
 from videoloader.batching.rows import BatchRow
 from videoloader.convert.spec import OutputSpec
 from videoloader.decoding.gop_cache import GopCache
@@ -21,9 +19,9 @@ from videoloader.packets.decode_plan import gops_in_common
 from videoloader.padding.pad import real_frames
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipsReport
-from videoloader.reading.corrupt_frames import OnCorrupt, tell_of_corrupt
 from videoloader.reading.decode_job import DecodeJob, split_clips, whole_job
 from videoloader.reading.fetch_ahead import FetchAhead, Fetching
+from videoloader.reading.read_request import ReadRequest
 from videoloader.reading.workers import DecodeWorkers, Reader
 from videoloader.runtime.device import profiler_range
 
@@ -94,8 +92,7 @@ def decode_rows(
     output: OutputSpec,
     cache: GopCache | None,
     reader: Reader,
-    token: CancelToken | None,
-    on_corrupt: OnCorrupt,
+    token: CancelToken,
     fetching: Fetching | None = None,
 ) -> ClipsReport:
     """Decode frames of one video into the rows of a batch.
@@ -103,36 +100,21 @@ def decode_rows(
     Args:
         job: the job.
         video: its video.
-        output, cache, token: as in ``ClipReader.read``.
+        output, cache, token: see ``ReadRequest`` and ``ClipReader.read``.
         reader: the calling thread's reader.
-        on_corrupt: treatment of damaged frames besides marking them; see ``tell_of_corrupt``.
         fetching: bytes of the video that are being fetched; None if none are.
 
     Raises:
         ReadCancelled: the read was cancelled.
         FrameRangeError, DecodeError, SourceError, StaleIndexError, UnsupportedError: as in ``ClipReader.read``.
-        CorruptFramesError: frames are damaged, and ``on_corrupt`` does not keep them.
     """
     source = video.entry.path if video.source is None else video.source
     read_before = reads_so_far()
     if fetching is not None:
         source = fetching.source(token)
     with profiler_range("decode", reader.device):
-        report = reader.read(
-            source,
-            job.index,
-            job.parts,
-            output,
-            cache=cache,
-            token=token,
-            state=video.state,
-            plan=job.plan,
-        )
-    if fetching is not None:
-        report = replace(report, remote=reads_so_far() - read_before)
-    if report.corrupt_frames:
-        tell_of_corrupt(job.index.source, np.concatenate([part.damaged for part in job.parts]), on_corrupt)
-    return report
+        report = reader.read(ReadRequest(source, job.index, job.parts, output, job.plan, video.state, cache), token)
+    return report if fetching is None else replace(report, remote=reads_so_far() - read_before)
 
 
 def submit_rows(
@@ -141,20 +123,18 @@ def submit_rows(
     output: OutputSpec,
     cache: GopCache | None,
     token: CancelToken,
-    on_corrupt: OnCorrupt,
 ) -> list[SubmittedJob]:
     """Submit the decoding of a batch's rows.
 
     Args:
         workers: the threads that decode.
         rows: the rows of the batch.
-        output, cache, token: as in ``ClipReader.read``.
-        on_corrupt: as in ``decode_rows``.
+        output, cache, token: see ``ReadRequest`` and ``ClipReader.read``.
     """
     submitted = []
     for job, shown in group_into_jobs(rows):
         video = shown[0].clip.video
-        make = partial(decode_rows, job, video, output, cache, token=token, on_corrupt=on_corrupt)
+        make = partial(decode_rows, job, video, output, cache, token=token)
         ahead = None
         # With a cache, frames may not have to be read at all.
         if workers.num_workers and cache is None and video.source is None:

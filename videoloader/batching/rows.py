@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-from dataclasses import replace
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -18,9 +18,34 @@ from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.clip_slots import ClipSlots, whole_clip
 from videoloader.runtime.device import HostMemory, allocate
 from videoloader.transforms.operations import hold_last
-from videoloader.transforms.planning.pipeline import TransformPlan
+from videoloader.transforms.planning.pipeline import TransformPipeline
 
 Collate = Literal["stack", "pad", "list"]
+
+
+@dataclass(frozen=True)
+class CollateRule:
+    """A way to collate the clips of a batch.
+
+    Attributes:
+        stacks: whether one tensor holds all clips, which then have one size; otherwise each has its own.
+        pads: whether shorter clips get frames of padding, so that all have one length.
+    """
+
+    stacks: bool
+    pads: bool = False
+
+    @property
+    def wants_one_shape(self) -> bool:
+        """Whether all clips must have the same size and length."""
+        return self.stacks and not self.pads
+
+
+COLLATE: Mapping[Collate, CollateRule] = {
+    "stack": CollateRule(stacks=True),
+    "pad": CollateRule(stacks=True, pads=True),
+    "list": CollateRule(stacks=False),
+}
 
 
 class BatchRow:
@@ -99,7 +124,7 @@ class FrameMemory(NamedTuple):
 
 
 def decoding_memory(
-    transforms: TransformPlan, layout: Layout, device: torch.device, shared: bool = False
+    transforms: TransformPipeline, layout: Layout, device: torch.device, shared: bool = False
 ) -> FrameMemory:
     """The kind of memory for decoding: like the batch's own, or uint8 planes if pixels are transformed later.
 
@@ -118,12 +143,11 @@ def arrange_rows(
     Raises:
         ConfigurationError: the clips cannot be collated that way.
     """
-    if collate == "list":
-        return None, list_rows(clips, memory)
-    if collate == "pad":
+    rule = COLLATE[collate]
+    if rule.pads:
         longest = max(len(clip.frame_numbers) for clip in clips)
         clips = [pad_to_length(clip, longest) for clip in clips]
-    return stack_rows(clips, memory)
+    return stack_rows(clips, memory) if rule.stacks else (None, list_rows(clips, memory))
 
 
 def stack_if_alike(clips: Sequence[PlannedClip]) -> Collate:
@@ -132,7 +156,7 @@ def stack_if_alike(clips: Sequence[PlannedClip]) -> Collate:
 
 
 def transform_rows(
-    transforms: TransformPlan, stacked: torch.Tensor | None, rows: Sequence[BatchRow], layout: Layout
+    transforms: TransformPipeline, stacked: torch.Tensor | None, rows: Sequence[BatchRow], layout: Layout
 ) -> torch.Tensor | list[torch.Tensor]:
     """The output frames of decoded rows, after transforms: one tensor, or a list of them.
 
@@ -217,16 +241,12 @@ def show_instead(row: BatchRow, clip: PlannedClip, collate: Collate, memory: Fra
 
     In a list any clip with frames fits. A stacked clip must have the row's shape; a padded one may also be shorter.
     """
+    rule, length = COLLATE[collate], len(row.clip.frame_numbers)
     if not len(clip.frame_numbers):
         return False
-    if collate == "list":
-        (other,) = list_rows([clip], memory)
-    else:
-        length = len(row.clip.frame_numbers)
-        if collate == "pad" and len(clip.frame_numbers) < length:
-            clip = pad_to_length(clip, length)
-        if clip.shape != row.clip.shape:
-            return False
-        other = BatchRow(clip, row.frames, memory.layout)
-    row.take_over(other)
+    if rule.pads and len(clip.frame_numbers) < length:
+        clip = pad_to_length(clip, length)
+    if rule.stacks and clip.shape != row.clip.shape:
+        return False
+    row.take_over(BatchRow(clip, row.frames, memory.layout) if rule.stacks else list_rows([clip], memory)[0])
     return True

@@ -8,14 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.decoding.engine import Engine
 from videoloader.errors import counted
 from videoloader.errors.attribute_names import tells_of_attributes
 from videoloader.indexing.sources.remote_reads import Counts
 from videoloader.reading.clip_reader import ClipsReport
-
-# The statistic that the time of each engine's jobs counts for.
-_TIME_OF: dict[Engine, str] = {"nvdec": "nvdec", "jpeg": "nvdec", "cpu": "cpu"}
 
 
 @tells_of_attributes("stats")
@@ -109,15 +105,12 @@ def clip_stats(masks: Sequence[npt.NDArray[np.bool_]], reports: Sequence[ClipsRe
         reports: reports of the jobs that decoded the clips.
     """
     shown = sum(map(len, masks))
-    times = {"nvdec": 0.0, "cpu": 0.0}
-    for report in reports:
-        times[_TIME_OF[report.engine]] += report.seconds
     return LoaderStats(
         len(masks),
         sum(report.frames for report in reports),
         sum(report.packets for report in reports),
-        nvdec=times["nvdec"],
-        cpu=times["cpu"],
+        nvdec=sum(report.seconds for report in reports if report.engine != "cpu"),
+        cpu=sum(report.seconds for report in reports if report.engine == "cpu"),
         corrupt=sum(report.corrupt_frames for report in reports),
         shown=shown,
         made_up=shown - int(np.count_nonzero(np.concatenate(masks))) if masks else 0,

@@ -90,7 +90,7 @@ def nvdec_capabilities(gpu: int) -> list[dict[str, Any]]:
 
 def _system() -> Iterator[Finding]:
     from videoloader.convert.native import native_code
-    from videoloader.runtime.device import available_cores
+    from videoloader.runtime.cores import available_cores
 
     yield Finding("system", "Python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     yield Finding("system", "cores", "ok", f"{available_cores()} of {os.cpu_count()}")

@@ -227,6 +227,23 @@ void rgb_row(
     }
 }
 
+// Gives the components of packed pixels rows of their own. All four components of a pixel may be read, so that the
+// loop can be vectorised, but nothing beyond the last pixel.
+template <int STEP, typename Sample>
+void unpack(
+    const Sample *__restrict from, int count, Sample *__restrict first, Sample *__restrict second,
+    Sample *__restrict third) {
+    INDEPENDENT
+    for (int i = 0; i < count; ++i)
+        first[i] = from[STEP * i], second[i] = from[STEP * i + 1], third[i] = from[STEP * i + 2];
+}
+
+template <typename Sample>
+void unpack_gray(const Sample *__restrict from, int count, Sample *__restrict into) {
+    INDEPENDENT
+    for (int i = 0; i < count; ++i) into[i] = from[2 * i];
+}
+
 // Rows of RGB of one picture, from its column `begin` on.
 template <typename Sample>
 struct Source {
@@ -235,6 +252,7 @@ struct Source {
     const Sample *y, *cb, *cr;
     int begin, end;
     Rows<float> samples, chroma[2];
+    Rows<Sample> unpacked;          // a row of packed pixels: red, green and blue
     int chroma_rows[2] = {-1, -1};  // the numbers of the rows in them
 
     Rows<float> chroma_at(int row) {
@@ -242,15 +260,31 @@ struct Source {
         const Rows<float> into = chroma[row & 1];
         if (chroma_rows[row & 1] != row) {
             const ptrdiff_t line = (ptrdiff_t)row * p.chroma_pitch;
-            chroma_row(p, kind.halvings_x, cb + line, cr + line, begin, end, samples, into);
+            const bool packed = p.luma_step > 1;
+            const Sample *blue = packed ? unpacked.b - begin : cb + line;
+            const Sample *red = packed ? unpacked.r - begin : cr + line;
+            chroma_row(p, kind.halvings_x, blue, red, begin, end, samples, into);
             chroma_rows[row & 1] = row;
         }
         return into + (begin & ((1 << kind.halvings_x) - 1));
     }
 
+    // The luma of a row, or its green samples, after all samples of packed pixels are unpacked.
+    const Sample *luma_at(int row) {
+        const Sample *luma = y + (ptrdiff_t)row * p.pitch + (ptrdiff_t)begin * p.luma_step;
+        const int count = end - begin;
+        if (p.luma_step == 1) return luma;
+        // Green lies between red and blue in all formats.
+        Sample *before = cr < y ? unpacked.r : unpacked.b, *after = cr < y ? unpacked.b : unpacked.r;
+        if (p.luma_step == 2) unpack_gray(luma, count, unpacked.g);
+        else if (p.luma_step == 3) unpack<3>(luma - 1, count, before, unpacked.g, after);
+        else unpack<4>(luma - 1, count, before, unpacked.g, after);
+        return unpacked.g;
+    }
+
     template <typename Number>
     void row(int row, Rgb gain, Rgb bias, Rows<Number> into) {
-        const Sample *luma = y + (ptrdiff_t)row * p.pitch + begin;
+        const Sample *luma = luma_at(row);
         if (!kind.halvings_y) {
             const Rows<float> beside = chroma_at(row);
             rgb_row<false>(p, luma, beside, beside, 0.0f, end - begin, gain, bias, into);
@@ -377,7 +411,8 @@ template <typename Sample>
 Source<Sample> source_of(const Plan &p, const Kind &kind, int begin, int end, Memory &memory) {
     const int length = end - begin + 16;
     const Rows<float> samples = memory.rows<float>(length), even = memory.rows<float>(length);
-    return {p, kind, nullptr, nullptr, nullptr, begin, end, samples, {even, memory.rows<float>(length)}};
+    const Rows<float> odd = memory.rows<float>(length);
+    return {p, kind, nullptr, nullptr, nullptr, begin, end, samples, {even, odd}, memory.rows<Sample>(length)};
 }
 
 template <typename Sample>

@@ -28,8 +28,8 @@ def convert_frames(
 ) -> None:
     """Write decoded frames into slots of a batch, in one call of native code if there is any.
 
-    Native code has float precision throughout. Without it, and for packed formats, a bilinear resize works on 8 bits
-    unless it enlarges a picture of more than 8 bits, so results are within 2/255 of the exact ones.
+    Native code has float precision throughout. Without it, and for the formats that it does not take, a bilinear resize
+    works on 8 bits unless it enlarges a picture of more than 8 bits, so results are within 2/255 of the exact ones.
 
     Args:
         frames: frames of one video, of any pixel format of libav that lies in memory.

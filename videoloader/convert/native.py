@@ -32,7 +32,7 @@ class _Picture(ctypes.Structure):
 
 
 class HostSurface(NamedTuple):
-    """A decoded picture in memory, with separate planes.
+    """A decoded picture in memory.
 
     Attributes:
         planes: addresses of the first sample of Y, Cb and Cr, or of G, B and R.
@@ -83,8 +83,8 @@ def host_surface(frame: av.VideoFrame) -> HostSurface | None:
     """Describe where a decoded frame lies in memory.
 
     Returns:
-        The picture, or None if native code does not take it: there is no native code; the pixel format is packed,
-        big-endian, or has a palette or floats; the frame is on a GPU; or its rows lie bottom up.
+        The picture, or None if native code does not take it: there is no native code; the pixel format is packed
+        Y'CbCr, big-endian, or has a palette or floats; the frame is on a GPU; or its rows lie bottom up.
     """
     pixels = pixel_format(frame.format.name)
     if pixels is None or native_code() is None:
@@ -97,8 +97,11 @@ def host_surface(frame: av.VideoFrame) -> HostSurface | None:
     y = planes[0].buffer_ptr
     if pixels.planes == 3:
         return HostSurface((y, planes[1].buffer_ptr, planes[2].buffer_ptr), layout, frame)
-    if pixels.planes == 1:
+    if pixels.model == "gray":
         return HostSurface((y, y, y), layout, frame)
+    if pixels.packed:
+        green, blue, red = (y + layout.sample_bytes * pixels.packed.index(each) for each in "gbr")
+        return HostSurface((green, blue, red), layout, frame)
     first, second = planes[1].buffer_ptr, planes[1].buffer_ptr + layout.sample_bytes
     return HostSurface((y, second, first) if pixels.swapped else (y, first, second), layout, frame)
 

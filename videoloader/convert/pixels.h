@@ -42,7 +42,8 @@ struct Axis {
 
 struct Plan {
     long long out, out_c, out_y, out_x;   // slot, in elements: offset of the first one, and strides
-    int pitch, chroma_pitch, chroma_step; // samples
+    int pitch, chroma_pitch;              // samples
+    int luma_step, chroma_step;           // samples; the luma of packed pixels is not side by side
     int cb, cr;                           // from the first luma sample to the first of each chroma, samples
     int width, height;                    // of the whole picture, as chroma is interpolated across the crop's border
     int tile;                             // output columns of a block

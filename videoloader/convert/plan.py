@@ -25,8 +25,8 @@ AXIS = np.dtype(
 PLAN = np.dtype(
     [
         *((name, np.int64) for name in ("out", "out_c", "out_y", "out_x")),
-        *((name, np.int32) for name in ("pitch", "chroma_pitch", "chroma_step", "cb", "cr", "width", "height")),
-        *((name, np.int32) for name in ("tile", "lead_y")),
+        *((name, np.int32) for name in ("pitch", "chroma_pitch", "luma_step", "chroma_step", "cb", "cr")),
+        *((name, np.int32) for name in ("width", "height", "tile", "lead_y")),
         ("x", AXIS), ("y", AXIS), ("beside_x", np.float32, 4), ("below_y", np.float32, 4),
         ("m", np.float32, 9), ("b", np.float32, 3), ("gain", np.float32, 3), ("bias", np.float32, 3),
     ],
@@ -61,7 +61,7 @@ def _plan_of_colors(layout: SurfaceLayout, color: ColorSpec, output: OutputSpec)
     if output.dtype == torch.uint8:  # writing uint8 truncates
         gain, bias = gain * 255, bias + 0.5
     plan = np.zeros((), PLAN)
-    for name in ("pitch", "chroma_pitch", "chroma_step", "cb", "cr", "width", "height"):
+    for name in ("pitch", "chroma_pitch", "luma_step", "chroma_step", "cb", "cr", "width", "height"):
         plan[name] = getattr(layout, name)
     site_x, site_y = color.chroma_offset()
     beside, below = _phases(layout.subsampling[0], site_x), _phases(layout.subsampling[1], site_y)
@@ -81,7 +81,7 @@ def _check(layout: SurfaceLayout) -> None:
     last_chroma = (rows - 1) * layout.chroma_pitch + (columns - 1) * layout.chroma_step
     if width < 1 or height < 1:
         raise ConfigurationError(f"a surface cannot be of {width}×{height} pixels")
-    if layout.pitch < width or layout.chroma_pitch < columns * layout.chroma_step:
+    if layout.pitch < width * layout.luma_step or layout.chroma_pitch < columns * layout.chroma_step:
         pitches = f"{layout.pitch} and {layout.chroma_pitch}"
         raise ConfigurationError(f"pitch is {pitches} samples, which does not fit {width}×{height} pixels")
     if max(layout.pitch * height, max(layout.cb, layout.cr) + last_chroma) >= 2**31:

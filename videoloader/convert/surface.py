@@ -26,6 +26,7 @@ class SurfaceLayout(NamedTuple):
         chroma_pitch: the same for chroma.
         chroma_step: distance from a chroma sample to the one right of it; 2 if Cb and Cr are interleaved.
         cb, cr: distance from the first luma sample to the first Cb and Cr sample; 0 for gray.
+        luma_step: distance from a luma sample to the one right of it; more than 1 if pixels are packed.
     """
 
     width: int
@@ -40,6 +41,7 @@ class SurfaceLayout(NamedTuple):
     chroma_step: int
     cb: int
     cr: int
+    luma_step: int = 1
 
     @property
     def chroma_size(self) -> tuple[int, int]:
@@ -49,7 +51,7 @@ class SurfaceLayout(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Bytes from the first to the last sample of the picture."""
-        samples = self.pitch * (self.height - 1) + self.width
+        samples = self.pitch * (self.height - 1) + self.width * self.luma_step
         if self.model != "gray":
             rows, columns = self.chroma_size
             last = max(self.cb, self.cr) + self.chroma_pitch * (rows - 1) + self.chroma_step * (columns - 1)
@@ -72,12 +74,14 @@ class CudaSurface(NamedTuple):
 
 
 class PixelFormat(NamedTuple):
-    """A pixel format of libav whose components are planes, or luma and interleaved chroma.
+    """A pixel format of libav whose components are planes, or luma and interleaved chroma, or packed RGB or gray.
 
     Attributes:
         model, subsampling, bit_depth, code_shift: see ``SurfaceLayout``.
         planes: number of planes, without alpha: 1, 2 or 3.
         swapped: whether Cr comes before Cb.
+        packed: the components of a pixel in the order in which they lie side by side, such as ``"rgba"``, or ``"ya"``
+            for gray with alpha; empty where components have planes.
     """
 
     model: Model
@@ -86,6 +90,7 @@ class PixelFormat(NamedTuple):
     code_shift: int
     planes: int
     swapped: bool = False
+    packed: str = ""
 
 
 _SUBSAMPLING = {"420": (1, 1), "422": (1, 0), "440": (0, 1), "444": (0, 0), "411": (2, 0), "410": (2, 2)}
@@ -95,11 +100,13 @@ _RGB = re.compile("gbra?p" + _DEPTH)
 _GRAY = re.compile("gray" + _DEPTH)
 _SEMIPLANAR = {"nv12": "420", "nv21": "420", "nv16": "422", "nv24": "444", "nv42": "444"}
 _HIGH_BITS = re.compile(r"p([024])(10|12|16)le")
+_PACKED = re.compile("(rgb|bgr)24|(rgba|bgra|argb|abgr|rgb0|bgr0|0rgb|0bgr)|(ya)8")
+_PACKED_16 = re.compile("(rgb|bgr)48le|(rgba|bgra)64le|(ya)16le")
 
 
 @lru_cache(256)
 def pixel_format(name: str) -> PixelFormat | None:
-    """Return the pixel format of a libav name; None if packed, with palette, Bayer, float or big-endian."""
+    """Return the pixel format of a libav name; None if packed Y'CbCr, with palette, Bayer, float or big-endian."""
     if match := _PLANAR.fullmatch(name):
         return PixelFormat("ycbcr", _SUBSAMPLING[match[1]], int(match[2] or 8), 0, 3)
     if match := _RGB.fullmatch(name):
@@ -113,6 +120,10 @@ def pixel_format(name: str) -> PixelFormat | None:
     if match := _HIGH_BITS.fullmatch(name):
         chroma = {"0": "420", "2": "422", "4": "444"}[match[1]]
         return PixelFormat("ycbcr", _SUBSAMPLING[chroma], int(match[2]), 16 - int(match[2]), 2)
+    for depth, pattern in ((8, _PACKED), (16, _PACKED_16)):
+        if match := pattern.fullmatch(name):
+            packed = "".join(match.groups(""))
+            return PixelFormat("gray" if packed == "ya" else "rgb", (0, 0), depth, 0, 1, packed=packed)
     return None
 
 
@@ -130,17 +141,18 @@ def planes_layout(
     size = 1 if pixels.bit_depth == 8 else 2
     step = 2 if pixels.planes == 2 else 1
     columns, rows = _halved(width, pixels.subsampling[0]) * step, _halved(height, pixels.subsampling[1])
-    shapes = [(height, width), *[(rows, columns)] * (pixels.planes - 1)]
+    luma_step = len(pixels.packed) or 1
+    shapes = [(height, width * luma_step), *[(rows, columns)] * (pixels.planes - 1)]
     ranges, begin = [], 0
     for plane, (lines, samples) in enumerate(shapes):
         pitch = pitches[plane] if pitches else samples * size
         ranges.append(range(begin, begin + pitch * (lines - 1) + samples * size))
         begin += pitch * lines
     cb, cr = (ranges[1].start // size, ranges[-1].start // size + step - 1) if pixels.planes > 1 else (0, 0)
-    luma_pitch, chroma_pitch = (pitches[0] // size, pitches[-1] // size) if pitches else (width, columns)
+    luma_pitch, chroma_pitch = (pitches[0] // size, pitches[-1] // size) if pitches else (width * luma_step, columns)
     layout = SurfaceLayout(
         width, height, pixels.bit_depth, size, pixels.code_shift, pixels.model, pixels.subsampling, luma_pitch,
-        chroma_pitch, step, cr if pixels.swapped else cb, cb if pixels.swapped else cr,
+        chroma_pitch, step, cr if pixels.swapped else cb, cb if pixels.swapped else cr, luma_step,
     )  # fmt: skip
     return layout, ranges
 

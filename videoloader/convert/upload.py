@@ -46,7 +46,7 @@ def upload_frame(frame: av.VideoFrame, stream: torch.cuda.Stream) -> CudaSurface
         DecodeError: the driver refuses the transfer.
     """
     pixels = pixel_format(frame.format.name)
-    if pixels is None:
+    if pixels is None or pixels.packed:
         return None
     planes = frame.planes[: pixels.planes]  # alpha comes last
     pitches = [plane.line_size for plane in planes]

@@ -67,7 +67,7 @@ def check_rows(table: EntryTable, class_names: Sequence[str]) -> None:
 
 def number_labels(
     labels: Sequence[SupportsIndex | str], class_names: Sequence[str] | None, where: Callable[[int], str]
-) -> tuple[list[int], Sequence[str]]:
+) -> tuple[Sequence[int | None], Sequence[str]]:
     """Labels as numbers, and the class names; ``where(i)`` names label i in messages.
 
     -1 means no label, as in batches.
@@ -89,7 +89,7 @@ def number_labels(
             raise ConfigurationError(f"{where(i)}: label {label!r} does not fit into 64 bits")
         if class_names is not None and not -1 <= label < len(class_names):
             raise ConfigurationError(f"{where(i)}: label {label!r} is not in class_names")
-    return [NONE if label == -1 else int(label) for label in numbers], class_names or ()
+    return [None if label == -1 else int(label) for label in numbers], class_names or ()
 
 
 def parse_labels(

@@ -16,8 +16,11 @@ import numpy as np
 from videoloader.dataset.readers import DatasetReaders
 from videoloader.dataset.table import NONE, EntryTable
 from videoloader.errors import ConfigurationError
-from videoloader.errors.checks import check, check_positive
+from videoloader.errors.checks import check, check_integer, check_positive
 from videoloader.permutation import Integers, permute
+
+# A data set of as many rows takes 20 GB.
+_MOST_ROWS = 1 << 28
 
 
 def repeat_to(rows: int, size: int, seed: int, stream: int = 0) -> Integers:
@@ -41,6 +44,7 @@ def balance(table: EntryTable, rows_per_class: int | None, seed: int) -> Integer
     labels, number, counts = np.unique(table.label, return_inverse=True, return_counts=True)
     size = int(counts.max()) if rows_per_class is None else rows_per_class
     check_positive(rows_per_class=size)
+    check_integer("rows_per_class times the number of classes", size * len(labels), 1, _MOST_ROWS)
     of_class = np.split(np.argsort(number, kind="stable"), np.cumsum(counts)[:-1])
     # Each class has its own stream, so that its choice does not depend on the other classes.
     streams = labels.tolist()
@@ -50,7 +54,7 @@ def balance(table: EntryTable, rows_per_class: int | None, seed: int) -> Integer
 
 def repeat_by_weight(table: EntryTable, weights: str | Sequence[float], rows: int, seed: int) -> Integers:
     """Row numbers in rising order, repeated in proportion to weights; see ``VideoDataset.weighted``."""
-    check_positive(rows=rows)
+    check_integer("rows", rows, 1, _MOST_ROWS)
     given = table.column(weights) if isinstance(weights, str) else weights
     check("weights", given, not isinstance(given, Mapping | Set), "a list of one number for each row")
     check("weights", len(given), len(given) == len(table), f"one for each of {len(table)} rows")
@@ -85,7 +89,9 @@ def apportion(ratios: Sequence[float], lengths: Sequence[int], rows: int | None)
     whole = sum(shares)
     if rows is None:
         rows = max(math.ceil(length * whole / share) for length, share in zip(lengths, shares, strict=True))
-    check_positive(rows=rows)
+        if rows > _MOST_ROWS:
+            raise ConfigurationError(f"no row is lost by these ratios only with {rows} rows: give a number of rows=")
+    check_integer("rows", rows, 1, _MOST_ROWS)
     exact = [rows * share / whole for share in shares]
     sizes = [math.floor(size) for size in exact]
     by_remainder = sorted(range(len(sizes)), key=lambda i: (sizes[i] - exact[i], i))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Any
@@ -15,6 +14,7 @@ from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS
 from videoloader.indexing.bitstream.picture import PictureFormat, parameter_set_format, picture_format
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.stream_info import StreamInfo
+from videoloader.runtime.cores import available_cores
 
 
 def pynvvideocodec() -> Any:
@@ -51,10 +51,10 @@ def default_workers(gpu: int) -> int:
         gpu: CUDA device number.
 
     Returns:
-        18 on an H200, which has seven engines; the number of CPU cores if the GPU has no engines.
+        18 on an H200, which has seven engines; the number of available cores if the GPU has no engines.
     """
     engines = capabilities(gpu, "h264", "420", 8).num_engines
-    return -(-5 * engines // 2) or os.cpu_count() or 1
+    return -(-5 * engines // 2) or available_cores()
 
 
 @lru_cache(4096)

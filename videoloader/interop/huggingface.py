@@ -65,7 +65,8 @@ def from_huggingface(
         >>> rows = datasets.load_dataset("videofolder", data_dir="clips", split="train")
         >>> loader = VideoLoader(from_huggingface(rows), RandomWindow(16), batch_size=8)
     """
-    check_type("rows", rows, hasattr(rows, "column_names"), "a datasets.Dataset")
+    hint = ": take a split of several, as rows['train'], and load it without streaming=True"
+    check_type("rows", rows, hasattr(rows, "builder_name") and hasattr(rows, "__len__"), "a datasets.Dataset", hint)
     names, source = list(rows.column_names), f"data set {rows.builder_name or ''}".strip()
     if video not in names:
         raise ConfigurationError(f"video is {video!r}, which is not a column of {names}", source)

@@ -95,23 +95,23 @@ class Epochs:
             return min(self.ranks, self.groups.count)
         return 1 if self.sharding == "strided" else self.ranks
 
-    def epoch(self, number: int) -> EpochPlan:
+    def epoch(self, number: int) -> EpochShard:
         """A whole epoch.
 
         Raises:
             ConfigurationError: the number is negative, or the clips cannot be dealt to the ranks.
         """
         check_uint64(epoch=number)
-        return EpochPlan(self, number, self.ranks if self.sharding == "stick_to_shard" else 1, (self._deal(),))
+        return EpochShard(self, number, self.ranks if self.sharding == "stick_to_shard" else 1, (self._deal(),))
 
     def _deal(self) -> Deal:
         return Deal(self.lanes, self.ranks // self.lanes, self.batch_size, self.last_batch)
 
-    def resume(self, state: Mapping[str, Any]) -> EpochPlan:
+    def resume(self, state: Mapping[str, Any]) -> EpochShard:
         """The rest of an epoch.
 
         Args:
-            state: result of ``EpochPlan.state``. The number of ranks, batch size and ``sharding`` may differ, as long
+            state: result of ``EpochShard.state``. The number of ranks, batch size and ``sharding`` may differ, as long
                 as the order is the same.
 
         Raises:
@@ -139,7 +139,7 @@ class Epochs:
                 # When ranks take turns, one number suffices however often the ranks change.
                 following = replace(following, lanes=1, ranks=self.ranks)
             deals += (following,)
-        return EpochPlan(self, epoch, parts, deals)
+        return EpochShard(self, epoch, parts, deals)
 
     def fingerprint(self, epoch: int) -> str:
         """A short name that identifies the clips in their order; with a sampler, in this epoch's order."""
@@ -177,7 +177,7 @@ class Epochs:
         return self.groups.random_in_group(int(np.searchsorted(self.table.clip_ends, clip, "right")), rng)
 
 
-class EpochPlan:
+class EpochShard:
     """The batches of one rank in one epoch, or in the rest of it.
 
     Args:

@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from videoloader.convert.spec import OutputSpec, hdr_transfer
+from videoloader.convert.spec import hdr_transfer
 from videoloader.decoding.damage import lost_frame
 from videoloader.decoding.engine import Decode, Engine, choose_engine, leave_to_cpu
 from videoloader.decoding.frame_threads import UnsureError
-from videoloader.decoding.gop_cache import GopCache
 from videoloader.errors import (
     DecodeError,
     IndexingError,
@@ -40,9 +39,9 @@ from videoloader.packets.run_start import Correction, WrongIndexError
 from videoloader.padding.pad import real_frames
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_sink import ClipSink
-from videoloader.reading.clip_slots import ClipSlots
-from videoloader.reading.engines import CpuEngine, DecodingEngine, JpegEngine, NvdecEngine
+from videoloader.reading.engines import CpuEngine, engines_of
 from videoloader.reading.read_progress import ReadProgress
+from videoloader.reading.read_request import ReadRequest
 from videoloader.runtime.device import own_stream
 
 
@@ -90,16 +89,6 @@ class ClipsReport:
         return index
 
 
-@dataclass(frozen=True, eq=False)
-class ImageRead:
-    """Arguments of ``ClipReader.read`` for clips of an image file that lies in memory."""
-
-    source: ByteSource
-    index: VideoIndex
-    clips: Sequence[ClipSlots]
-    plan: DecodePlan
-
-
 class ClipReader:
     """Makes clips in one thread, with decoders that stay open from clip to clip.
 
@@ -110,40 +99,17 @@ class ClipReader:
 
     def __init__(self, device: torch.device, decode: Decode = "auto") -> None:
         self.device, self.decode = device, decode
-        self._cpu = cpu = CpuEngine(device)
-        self._engines: dict[Engine, DecodingEngine] = {"cpu": cpu}
-        self._stream: torch.cuda.Stream | None = None
-        if device.type == "cuda":
-            self._stream = stream = own_stream(device, self)
-            self._engines |= {"nvdec": NvdecEngine(stream), "jpeg": JpegEngine(stream, cpu)}
+        self._stream = own_stream(device, self) if device.type == "cuda" else None
+        self._cpu = CpuEngine(device)
+        self._engines = engines_of(self._cpu, self._stream)
 
-    def read(
-        self,
-        source: ByteSource | str,
-        index: VideoIndex,
-        clips: Sequence[ClipSlots],
-        output: OutputSpec,
-        *,
-        cache: GopCache | None = None,
-        token: CancelToken | None = None,
-        threads: int = 1,
-        state: SourceState | None = None,
-        plan: DecodePlan | None = None,
-    ) -> ClipsReport:
+    def read(self, request: ReadRequest, token: CancelToken | None = None) -> ClipsReport:
         """Decode the frames of some clips of one video, each frame once, and write them into their slots.
 
         Args:
-            source: source of the video, or its path.
-            index: index of the video.
-            clips: the frames wanted. On a CUDA device nothing else may use their slots' memory at the same time.
-            output: the pixel values wanted.
-            cache: cache of decoded frames on the GPU, for later clips.
+            request: the clips.
             token: token that cancels the read. It is checked before each packet on the CPU, but only before each run on
                 NVDEC, since a session abandoned in the middle of a run cannot be used again.
-            threads: maximum number of threads that decode and convert on the CPU. More than one pays off only where few
-                clips are read at a time.
-            state: state of the source when it was indexed; None for its state when it was opened.
-            plan: decode plan of these frames by this index; None to make it here.
 
         Raises:
             ReadCancelled: ``token`` was cancelled.
@@ -154,15 +120,19 @@ class ClipReader:
             UnsupportedError: there is no decoder for the codec, or no conversion of its colours.
         """
         token, begin, read_before = token or CancelToken(), time.perf_counter(), reads_so_far()
+        index, clips, state = request.index, request.clips, request.state
         on_device = torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
         with cancellable(token.raise_if_cancelled), on_device:
+            source = request.source
             source = reopen_source(source, state) if isinstance(source, str) else source
             numbers = real_frames(np.concatenate([clip.frame_numbers for clip in clips]))
             index.check_range(numbers)
             warn_of_hdr(index)
             with _errors_of_files(source, index, state):
-                sink = ClipSink(index, clips, output, self._stream)
-                progress = ReadProgress(source, index, numbers, plan, sink, token, threads, cache)
+                sink = ClipSink(index, clips, request.output, self._stream)
+                progress = ReadProgress(
+                    source, index, numbers, request.plan, sink, token, request.threads, request.cache
+                )
                 try:
                     engine = self._decode(progress)
                     check_unchanged(source, state)
@@ -181,10 +151,12 @@ class ClipReader:
         remote = reads_so_far() - read_before
         return ClipsReport(progress.decoded, wanted, corrupt, progress.index, learned, ready, seconds, engine, remote)
 
-    def read_images(
-        self, images: Sequence[ImageRead], output: OutputSpec, token: CancelToken
-    ) -> list[ClipsReport | VideoLoaderError]:
+    def read_images(self, images: Sequence[ReadRequest], token: CancelToken) -> list[ClipsReport | VideoLoaderError]:
         """Read several image files on the CPU as ``read`` does, but decode all before converting the first.
+
+        Args:
+            images: the files, opened and planned.
+            token: token that cancels the read.
 
         Returns:
             The report of each image, or its error if it cannot be made.
@@ -193,22 +165,22 @@ class ClipReader:
             ReadCancelled: ``token`` was cancelled.
         """
         begin = time.perf_counter()
-        both = [(image, ClipSink(image.index, image.clips, output, None)) for image in images]
+        both = [(image, ClipSink(image.index, image.clips, image.output, None)) for image in images]
         errors: list[VideoLoaderError | None] = [None] * len(both)
         for step in (partial(self._take_image, token), _finish_image):
             errors = [error or _error_of(step, *each) for error, each in zip(errors, both, strict=True)]
         seconds = (time.perf_counter() - begin) / max(len(both), 1)
-        counts = [(image.plan.packets, len(sink.wanted), len(sink.marked)) for image, sink in both]
+        counts = [(_plan_of(image).packets, len(sink.wanted), len(sink.marked)) for image, sink in both]
         return [
             error or ClipsReport(*each, image.index, (), [], seconds, "cpu")
             for error, each, image in zip(errors, counts, images, strict=True)
         ]
 
-    def _take_image(self, token: CancelToken, image: ImageRead, sink: ClipSink) -> None:
+    def _take_image(self, token: CancelToken, image: ReadRequest, sink: ClipSink) -> None:
         token.raise_if_cancelled()
         warn_of_hdr(image.index)
-        for run in image.plan.runs:
-            read = partial(read_packets, image.source, image.index)
+        for run in _plan_of(image).runs:
+            read = partial(read_packets, _source_of(image), image.index)
             _, corrupt = self._cpu.take_packets(image.index, run, read, sink)
             sink.mark(corrupt)
 
@@ -260,15 +232,27 @@ def _errors_of_files(source: ByteSource, index: VideoIndex, state: SourceState |
         raise
 
 
-def _finish_image(image: ImageRead, sink: ClipSink) -> None:
+def _source_of(image: ReadRequest) -> ByteSource:
+    assert not isinstance(image.source, str), "the file is open"
+    return image.source
+
+
+def _plan_of(image: ReadRequest) -> DecodePlan:
+    assert image.plan is not None, "the file is planned"
+    return image.plan
+
+
+def _finish_image(image: ReadRequest, sink: ClipSink) -> None:
     sink.finish()
     _check_complete(image.index, sink)
 
 
-def _error_of(step: Callable[[ImageRead, ClipSink], None], image: ImageRead, sink: ClipSink) -> VideoLoaderError | None:
+def _error_of(
+    step: Callable[[ReadRequest, ClipSink], None], image: ReadRequest, sink: ClipSink
+) -> VideoLoaderError | None:
     """Take a step with an image and return the error it ends with, or None."""
     try:
-        with _errors_of_files(image.source, image.index, None):
+        with _errors_of_files(_source_of(image), image.index, None):
             step(image, sink)
     except VideoLoaderError as error:
         return error

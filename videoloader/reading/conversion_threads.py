@@ -10,7 +10,7 @@ from functools import cache
 import av
 
 from videoloader.reading.clip_sink import ClipSink
-from videoloader.runtime.device import available_cores
+from videoloader.runtime.cores import available_cores
 from videoloader.runtime.forks import after_fork
 
 

@@ -14,6 +14,7 @@ from videoloader.convert.surface import CudaSurface
 from videoloader.convert.upload import copy_surface
 from videoloader.decoding.cpu import CpuDecoder
 from videoloader.decoding.damage import decode_run
+from videoloader.decoding.engine import Engine
 from videoloader.decoding.frame_threads import decode_in_threads, suits_threads
 from videoloader.decoding.jpeg_engine import JpegDecoder, engine_layout
 from videoloader.decoding.nvdec import NvdecDecoder
@@ -176,6 +177,18 @@ class JpegEngine(DecodingEngine):
                 sink.finish()
             decoded += 1
         return decoded
+
+
+def engines_of(cpu: CpuEngine, stream: torch.cuda.Stream | None) -> dict[Engine, DecodingEngine]:
+    """Return all engines of one thread, by the names that ``choose_engine`` gives.
+
+    Args:
+        cpu: the thread's CPU engine.
+        stream: CUDA stream of the thread's reader; None for a reader on the CPU.
+    """
+    if stream is None:
+        return {"cpu": cpu}
+    return {"cpu": cpu, "nvdec": NvdecEngine(stream), "jpeg": JpegEngine(stream, cpu)}
 
 
 def _many_at_once(packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:

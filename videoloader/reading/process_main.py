@@ -22,6 +22,7 @@ from videoloader.packets.decode_plan import DecodePlan
 from videoloader.reading.cancellation import CancelToken, ReadCancelled
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.clip_slots import ClipSlots
+from videoloader.reading.read_request import ReadRequest
 from videoloader.runtime.shared_memory import Place, map_block
 
 # Work for a process: a function of its reader, an object it knows, tensors in shared memory, and a cancel token. It is
@@ -94,7 +95,7 @@ def read_in_process(
         ClipSlots(numbers, geometry, there, np.zeros(length, np.bool_), positions)
         for (numbers, geometry, positions, length), there in zip(wanted, slots, strict=True)
     ]
-    report = reader.read(path, index, clips, output, token=token, state=state, plan=plan)
+    report = reader.read(ReadRequest(path, index, clips, output, plan, state), token)
     if report.corrections:
         return None
     return report, [clip.corrupt for clip in clips]

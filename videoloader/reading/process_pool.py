@@ -26,18 +26,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.convert.spec import OutputSpec
-from videoloader.decoding.gop_cache import GopCache
 from videoloader.errors import DecodeError, VideoLoaderError
-from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.sources.opening import is_remote
-from videoloader.indexing.sources.state import SourceState
 from videoloader.indexing.store.processes import start_process
-from videoloader.packets.decode_plan import DecodePlan
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
-from videoloader.reading.clip_slots import ClipSlots
 from videoloader.reading.process_main import Answer, GivenWarning, Task, Work, read_in_process, serve
+from videoloader.reading.read_request import ReadRequest
 from videoloader.runtime.shared_memory import Place, SharedBlock, block_of, new_shared_block, numbers_in_use
 
 # Milliseconds between checks whether a task has been cancelled.
@@ -231,19 +226,7 @@ class ProcessReader:
         self.device = local.device
         self.local, self._processes = local, processes
 
-    def read(
-        self,
-        source: ByteSource | str,
-        index: VideoIndex,
-        clips: Sequence[ClipSlots],
-        output: OutputSpec,
-        *,
-        cache: GopCache | None = None,
-        token: CancelToken | None = None,
-        threads: int = 1,
-        state: SourceState | None = None,
-        plan: DecodePlan | None = None,
-    ) -> ClipsReport:
+    def read(self, request: ReadRequest, token: CancelToken | None = None) -> ClipsReport:
         """Read as ``ClipReader.read`` does. A process decodes in one thread, and without the cache, which is on a GPU.
 
         Raises:
@@ -252,9 +235,10 @@ class ProcessReader:
         """
         token = token or CancelToken()
         token.raise_if_cancelled()
+        source, index, clips = request.source, request.index, request.clips
         if self.device.type == "cpu" and isinstance(source, str) and not is_remote(source):
             wanted = [(each.frame_numbers, each.geometry, each.positions, len(each.corrupt)) for each in clips]
-            work = partial(read_in_process, source, wanted, output, state, plan)
+            work = partial(read_in_process, source, wanted, request.output, request.state, request.plan)
             try:
                 done = self.do(work, index, [clip.slots for clip in clips], token)
             except ProcessDied as error:
@@ -265,17 +249,7 @@ class ProcessReader:
                 for clip, corrupt in zip(clips, damaged, strict=True):
                     clip.corrupt[clip.positions] = corrupt[clip.positions]
                 return replace(report, decoded_by=index)
-        return self.local.read(
-            source,
-            index,
-            clips,
-            output,
-            cache=cache,
-            token=token,
-            threads=threads,
-            state=state,
-            plan=plan,
-        )
+        return self.local.read(request, token)
 
     def do(
         self, work: Work, known: object, tensors: Sequence[torch.Tensor], token: CancelToken, clips: float = 1

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
+from weakref import WeakSet
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +28,7 @@ from videoloader.reading.clip_slots import ClipSlots, whole_clip
 from videoloader.reading.corrupt_frames import KeepOrRaise, tell_of_corrupt
 from videoloader.reading.decode_job import DecodeJob, split_clips, whole_job
 from videoloader.reading.following_slices import FollowingSlices
+from videoloader.reading.read_request import ReadRequest
 from videoloader.reading.stream import stream_in_threads
 from videoloader.reading.workers import Reader, share_of_cores, workers_of_device
 from videoloader.runtime.device import allocate, hand_over
@@ -153,7 +156,8 @@ class VideoReader:
     def _decode_job(
         self, output: OutputSpec, job: DecodeJob, token: CancelToken, reader: Reader, threads: int = 1
     ) -> ClipsReport:
-        return reader.read(self._source(), job.index, job.parts, output, token=token, threads=threads, plan=job.plan)
+        request = ReadRequest(self._source(), job.index, job.parts, output, job.plan, threads=threads)
+        return reader.read(request, token)
 
     def _accept(self, reports: Sequence[ClipsReport], clips: Sequence[ClipSlots]) -> None:
         """Make the caller's CUDA stream wait for clips, and take over the corrections of the index."""
@@ -169,6 +173,11 @@ class VideoReader:
             numbers: numbers of the frames, rising or falling.
             most: maximum number of frames that may be ready or in the making.
         """
+        frames = self._stream_in_memory(numbers, most)
+        _streams.add(frames)
+        return frames
+
+    def _stream_in_memory(self, numbers: npt.NDArray[np.int64], most: int) -> Generator[torch.Tensor]:
         with enough_memory(source=self.index.source):
             yield from self._stream(numbers, most)
 
@@ -190,7 +199,7 @@ class VideoReader:
                 return
             except WrongIndexError as found:
                 self.index, numbers = found.index, numbers[given:]
-            except (UnsureError, UnsupportedError):
+            except (UnsureError, UnsupportedError, DecodeError):
                 numbers = numbers[given:]
         with self._reading() as token:
             yield from self._stream_in_parts(numbers, most, token)
@@ -267,3 +276,14 @@ def _outcome(decoding: Future[ClipsReport]) -> ClipsReport | DecodeError:
 def _consecutive(parts: list[npt.NDArray[np.int64]], most: int) -> deque[npt.NDArray[np.int64]]:
     """Sort each part, and split those with more frames than ``most``."""
     return deque(some for part in parts for some in np.array_split(np.sort(part), -(-len(part) // most)))
+
+
+# At exit, modules lose their names before variables of the program do, and with them the streams that are not finished.
+_streams: WeakSet[Generator[torch.Tensor]] = WeakSet()
+
+
+@atexit.register
+def _close_streams() -> None:
+    for stream in list(_streams):
+        with suppress(ValueError):  # a daemon thread is in it
+            stream.close()

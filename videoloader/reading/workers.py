@@ -26,7 +26,7 @@ from videoloader.indexing import VideoIndex
 from videoloader.reading.clip_reader import ClipReader, reader_of_thread
 from videoloader.reading.fetch_ahead import FetchAhead
 from videoloader.reading.process_pool import ProcessPool, ProcessReader
-from videoloader.runtime.device import available_cores
+from videoloader.runtime.cores import available_cores
 from videoloader.runtime.forks import after_fork
 from videoloader.runtime.quiet_time import begin_quiet_time, wait_for_quiet_time
 from videoloader.runtime.shared_memory import can_share

@@ -98,11 +98,6 @@ def _idle_stream(device: torch.device) -> torch.cuda.Stream:
     return own_stream(device, _idle_stream)
 
 
-def available_cores() -> int:
-    """The number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def trim_heaps() -> None:
     """Give the memory that is free in the C library's heaps back to the system, unless that was done a moment ago.
 

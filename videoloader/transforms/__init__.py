@@ -8,7 +8,8 @@ from videoloader.public_names import modules_of_names, public_name
 
 # Names of earlier versions, to be removed in the next one.
 from videoloader.transforms.planning.fused_geometry import plan_geometries  # noqa: F401
-from videoloader.transforms.planning.pipeline import TransformPlan, arrange_transforms  # noqa: F401
+from videoloader.transforms.planning.pipeline import TransformPipeline as TransformPlan  # noqa: F401
+from videoloader.transforms.planning.pipeline import arrange_transforms  # noqa: F401
 
 _MODULES = modules_of_names(__file__)
 __all__ = list(_MODULES)

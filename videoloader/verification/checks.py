@@ -28,7 +28,9 @@ from videoloader.indexing.sources.stream import StreamSource
 from videoloader.reading.clip_reader import ClipReader
 from videoloader.reading.clip_sink import ClipSink
 from videoloader.reading.clip_slots import whole_clip
-from videoloader.runtime.device import available_cores, hand_over
+from videoloader.reading.read_request import ReadRequest
+from videoloader.runtime.cores import available_cores
+from videoloader.runtime.device import hand_over
 from videoloader.verification.report import Fault, FileReport, ranges_of
 
 # Limits in bytes for the frames of one read, and for one piece of a checksum.
@@ -263,7 +265,7 @@ class _PictureCheck:
         pixels = torch.empty((len(frames), 3, *self.index.stream.display_size), dtype=torch.uint8, device=way.device)
         clip = whole_clip(frames, full_geometry(self.index.stream), pixels)
         try:
-            report = reader.read(self._source, self.index, [clip], OutputSpec(), threads=way.threads)
+            report = reader.read(ReadRequest(self._source, self.index, [clip], OutputSpec(), threads=way.threads))
         except VideoLoaderError as error:
             self._failed.setdefault(way.name, (error.message, []))[1].extend(frames.tolist())
             return

@@ -17,7 +17,8 @@ from videoloader.indexing import Openable
 from videoloader.indexing.sources.folder import is_image_name
 from videoloader.indexing.store.processes import answer_in_processes
 from videoloader.live_line import live_line
-from videoloader.runtime.device import available_cores, resolve_device
+from videoloader.runtime.cores import available_cores
+from videoloader.runtime.device import resolve_device
 from videoloader.verification.checks import verify_file
 from videoloader.verification.report import Fault, FileReport, VerifyReport
 

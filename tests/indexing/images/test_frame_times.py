@@ -194,6 +194,7 @@ def test_times_from_a_file_beside_the_images(gaps, text):
             r"times\.txt: 'soon' is not a time: a line must be a number of seconds, or name,seconds",
         ),
         ("1.png,0\n2.png,1\n", r"times\.txt: has no time for 5\.png and 2 more of 5 files"),
+        ("cam0/1.png,0\ncam1/1.png,0.5\n", r"times\.txt: has two times for 1\.png"),
         ("0\n1\n2\n3\n1e30\n", "too large to be seconds"),
     ],
 )

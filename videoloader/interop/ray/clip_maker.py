@@ -17,7 +17,7 @@ from videoloader.batching.account import nothing_made
 from videoloader.batching.batch import BY_FRAME, Batch
 from videoloader.batching.batch_maker import BatchMaker
 from videoloader.batching.clip_plan import ClipPlanner, PlannedClip
-from videoloader.batching.made_batch import BatchPlan
+from videoloader.batching.made_batch import BatchRequest
 from videoloader.batching.options import RaiseOrSkip
 from videoloader.batching.rows import stack_if_alike
 from videoloader.convert.spec import Layout
@@ -116,7 +116,7 @@ class ClipMaker:
     def _make(self, clips: Sequence[int]) -> tuple[dict[str, Column], list[tuple[PlannedClip, str]]]:
         recipe, token = self._recipe, CancelToken()
         planned = [view for clip in clips for view in recipe.planner.plan(clip, recipe.epoch)]
-        (making,) = self._maker.start([BatchPlan(lambda: planned, stack_if_alike(planned))], token)
+        (making,) = self._maker.start([BatchRequest(lambda: planned, stack_if_alike(planned))], token)
         try:
             made = making.result().hand_over()
         finally:

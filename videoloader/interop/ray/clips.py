@@ -14,7 +14,7 @@ import torch
 
 from videoloader.batching.batch import BY_FRAME
 from videoloader.batching.clip_plan import ClipPlanner, ClipRule
-from videoloader.batching.options import RaiseOrSkip, check_dataset, plan_transforms
+from videoloader.batching.options import RaiseOrSkip, check_dataset, pipeline_of
 from videoloader.convert.spec import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.errors import ConfigurationError
@@ -26,7 +26,7 @@ from videoloader.interop.ray.skipped import SkippedClips
 from videoloader.interop.ray_workers import Attempts
 from videoloader.order.clip_table import build_clip_table
 from videoloader.reading.corrupt_frames import KeepRaiseOrSkip, check_on_corrupt
-from videoloader.runtime.device import available_cores
+from videoloader.runtime.cores import available_cores
 from videoloader.sampling.mode import FrameMode, FrameNumbers, mode_of
 from videoloader.sampling.roles import roles_of
 from videoloader.transforms.compose import Compose
@@ -121,8 +121,8 @@ def read_clips(
     """
     check_dataset(dataset)
     mode = mode_of(mode)
-    plan = plan_transforms(transforms, dtype, color, fill_value, mode).one_view()
-    if plan.output.dtype == torch.bfloat16:
+    pipeline = pipeline_of(transforms, dtype, color, fill_value, mode).one_view()
+    if pipeline.output.dtype == torch.bfloat16:
         raise ConfigurationError("dtype is bfloat16, which neither NumPy nor Ray Data has")
     check_choice("layout", layout, get_args(Layout))
     check_choice("on_error", on_error, get_args(RaiseOrSkip))
@@ -150,7 +150,7 @@ def read_clips(
         ray.init()
     if skipped is not None:
         skipped.set_files(table.unreadable)
-    recipe = ClipRecipe(ClipPlanner(table, ClipRule(mode, plan, seed)), layout, epoch)
+    recipe = ClipRecipe(ClipPlanner(table, ClipRule(mode, pipeline, seed)), layout, epoch)
     least, most = concurrency if isinstance(concurrency, tuple) else (concurrency or 1, concurrency)
     # Blocks hold whole batches: to fill up a batch, Ray would wait for another block and have one actor make both.
     of_a_block = batch_size * -(-len(table) // (batch_size * _MOST_BLOCKS))

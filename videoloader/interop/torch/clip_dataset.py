@@ -13,33 +13,29 @@ import torch
 from torch.utils.data import Dataset, default_collate
 
 from videoloader.batching.batch import BY_FRAME, Batch, ListBatch
+from videoloader.batching.batch_maker import BatchMaker
 from videoloader.batching.clip_plan import ClipPlanner, ClipRule, PlannedClip
-from videoloader.batching.collate import batch_of, collate_rows
-from videoloader.batching.options import check_dataset, plan_transforms
-from videoloader.batching.row_decoding import apply_corrections, decode_rows, group_into_jobs, is_outdated
-from videoloader.batching.rows import (
-    BatchRow,
-    arrange_rows,
-    check_same_shapes,
-    decoding_memory,
-    stack_if_alike,
-    transform_rows,
-)
+from videoloader.batching.collate import batch_of
+from videoloader.batching.made_batch import BatchRequest
+from videoloader.batching.options import check_dataset, pipeline_of
+from videoloader.batching.rows import check_same_shapes
 from videoloader.convert.spec import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.errors import ArgumentError, FrameRangeError, counted, warn_user
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.attribute_names import tells_of_attributes
 from videoloader.errors.checks import check_choice, shortened
-from videoloader.indexing import IndexStore, VideoIndex
+from videoloader.indexing import IndexStore
 from videoloader.order.clip_table import build_clip_table
-from videoloader.reading.clip_reader import reader_of_thread
+from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import KeepOrRaise, check_on_corrupt
-from videoloader.runtime.device import available_cores
+from videoloader.reading.workers import DecodeWorkers
+from videoloader.runtime.cached_property import cached_property
+from videoloader.runtime.cores import available_cores
 from videoloader.sampling.integers import one_integer
 from videoloader.sampling.mode import FrameMode, FrameNumbers, clip_rng, mode_of
 from videoloader.transforms.compose import Compose
-from videoloader.transforms.geometry.source_matrix import stack_matrices
+from videoloader.transforms.geometry.source_matrix import source_matrices, stack_matrices
 from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import Transforms
 
@@ -102,18 +98,35 @@ class ClipDataset(Dataset[dict[str, Any]]):
         check_on_corrupt(on_corrupt, get_args(KeepOrRaise))
         check_dataset(dataset)
         mode = mode_of(mode)
-        plan = plan_transforms(transforms, dtype, color, fill_value, mode).one_view()
-        self._layout, self._transforms, self._on_corrupt = layout, plan, on_corrupt
-        self._memory = decoding_memory(plan, layout, _CPU)
+        pipeline = pipeline_of(transforms, dtype, color, fill_value, mode).one_view()
+        self._layout, self._on_corrupt = layout, on_corrupt
         table = build_clip_table(
             dataset, mode, index, workers=available_cores(), skip_unreadable=False, on_indexed=on_indexed
         )
-        self._planner = ClipPlanner(table, ClipRule(mode, plan, seed))
+        self._planner = ClipPlanner(table, ClipRule(mode, pipeline, seed))
         # Shared, so that persistent worker processes see the next epoch.
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
         # Shared as well: the first clip that a loop requested; -1 before that, -2 after the warning.
         self._first_clip = torch.full((), -1, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
         self.set_epoch(0)
+
+    @cached_property
+    def _maker(self) -> BatchMaker:
+        """Makes clips in the calling thread."""
+        workers = DecodeWorkers(_CPU, decode="cpu", num_workers=0)
+        return BatchMaker(
+            workers,
+            self._planner.rule.transforms,
+            self._layout,
+            _CPU,
+            cache=None,
+            on_error="raise",
+            on_corrupt=self._on_corrupt,
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the decoders, which each process opens for itself."""
+        return {name: value for name, value in self.__dict__.items() if name != "_maker"}
 
     def __repr__(self) -> str:
         planner = self._planner
@@ -168,23 +181,12 @@ class ClipDataset(Dataset[dict[str, Any]]):
 
     def _samples(self, clips: Sequence[int]) -> list[dict[str, Any]]:
         planned = [self._plan(clip) for clip in clips]
-        _, rows = arrange_rows(planned, stack_if_alike(planned), self._memory)
-        self._decode(rows)
-        return [self._sample(row) for row in rows]
-
-    def _decode(self, rows: list[BatchRow]) -> None:
-        """Decode rows, and again those whose frames depend on what another row has shown about its video."""
-        used: dict[BatchRow, list[VideoIndex]] = {}
-        while rows:
-            used |= {row: [] for row in rows}
-            corrected = False
-            for job, shown in group_into_jobs(rows):
-                video, output, reader = shown[0].clip.video, self._transforms.decoded, reader_of_thread(_CPU, "cpu")
-                report = decode_rows(job, video, output, None, reader, None, self._on_corrupt)
-                corrected |= apply_corrections(shown[0], report)
-                for row in shown:
-                    used[row].append(report.index)
-            rows = [row for row in used if corrected and is_outdated(row, used[row])]
+        if not planned:
+            return []
+        (making,) = self._maker.start([BatchRequest(lambda: planned, "list")], CancelToken())
+        made = making.result().batch
+        assert made is not None, "clips that cannot be made are errors"
+        return [_sample(made, row) for row in range(len(made))]
 
     def _plan(self, clip: int) -> PlannedClip:
         asked = one_integer(clip)
@@ -196,23 +198,24 @@ class ClipDataset(Dataset[dict[str, Any]]):
         (planned,) = self._planner.plan(number, int(self._epoch))
         return planned
 
-    def _sample(self, row: BatchRow) -> dict[str, Any]:
-        made = collate_rows(transform_rows(self._transforms, None, [row], self._layout), [row], self._layout)
-        sample = {
-            "frames": made.frames[0],
-            "label": int(made.labels[0]),
-            **{name: getattr(made, name)[0] for name in BY_FRAME},
-            "path": made.paths[0],
-            "clip": int(made.clips[0]),
-            "row": int(made.rows[0]),
-            "columns": made.columns[0],
-            "box": made.boxes[0],
-            "source_matrix": made.source_matrix[0],
-            "layout": made.layout,
-        }
-        if made.roles is not None:
-            sample |= {"roles": made.roles, "target_times": made.target_times[0].numpy()}
-        return sample
+
+def _sample(made: Batch, row: int) -> dict[str, Any]:
+    assert made.drawn is not None, "it was made here"
+    sample = {
+        "frames": made.frames[row],
+        "label": int(made.labels[row]),
+        **{name: getattr(made, name)[row] for name in BY_FRAME},
+        "path": made.paths[row],
+        "clip": int(made.clips[row]),
+        "row": int(made.rows[row]),
+        "columns": made.columns[row],
+        "box": made.boxes[row],
+        "source_matrix": source_matrices([made.drawn[row]])[0],
+        "layout": made.layout,
+    }
+    if made.roles is not None:
+        sample |= {"roles": made.roles, "target_times": made.target_times[row].numpy()}
+    return sample
 
 
 def stack_clips(samples: Sequence[dict[str, Any]]) -> Batch:

@@ -16,11 +16,11 @@ import torch
 from videoloader.batching.account import LoaderAccount
 from videoloader.batching.batch import Batch
 from videoloader.batching.collate import clip_of
-from videoloader.batching.made_batch import BatchInMaking, BatchPlan
+from videoloader.batching.made_batch import BatchInMaking, BatchRequest
 from videoloader.batching.one_loop import OneLoop
-from videoloader.batching.options import RaiseOrSkip, plan_transforms
+from videoloader.batching.options import RaiseOrSkip, pipeline_of
 from videoloader.batching.prefetch import give_out, has_room_for_clips
-from videoloader.batching.rows import Collate
+from videoloader.batching.rows import COLLATE, Collate
 from videoloader.batching.stats import LoaderStats
 from videoloader.convert.spec import Color, Layout
 from videoloader.dataset import VideoDataset
@@ -37,7 +37,8 @@ from videoloader.interop.torch.request_planner import RequestPlanner, VideoIndex
 from videoloader.order.epoch import check_state
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import KeepRaiseOrSkip, OnCorrupt, check_on_corrupt
-from videoloader.runtime.device import available_cores, resolve_device
+from videoloader.runtime.cores import available_cores
+from videoloader.runtime.device import resolve_device
 from videoloader.runtime.ranks import shard_of_environment
 from videoloader.sampling.mode import clip_rng
 from videoloader.transforms.compose import Compose
@@ -177,19 +178,19 @@ class DecodingLoader(OneLoop):
         check_on_corrupt(on_corrupt, get_args(KeepRaiseOrSkip))
         check_positive_or_none(prefetch=prefetch)
         self._loader = torch_loader
-        plan = plan_transforms(transforms, dtype, color, fill_value).one_view()
+        pipeline = pipeline_of(transforms, dtype, color, fill_value).one_view()
         self._seed, self._on_error, self._on_corrupt, self._replace_with = seed, on_error, on_corrupt, replace_with
         shard = shard_of_environment()
         clip_rng(seed, 0, 0)  # raises now if the seed is invalid
         on, numbers = resolve_device(device), (num_workers, cpu_workers, num_processes)
         damage: OnCorrupt = "keep" if on_corrupt == "keep" else "raise"
-        super().__init__(on, plan, layout, collate, decode, gop_cache, *numbers, "raise", damage)
+        super().__init__(on, pipeline, layout, collate, decode, gop_cache, *numbers, "raise", damage)
         self._prefetch = prefetch if self._workers.num_workers else 0
         indexes = VideoIndexes(index, available_cores() if self._workers.num_workers else 0)
-        self._planner = RequestPlanner(indexes, plan, seed, shard)
+        self._planner = RequestPlanner(indexes, pipeline, seed, shard)
         self._progress = _Progress(0)
         self._resumed = self._begun = self._told = False
-        self._account = LoaderAccount(expects_padding=collate == "pad")
+        self._account = LoaderAccount(expects_padding=COLLATE[collate].pads)
         self.unreadable = self._account.unreadable
 
     def __repr__(self) -> str:
@@ -312,7 +313,7 @@ class DecodingLoader(OneLoop):
             groups = [[each] if isinstance(each, ClipRequest) else each for each in found]
             firsts = list(accumulate(map(len, groups), initial=before.requests))
             plans = [
-                BatchPlan(
+                BatchRequest(
                     partial(self._planner.plan, group, before.epoch, first),
                     "list" if isinstance(each, ClipRequest) else self._collate,
                 )

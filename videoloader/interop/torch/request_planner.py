@@ -19,7 +19,7 @@ from videoloader.order.entry_video import EntryVideo, Indexes, SameIndex
 from videoloader.runtime.forks import after_fork
 from videoloader.runtime.threads import executor_of
 from videoloader.sampling.mode import clip_rng
-from videoloader.transforms.planning.pipeline import TransformPlan, arrange_transforms
+from videoloader.transforms.planning.pipeline import TransformPipeline, arrange_transforms
 
 # Bytes of indexes to keep: enough for about ten thousand videos of a few hundred frames.
 _CAPACITY = 256 << 20
@@ -40,7 +40,7 @@ class RequestPlanner:
     """
 
     indexes: VideoIndexes
-    transforms: TransformPlan
+    transforms: TransformPipeline
     seed: int
     shard: tuple[int, int]
     warned: list[str] = field(default_factory=list)

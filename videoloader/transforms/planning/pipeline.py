@@ -74,8 +74,8 @@ class DrawnView(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class TransformPlan:
-    """The plan for carrying out a list of transforms.
+class TransformPipeline:
+    """The way to carry out a list of transforms.
 
     Attributes:
         time: temporal transforms, applied before any frame is decoded.
@@ -107,8 +107,8 @@ class TransformPlan:
         """The number of views that a clip has; each fills a row of the batch."""
         return count_views(self.conversion)
 
-    def one_view(self) -> TransformPlan:
-        """Return this plan, or raise ConfigurationError if it makes several views of a clip or mixes clips."""
+    def one_view(self) -> TransformPipeline:
+        """Return this pipeline, or raise ConfigurationError if it makes several views of a clip or mixes clips."""
         if self.mixing is not None:
             raise ConfigurationError("MixUp, CutMix and MixChoice work only in loaders of batches: leave them out here")
         if self.views > 1:
@@ -226,7 +226,7 @@ def arrange_transforms(
     dtype: DType | torch.dtype | None = None,
     color: Color = "rgb",
     fill_value: tuple[float, float, float] = (0.0, 0.0, 0.0),
-) -> TransformPlan:
+) -> TransformPipeline:
     """Plan how a list of transforms is carried out.
 
     Args:
@@ -289,4 +289,4 @@ def arrange_transforms(
     mean, std = (to_float.mean, to_float.std) if isinstance(to_float, Normalize) else (None, None)
     output = OutputSpec(output_dtype(dtype, to_float), mean, std, color, fill_value)
     decoded = OutputSpec(fill_value=fill_value) if pixels else output
-    return TransformPlan(tuple(time), tuple(conversion), tuple(pixels), tuple(modules), decoded, output, mixing)
+    return TransformPipeline(tuple(time), tuple(conversion), tuple(pixels), tuple(modules), decoded, output, mixing)
