@@ -34,7 +34,7 @@ from videoloader.order.clip_table import build_clip_table
 from videoloader.order.epoch import Dealing, Epochs, EpochShard
 from videoloader.order.sharding import LastBatch
 from videoloader.order.shuffle import Order, Sampler, order_of
-from videoloader.order.unopened_rows import taken_as_images
+from videoloader.order.unopened_rows import seem_unopened
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import OnCorrupt, check_on_corrupt
 from videoloader.runtime.cores import available_cores
@@ -108,12 +108,12 @@ class VideoLoader(OneLoop):
         cpu_workers: int, default half of the cores that this process may use, shared with the other processes of the
             machine (``LOCAL_WORLD_SIZE``). The number of CPU threads that decode alongside NVDEC with
             ``decode="auto"``.
-        num_processes: int, default on Linux with more than four threads, or with several that load only image files on
-            the CPU, one for each thread, but with a GPU at most the number of cores minus two; else 0. The number of
-            processes that decode clips on the CPU for these threads, or read image files for a GPU's engines, at most
-            one for each thread, so that they do not wait for the GIL. Each takes about 200 MB. They start one by one
-            when there is work, need no ``if __name__ == "__main__":``, and run no code of yours; if a clip kills its
-            process, the clip raises DecodeError. The threads read remote videos themselves.
+        num_processes: int, default on Linux with more than four threads, or with several that load only image files, or
+            folders of them, on the CPU, one for each thread, but with a GPU at most the number of cores minus two; else
+            0. The number of processes that decode clips on the CPU for these threads, or read image files for a GPU's
+            engines, at most one for each thread, so that they do not wait for the GIL. Each takes about 200 MB. They
+            start one by one when there is work, need no ``if __name__ == "__main__":``, and run no code of yours; if a
+            clip kills its process, the clip raises DecodeError. The threads read remote videos themselves.
         prefetch: int, default enough for two clips a thread, or for four in the orders named below; for image files on
             a GPU, for four lists of 64 a process. The number of batches prepared ahead while one is used. In data set
             order and with ``ShuffleVideos``, half of them are planned at once, and a GOP that several of those need is
@@ -231,13 +231,15 @@ class VideoLoader(OneLoop):
         on = resolve_device(device)
         # Only the default number of processes on the CPU depends on it.
         asked = num_processes is None and index is None and on.type == "cpu"
-        images = asked and bool(taken_as_images(dataset, mode).all())
+        rule = ClipRule(mode, pipeline, seed, repeats)
+        # A GPU's engines make clips of opened folders, and processes draw by the library's own code.
+        open_folders = on.type == "cuda" or not rule.is_own
+        images = asked and seem_unopened(dataset, mode, open_folders)
         super().__init__(
             on, pipeline, layout, collate, decode, gop_cache, *numbers, on_error, on_corrupt, images=images
         )
         threads = self._workers.num_workers + self._workers.cpu_workers
         self._prefetch, self._planned_at_once = how_far_ahead(threads, batch_size, order, prefetch)
-        rule = ClipRule(mode, pipeline, seed, repeats)
         table = build_clip_table(
             dataset,
             mode,
@@ -246,8 +248,7 @@ class VideoLoader(OneLoop):
             skip_unreadable=on_error != "raise",
             on_indexed=on_indexed,
             open_images=False,
-            # A GPU's engines make clips of opened folders, and processes draw by the library's own code.
-            open_folders=on.type == "cuda" or not rule.is_own,
+            open_folders=open_folders,
         )
         if self._maker.for_engines and table.ranges.unopened.all():
             each = self._workers.num_processes, batch_size, order, prefetch, FILES_AHEAD

@@ -444,3 +444,11 @@ class TestInProcesses:
             pytest.raises(vl.IndexingError, match=r"im001.png: is empty"),
         ):
             list(loader)
+
+
+@pytest.mark.parametrize(("mode", "processes"), [(WINDOW, 2), (vl.RandomWindow(4, clips=2), 0)])
+def test_two_threads_use_processes_unless_folders_are_opened(
+    data: vl.VideoDataset, mode: vl.FrameMode, processes: int
+) -> None:
+    with vl.VideoLoader(data, mode, batch_size=2, device="cpu", num_workers=2, transforms=CROP) as loader:
+        assert loader._workers.num_processes == processes

@@ -38,7 +38,7 @@ class OneLoop:
         layout, collate, decode, gop_cache: the loader's arguments.
         num_workers, cpu_workers, num_processes: the loader's arguments for the number of threads and processes.
         on_error, on_corrupt: the remedies for clips that cannot be made.
-        images: whether all clips are of image files.
+        images: whether all clips are of image files, or of folders of them.
 
     Raises:
         ConfigurationError: an argument has a value that is not allowed.

@@ -48,6 +48,14 @@ def counted_if_folders(dataset: VideoDataset, mode: FrameMode) -> npt.NDArray[np
     return _are_whole(dataset) if takes_one_clip(mode) else np.zeros(len(dataset), np.bool_)
 
 
+def seem_unopened(dataset: VideoDataset, mode: FrameMode, open_folders: bool) -> bool:
+    """Whether a loader will probably open none of the rows: all are image files, or the first is a folder of them."""
+    if taken_as_images(dataset, mode).all():
+        return True
+    folders = not open_folders and bool(counted_if_folders(dataset, mode).all())
+    return folders and is_frame_folder(local_path(dataset.table.path[0]))
+
+
 def _are_whole(dataset: VideoDataset) -> npt.NDArray[np.bool_]:
     table = dataset.table
     whole: npt.NDArray[np.bool_] = (table.start == NONE) & (table.stop == NONE) & ~rows_in_seconds(table)

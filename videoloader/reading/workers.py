@@ -107,7 +107,7 @@ class DecodeWorkers:
             read image files for its JPEG engines; see ``ProcessPool``. None for one for each thread if there are more
             than four, or more than one that decode ``images`` on the CPU, and on a GPU for at most the number of cores
             minus two.
-        images: whether all jobs are about image files.
+        images: whether all jobs are about image files, or folders of them.
 
     Attributes:
         num_workers, cpu_workers, num_processes: numbers in use.
