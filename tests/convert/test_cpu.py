@@ -372,6 +372,18 @@ def test_gray(pixels: str, full_range: bool) -> None:
     check(slot, reference.picture(image, size=(20, 20)))
 
 
+def test_16_bit_rgb_with_alpha() -> None:
+    planes = np.random.default_rng(14).integers(0, 1 << 16, (3, 47, 61), np.uint16)
+    frame = av.VideoFrame(61, 47, "gbrap16le")
+    for plane, samples in zip(frame.planes, [*planes, planes[0]], strict=True):
+        rows = np.frombuffer(memoryview(plane), "u2").reshape(47, -1)
+        rows[:, :61] = samples
+    slot = poisoned((47, 61), torch.uint8)
+    geometry = Geometry((0, 0, 47, 61), (47, 61))
+    convert_frame(frame, ColorSpec("identity", True), 0, False, geometry, OutputSpec(), slot)
+    check(slot, planes[[2, 0, 1]] / 65535)
+
+
 def test_threads_do_not_mix() -> None:
     rng = np.random.default_rng(10)
     jobs = []

@@ -103,6 +103,8 @@ def stream(**facts: Any) -> StreamInfo:
         ({"color_matrix": 0}, ColorSpec("bt601", False)),
         ({"pixel_format": "yuvj420p", "codec": "mjpeg"}, ColorSpec("bt601", True, "center")),
         ({"pixel_format": "gray"}, ColorSpec("bt601", True)),
+        ({"pixel_format": "ya8"}, ColorSpec("bt601", True)),
+        ({"pixel_format": "ya16le"}, ColorSpec("bt601", True)),
         ({"codec": "mpeg1video"}, ColorSpec("bt601", False, "center")),
     ],
 )

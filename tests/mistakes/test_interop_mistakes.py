@@ -60,6 +60,23 @@ MISTAKES: Mistakes = {
     ),
     "no clips to stack": (lambda: stack_clips([]), "a list of samples of a ClipDataset is wanted, got []"),
     "tensors to stack": (lambda: stack_clips([torch.zeros(3)]), "a list of samples of a ClipDataset is wanted, got ["),
+    "samples without their paths": (
+        lambda: stack_clips([{name: each for name, each in clips()[0].items() if name != "path"}]),
+        "a list of samples of a ClipDataset is wanted, got [",
+    ),
+    "half an epoch of a stream": (lambda: BatchStream(loader).set_epoch(1.5), "epoch must be an integer in [0,"),
+    "an epoch of a stream before the first": (
+        lambda: BatchStream(loader).set_epoch(-1),
+        "epoch must be an integer in [0, 2**64), got -1",
+    ),
+    "an epoch of a stream beyond what is shared": (
+        lambda: BatchStream(loader).set_epoch(2**63),
+        "epoch must be an integer in [0, 2**63), got 9223372036854775808",
+    ),
+    "an epoch of clips beyond what is shared": (
+        lambda: clips().set_epoch(2**63),
+        "epoch must be an integer in [0, 2**63), got 9223372036854775808",
+    ),
     "a list for Hugging Face's rows": (
         lambda: from_huggingface([{"video": "a.mp4"}]),
         "rows must be a datasets.Dataset, got [{'video': 'a.mp4'}]",

@@ -18,7 +18,7 @@ def with_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Limits:
     """A function of the process's groups and of files below the mount, which counts the cores."""
 
     def count(membership: str, files: Mapping[str, str]) -> int:
-        (tmp_path / "membership").write_text(membership)
+        (tmp_path / "membership").write_bytes(os.fsencode(membership))
         for name, text in files.items():
             file = tmp_path / "groups" / name
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,10 @@ V1 = "4:memory:/pod\n3:cpu,cpuacct:/pod/one\n1:name=systemd:/pod\n"
         ("0::/\n", {}, 64),
         ("0::/\n", {"cpu.max": "nonsense"}, 64),
         ("0::/\n", {"cpu.max": "100000 0"}, 64),
+        ("0::/\n", {"cpu.max": "9" * 400 + " 1"}, 64),
         ("", {}, 64),
+        ("nonsense\n0::/\n", {"cpu.max": "300000 100000"}, 3),
+        ("0::/\udcff\n", {"cpu.max": "300000 100000"}, 3),
         (V1, {"cpu,cpuacct/cpu.cfs_quota_us": "800000", "cpu,cpuacct/cpu.cfs_period_us": "100000"}, 8),
         (V1, {"cpu,cpuacct/pod/one/cpu.cfs_quota_us": "-1", "cpu,cpuacct/pod/one/cpu.cfs_period_us": "100000"}, 64),
         (V1, {"memory/cpu.max": "100000 100000"}, 64),

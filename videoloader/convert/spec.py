@@ -109,7 +109,8 @@ def color_spec(stream: StreamInfo, frame: av.VideoFrame | None = None) -> ColorS
 
     - matrix: BT.601 for any size, as in libswscale. Identity counts only without chroma
       subsampling, as H.273 requires.
-    - range: studio range; but full range for ``yuvj`` and gray pixel formats (libavutil's convention).
+    - range: studio range; but full range for ``yuvj`` and gray pixel formats, with alpha or without (libavutil's
+      convention).
     - RGB, and Y'CbCr with the identity matrix, is full range whatever the flag says: encoders set it
       arbitrarily, and libswscale ignores it.
     - chroma site: neither container nor frame states it. It is MPEG-2's (left), but centre for codecs
@@ -140,7 +141,7 @@ def color_spec(stream: StreamInfo, frame: av.VideoFrame | None = None) -> ColorS
         header.full_range if header else None,
         {"limited": False, "full": True}.get(stream.color_range),
     )
-    full = next((full for full in ranges if full is not None), pixels.startswith("gray"))
+    full = next((full for full in ranges if full is not None), pixels.startswith(("gray", "ya")))
     return ColorSpec(_MATRICES[code or 5], full or pixels.startswith("yuvj"), site)
 
 

@@ -180,7 +180,8 @@ def part_of_frame(
 
 def _rgb(frame: av.VideoFrame, box: Box, depth: int, floats: bool) -> Samples:
     if depth > 8:
-        deep = _repack(frame, "gbrp16le")
+        # libswscale copies only the left half of gbrap16le's rows to gbrp16le.
+        deep = frame if frame.format.name == "gbrap16le" else _repack(frame, "gbrp16le")
         planes = _planes(deep, 16)
         return _scaled(np.stack([_cut(planes[i], box) for i in (2, 0, 1)]), 65535, floats)
     (pixels,) = _planes(_repack(frame, "rgb24"), 8, 3)

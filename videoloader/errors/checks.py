@@ -165,6 +165,12 @@ def check_uint64(**arguments: int) -> None:
             raise ConfigurationError(f"{name} must be an integer in [0, 2**64), got {given(value)}")
 
 
+def check_shared_epoch(epoch: int) -> None:
+    """Raise ConfigurationError unless an epoch is an integer that fits into the int64 that processes share."""
+    check_uint64(epoch=epoch)
+    check("epoch", epoch, epoch < 2**63, "an integer in [0, 2**63)")
+
+
 def check_probability(name: str, value: object) -> None:
     """Raise ConfigurationError unless an argument is a number in [0, 1]."""
     check_numbers(name, value, None, "a number in [0, 1]", lambda number: 0 <= number <= 1)

@@ -32,10 +32,10 @@ def _granted() -> int:
 def _limits() -> Iterator[float]:
     """The limit of each control group of this process, and of those around it."""
     try:
-        groups = [line.split(":", 2) for line in _MEMBERSHIP.read_text().splitlines()]
+        lines = os.fsdecode(_MEMBERSHIP.read_bytes()).split("\n")
     except OSError:  # not Linux, or hidden
         return
-    for _, controllers, path in groups:
+    for _, controllers, path in (line.split(":", 2) for line in lines if line.count(":") > 1):
         # Version 2 has one hierarchy, which names no controllers; version 1 has one for "cpu" or "cpu,cpuacct".
         if controllers and "cpu" not in controllers.split(","):
             continue
@@ -54,5 +54,5 @@ def _limit(group: Path) -> float:
         else:
             quota, period = ((group / f"cpu.cfs_{name}_us").read_text().strip() for name in ("quota", "period"))
         return int(quota) / int(period) if quota not in ("max", "-1") else math.inf
-    except (OSError, ValueError, ZeroDivisionError):
+    except (OSError, ValueError, ArithmeticError):
         return math.inf

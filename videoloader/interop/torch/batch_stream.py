@@ -14,6 +14,7 @@ from torch.utils.data._utils.collate import default_collate_fn_map
 from videoloader.batching.batch import Batch
 from videoloader.errors import ConfigurationError, warn_user
 from videoloader.errors.argument_names import tells_of_arguments
+from videoloader.errors.checks import check_shared_epoch
 from videoloader.interop.epoch_loop import EpochLoop, check_maker
 from videoloader.loader import VideoLoader
 from videoloader.runtime.ranks import shard_of
@@ -73,7 +74,12 @@ class BatchStream(IterableDataset[Batch]):
         return f"BatchStream(shard {shard} of {shards}, epoch {max(int(self._epoch), 0)})"
 
     def set_epoch(self, epoch: int) -> None:
-        """Make this the next epoch. Without persistent workers, call it before each epoch."""
+        """Make this the next epoch. Without persistent workers, call it before each epoch.
+
+        Raises:
+            ConfigurationError: it is not an integer in [0, 2**63).
+        """
+        check_shared_epoch(epoch)
         self._epoch.fill_(epoch)
         self._loaded = False
 

@@ -24,7 +24,7 @@ from videoloader.dataset import VideoDataset
 from videoloader.errors import ArgumentError, FrameRangeError, counted, warn_user
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.attribute_names import tells_of_attributes
-from videoloader.errors.checks import check_choice, shortened
+from videoloader.errors.checks import check_choice, check_shared_epoch, shortened
 from videoloader.indexing import IndexStore
 from videoloader.order.clip_table import build_clip_table
 from videoloader.reading.cancellation import CancelToken
@@ -33,7 +33,7 @@ from videoloader.reading.workers import DecodeWorkers
 from videoloader.runtime.cached_property import cached_property
 from videoloader.runtime.cores import available_cores
 from videoloader.sampling.integers import one_integer
-from videoloader.sampling.mode import FrameMode, FrameNumbers, clip_rng, mode_of
+from videoloader.sampling.mode import FrameMode, FrameNumbers, mode_of
 from videoloader.transforms.compose import Compose
 from videoloader.transforms.geometry.source_matrix import source_matrices, stack_matrices
 from videoloader.transforms.normalize import DType
@@ -138,8 +138,12 @@ class ClipDataset(Dataset[dict[str, Any]]):
         return len(self._planner.table)
 
     def set_epoch(self, epoch: int) -> None:
-        """Use the random frames and transforms of another epoch. Call it between two loops over the DataLoader."""
-        clip_rng(self._planner.rule.seed, epoch, 0)  # raises now if it is invalid
+        """Use the random frames and transforms of another epoch. Call it between two loops over the DataLoader.
+
+        Raises:
+            ConfigurationError: it is not an integer in [0, 2**63).
+        """
+        check_shared_epoch(epoch)
         self._epoch.fill_(epoch)
         if int(self._first_clip) >= 0:
             self._first_clip.fill_(-1)
@@ -238,10 +242,12 @@ def list_clips(samples: Sequence[dict[str, Any]]) -> ListBatch:
     return made
 
 
+# Names of all samples.
+_NAMES = {"frames", "label", *BY_FRAME, "path", "clip", "row", "columns", "box", "source_matrix", "layout"}
+
+
 def _are_samples(samples: Sequence[Any]) -> bool:
-    return len(samples) > 0 and all(
-        isinstance(each, Mapping) and {"frames", "layout"} <= each.keys() for each in samples
-    )
+    return len(samples) > 0 and all(isinstance(each, Mapping) and each.keys() >= _NAMES for each in samples)
 
 
 def _shape(sample: Mapping[str, Any]) -> Iterator[int]:
