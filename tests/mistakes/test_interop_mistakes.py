@@ -54,6 +54,7 @@ MISTAKES: Mistakes = {
         lambda: DecodingLoader(loader()),
         "torch_loader must be a torch DataLoader of samples that hold a ClipRequest, got VideoLoader(",
     ),
+    "a seed below 0": (lambda: clips(seed=-1), "seed must be an integer in [0, 2**64), got -1"),
     "clips of different sizes": (
         lambda: next(iter(DataLoader(clips(), batch_size=2, collate_fn=stack_clips))),
         "clips of one batch have frames of [(4, 64, 96), (4, 128, 160)] … or take collate_fn=list_clips",

@@ -24,7 +24,7 @@ from videoloader.dataset import VideoDataset
 from videoloader.errors import ArgumentError, FrameRangeError, counted, warn_user
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.attribute_names import tells_of_attributes
-from videoloader.errors.checks import check_choice, check_shared_epoch, shortened
+from videoloader.errors.checks import check_choice, check_shared_epoch, check_uint64, shortened
 from videoloader.indexing import IndexStore
 from videoloader.order.clip_table import build_clip_table
 from videoloader.reading.cancellation import CancelToken
@@ -97,6 +97,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
         check_choice("layout", layout, get_args(Layout))
         check_on_corrupt(on_corrupt, get_args(KeepOrRaise))
         check_dataset(dataset)
+        check_uint64(seed=seed)
         mode = mode_of(mode)
         pipeline = pipeline_of(transforms, dtype, color, fill_value, mode).one_view()
         self._layout, self._on_corrupt = layout, on_corrupt
