@@ -206,6 +206,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
 
 def _sample(made: Batch, row: int) -> dict[str, Any]:
     assert made.drawn is not None, "it was made here"
+    matrices, by_frame = made.source_matrix, made.source_matrix.ndim > 3  # then for the longest clip of the batch
     sample = {
         "frames": made.frames[row],
         "label": int(made.labels[row]),
@@ -215,7 +216,7 @@ def _sample(made: Batch, row: int) -> dict[str, Any]:
         "row": int(made.rows[row]),
         "columns": made.columns[row],
         "box": made.boxes[row],
-        "source_matrix": source_matrices([made.drawn[row]])[0],
+        "source_matrix": source_matrices([made.drawn[row]])[0] if by_frame else matrices[row],
         "layout": made.layout,
     }
     if made.roles is not None:
