@@ -38,6 +38,8 @@ _COMPRESSED = {
 }
 # With an index file, this many headers are checked at once, and each other one when its member is read.
 _HEADERS_LOOKED_AT = 8
+# Where a sample is left out, the gap is larger than where a member has a long name or more attributes.
+_GAPS_LOOKED_AT = 8
 # Names of at least this length may be truncated in a header.
 _SHORT_NAME = 99
 # Stand for the offset of a member whose bytes do not lie in one piece, or whose link leads nowhere.
@@ -123,7 +125,7 @@ def read_tar(archive: ByteSource, wanted: Callable[[Member], bool]) -> tuple[Tar
         directory = TarDirectory.of_members([each._replace(name=_plain(each.name)) for each in members], index)
         for number in np.unique(np.linspace(0, len(members) - 1, _HEADERS_LOOKED_AT).astype(int)) if members else ():
             _check_told(archive, members[number], index)
-        _check_last(source, members[-1] if members else Member("", 0, 0), index)
+        _check_gaps(archive, directory, index)
         return directory
 
     directory = _directories.get((archive.name, archive.fingerprint), make)
@@ -187,15 +189,17 @@ def _check_told(archive: ByteSource, member: Member, index: ByteSource) -> None:
         raise does_not_fit(index, archive, f"the file at byte {member.offset} is {name}, and not {member.name}")
 
 
-def _check_last(archive: ByteSource, last: Member, index: ByteSource) -> None:
-    """Check that no file with a key follows the last one that an index file lists."""
-    end = -(-(last.offset + last.size) // _BLOCK) * _BLOCK
-    rest = PartSource(archive, end, archive.size - end, archive.name)
-    if not rest.read(0, _BLOCK).strip(b"\0"):
-        return
-    for name in (member.name for member in _walk(rest).members()):
-        if not posixpath.basename(name).startswith("."):
-            raise does_not_fit(index, archive, f"{name} lies behind the files that it tells of")
+def _check_gaps(archive: ByteSource, listed: TarDirectory, index: ByteSource) -> None:
+    """Check that no other file with a key lies behind those that an index file lists, or in the largest gaps."""
+    ends = np.append(0, -(-(listed.offset + listed.size) // _BLOCK) * _BLOCK)
+    gaps = np.append(listed.offset - _BLOCK, archive.size) - ends
+    for number in {len(gaps) - 1, *np.argsort(-gaps, kind="stable")[:_GAPS_LOOKED_AT].tolist()}:
+        gap = PartSource(archive, int(ends[number]), int(gaps[number]), archive.name)
+        if not gap.read(0, _BLOCK).strip(b"\0"):
+            continue
+        for name in (member.name for member in _walk(gap).members()):
+            if not posixpath.basename(name).startswith("."):
+                raise does_not_fit(index, archive, f"it does not tell of {name}")
 
 
 def _walk(archive: ByteSource, see: Callable[[Member], None] = lambda member: None) -> TarDirectory:
