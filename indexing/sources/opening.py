@@ -110,8 +110,11 @@ def _open_name(name: str) -> ByteSource:
         if is_remote(container):
             return RemoteSource(container)
         return FileSource(local_path(container))
-    if os.path.isdir(local_path(container)):
-        return LmdbSource(local_path(container), member)
+    if os.path.isdir(path := local_path(container)):
+        if not os.path.lexists(os.path.join(path, "data.mdb")):
+            wanted = "the folder, 'folder::fps=25' or 'folder::timestamps=FILE' for a folder of images"
+            raise SourceError(f"is a folder, and no LMDB database with a record {member!r}: give {wanted}", path)
+        return LmdbSource(path, member)
     return _open_member(open_archive(container), member)
 
 

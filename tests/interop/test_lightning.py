@@ -119,6 +119,19 @@ def test_a_checkpoint_after_an_epoch_resumes_with_the_next(
     assert before.trained + after.trained == uninterrupted
 
 
+@pytest.mark.parametrize("steps", [1, 7])
+def test_a_checkpoint_after_a_fit_that_ended_within_an_epoch_resumes_with_the_next_clip(
+    data: vl.VideoDataset, tmp_path: Path, uninterrupted: list[Any], steps: int
+) -> None:
+    before, after = recorder(), recorder()
+    trainer = trainer_of(tmp_path, max_steps=steps)
+    trainer.fit(before, datamodule=module_of(data))
+    trainer.save_checkpoint(tmp_path / "after.ckpt")
+    trainer_of(tmp_path, max_epochs=4).fit(after, datamodule=module_of(data), ckpt_path=tmp_path / "after.ckpt")
+    assert [shown for _, *shown in before.trained + after.trained] == [shown for _, *shown in uninterrupted]
+    assert after.trained[0][0] == uninterrupted[steps][0] + 1  # Lightning counts the rest as another epoch
+
+
 def test_evaluations_see_the_same_frames_every_time(data: vl.VideoDataset, tmp_path: Path) -> None:
     model, module = recorder(), module_of(data, "train", "val", "test", "predict")
     trainer = trainer_of(tmp_path, max_epochs=2, num_sanity_val_steps=1)

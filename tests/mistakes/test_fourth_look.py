@@ -52,6 +52,11 @@ def folder_of_archives() -> VD:
     return VD.from_archives("shards")
 
 
+def folder_without_rate() -> vl.Video:
+    Path("images").mkdir(exist_ok=True)
+    return vl.Video("images::fps=", device="cpu")
+
+
 def late_part() -> vl.Batch:
     Path("late.csv").write_text("path,start,end\na.mp4,100,164\n")
     return first(dataset=VD.from_csv("late.csv"))
@@ -68,6 +73,10 @@ MISTAKES: Mistakes = {
         "t.mp4: libavformat cannot read it … it is text",
     ),
     "a folder of archives": (folder_of_archives, "shards: is a folder, and no LMDB database … as 'shards/*.tar'"),
+    "a folder of images without a rate": (
+        folder_without_rate,
+        "images: is a folder, and no LMDB database … 'folder::fps=25'",
+    ),
     "NVDEC for a video on the CPU": (
         lambda: vl.Video("a.mp4", device="cpu", decode="nvdec"),
         "decode is 'nvdec', but the device is 'cpu'",

@@ -65,7 +65,9 @@ def archive_entries(
     _read_as_text(rows)
     texts = [_label_of(row, label) for row in rows]
     if "" in texts and any(texts):
-        wanted = "no .cls file beside it, or an empty one" if label is None else f"no {label!r} beside it"
+        wanted = f"no {label!r} beside it"
+        if label is None:
+            wanted = "no .cls file beside it, or an empty one; for a record, no label in its header"
         raise ConfigurationError(f"the label is missing: {wanted}", rows[texts.index("")].path)
     if label is not None and not any(texts):
         known = ", ".join(dict.fromkeys(chain(*(row.columns for row in rows)))) or "none"

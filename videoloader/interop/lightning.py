@@ -50,6 +50,10 @@ class VideoDataModule(_lightning().LightningDataModule):  # type: ignore[misc]
     To resume with another number of ranks, give the Trainer ``reload_dataloaders_every_n_epochs=1``, so that it counts
     batches anew. Evaluations see the same clips, with the same random frames, every time.
 
+    If ``max_steps`` ends training within an epoch, Lightning counts that epoch as finished. A checkpoint that is saved
+    afterwards resumes with the rest of its clips, so none is lost, but Lightning counts them as the next epoch. So
+    ``max_epochs`` of the resumed training must be larger by one.
+
     Args:
         train, val, test, predict: functions, default None. Each makes a loader, called as ``train(device=…, shard_id=…,
             num_shards=…)`` with the Trainer's values; usually a ``functools.partial`` of ``VideoLoader``.
