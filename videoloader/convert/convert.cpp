@@ -17,6 +17,7 @@
 #endif
 #endif
 
+#include "numbers.h"
 #include "pixels.h"
 
 #include <cstddef>

@@ -6,7 +6,7 @@
 // rows with the vertical filter's weights; then each output pixel sums the columns. So a source pixel is converted
 // once for each pair of output rows (instead of once for each of its four output pixels), and no picture is stored.
 //
-// Compiled after pixels.h, as one text.
+// Compiled after numbers.h and pixels.h, as one text.
 
 constexpr int THREADS = 128;
 constexpr int CHUNK = 2 * THREADS;

@@ -208,7 +208,7 @@ def _grid(plan: npt.NDArray[np.void]) -> tuple[int, int]:
 
 def _kernel(function: str, kind: KernelKind, dtype: torch.dtype, device: int) -> int:
     return load_kernel(
-        tuple(Path(__file__).with_name(name) for name in ("pixels.h", "convert.cu")),
+        tuple(Path(__file__).with_name(name) for name in ("numbers.h", "pixels.h", "convert.cu")),
         f"{function}<{_SAMPLES[kind.sample_bytes]}, {kind.subsampling[0]}, {kind.subsampling[1]}, {kind.filter}, "
         f"{OUTPUT_TYPES[dtype]}>",
         ("--std=c++17",),

@@ -2,26 +2,18 @@
 //
 // Source samples are codes; the matrix `m` and offset `b` turn them into RGB in [0, 1]. A code that stands s bits
 // up in its sample is 2^s times larger, which the matrix has divided out. Other colour models are other matrices.
+//
+// Compiled after numbers.h.
 
 #ifdef __CUDACC__
-#define PIXELS __device__ inline
 PIXELS float fused(float a, float b, float c) { return a * b + c; }  // nvcc fuses it into one operation
 PIXELS float saturated(float x) { return __saturatef(x); }
-PIXELS unsigned bits_of(float x) { return __float_as_uint(x); }
 #else
-#include <cmath>
-#include <cstring>
-#define PIXELS [[gnu::always_inline]] inline
 // a * b + c, rounded once. Plain expressions are rounded twice (-ffp-contract=off).
 PIXELS float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 PIXELS float saturated(float x) {
     x = x > 0.0f ? x : 0.0f;
     return x < 1.0f ? x : 1.0f;
-}
-PIXELS unsigned bits_of(float x) {
-    unsigned bits;
-    std::memcpy(&bits, &x, sizeof bits);
-    return bits;
 }
 PIXELS int min(int a, int b) { return a < b ? a : b; }
 PIXELS int max(int a, int b) { return a > b ? a : b; }
@@ -126,33 +118,4 @@ PIXELS Rgb chroma_part(const Plan &p, float cb, float cr) {
 
 PIXELS Rgb convert_pixel(const Plan &p, float y, Rgb chroma) {
     return saturated({fused(p.m[0], y, chroma.r), fused(p.m[3], y, chroma.g), fused(p.m[6], y, chroma.b)});
-}
-
-// Half precision made from bits, so that no header is needed.
-struct Half {
-    unsigned short bits;
-};
-
-struct BFloat16 {
-    unsigned short bits;
-};
-
-PIXELS void store(unsigned char *out, float value) { *out = (unsigned char)value; }
-PIXELS void store(float *out, float value) { *out = value; }
-PIXELS void store(Half *out, float value) {
-#ifdef __CUDACC__
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out->bits) : "f"(value));
-#else
-    // Below 2^-14 the sum with 0.5 has the bits of half precision at its end; above, 13 bits are rounded off.
-    const unsigned bits = bits_of(value), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
-    const unsigned small = bits_of(std::fabs(value) + 0.5f) - 0x3f000000;
-    const unsigned large = (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13;
-    const unsigned finite = magnitude < 0x38800000 ? small : large;
-    out->bits = (unsigned short)(sign | (magnitude < 0x47800000 ? finite : 0x7c00));
-#endif
-}
-// Rounds to nearest, ties to even, by hand, since the instruction for it needs compute capability 8.0.
-PIXELS void store(BFloat16 *out, float value) {
-    const unsigned bits = bits_of(value);
-    out->bits = (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }

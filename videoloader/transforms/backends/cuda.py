@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from videoloader import convert
 from videoloader.convert.driver import cuda_driver, load_kernel
 from videoloader.convert.spec import OUTPUT_TYPES, OutputSpec
 from videoloader.errors import DecodeError
@@ -20,7 +21,7 @@ from videoloader.transforms.geometry.resampling import Size
 from videoloader.transforms.operations import ARRAYS, Erase, Operation, StatisticTable, Warp
 
 _PARTS = ("step.cu", "operations.cu", "operate.cu", "statistics.cu")
-_SOURCES = tuple(Path(__file__).with_name(part) for part in _PARTS)
+_SOURCES = (Path(convert.__path__[0], "numbers.h"), *(Path(__file__).with_name(part) for part in _PARTS))
 _OPTIONS = ("--std=c++17", "--fmad=false")
 # As in step.cu.
 _THREADS, _CHUNK, _COUNTED_CHUNK, _TABLE = 256, 4096, 8192, 3 * 256

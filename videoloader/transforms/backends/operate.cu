@@ -11,7 +11,7 @@ __device__ inline Byte number(const Step &, int, int value, Byte) { return (Byte
 template <typename Number>
 __device__ inline Number number(const Step &step, int channel, int value, Number) {
     Number result;
-    convert(unit(float(value)) * step.scale[channel] + step.shift[channel], result);
+    store(&result, unit(float(value)) * step.scale[channel] + step.shift[channel]);
     return result;
 }
 

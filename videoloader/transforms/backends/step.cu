@@ -1,6 +1,6 @@
-// The structures of a step, which the host fills in, and conversions of numbers.
+// The structures of a step, which the host fills in.
 //
-// The backend compiles step.cu, operations.cu, operate.cu and statistics.cu as one program, in this order. `operate`
+// The backend compiles numbers.h, step.cu, operations.cu, operate.cu and statistics.cu as one program. `operate`
 // carries out the operations of a step, one for each clip: a block makes CHUNK pixels of one frame. For tables computed
 // from pixels, `statistics` first counts what they need, and `tables` then makes them. Arithmetic is that of cpu.py, in
 // the same order, and compiled without fused multiply-add, so that both devices round alike.
@@ -67,27 +67,10 @@ struct Packed {
     }
 };
 
-// Half precision as raw bits, so that no header is needed.
-struct Half {
-    unsigned short bits;
-};
-
-struct BFloat16 {
-    unsigned short bits;
-};
-
 template <typename Number>
 struct alignas(AT_ONCE * sizeof(Number)) Numbers {
     Number n[AT_ONCE];
 };
-
-__device__ inline void convert(float value, float &out) { out = value; }
-__device__ inline void convert(float value, Half &out) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out.bits) : "f"(value)); }
-// Round to the nearest, ties to even, by hand: the instruction needs compute capability 8.0.
-__device__ inline void convert(float value, BFloat16 &out) {
-    const unsigned bits = __float_as_uint(value);
-    out.bits = (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
 
 __device__ inline int rounded(float value) { return (int)(fminf(fmaxf(value, 0.0f), 255.0f) + 0.5f); }
 
