@@ -151,6 +151,17 @@ def test_noise_is_no_parquet(tmp_path_factory: pytest.TempPathFactory, noise: by
         VideoDataset.from_csv(file)
 
 
+def test_rows_that_name_no_text_of_a_damaged_parquet_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = parquet(tmp_path / "rows.parquet", [{"path": "a.mp4"}])
+    names = pyarrow.DictionaryArray.from_arrays(pyarrow.array([7]), pyarrow.array(["a.mp4"]), safe=False)
+    batch = pyarrow.RecordBatch.from_arrays([names], ["path"])
+    monkeypatch.setattr(pyarrow.parquet.ParquetFile, "iter_batches", lambda *_, **__: iter([batch]))
+    with pytest.raises(ConfigurationError, match=r"rows\.parquet: cannot be read as a Parquet table"):
+        VideoDataset.from_csv(path)
+
+
 def test_parquet_of_every_kind_of_column(tmp_path: Path) -> None:
     table = pyarrow.table(
         {

@@ -36,6 +36,7 @@ def read_parquet(source: str) -> RawTable:
                 raise ConfigurationError(f"the table has two columns of one name: {header}", source)
             parts: list[list[Column]] = []
             for batch in file.iter_batches(ROWS_AT_ONCE):
+                batch.validate(full=True)  # Arrow itself trusts that each row names one of the distinct texts
                 size += sum(_size_of_texts(values, source) for values in batch.columns)
                 check_table(source, len(header), size)
                 parts.append([arrow_column(*each, source) for each in zip(header, batch.columns, strict=True)])

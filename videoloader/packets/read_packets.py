@@ -289,14 +289,20 @@ def _referenced(index: VideoIndex, run: Run, packets: Iterator[PacketBytes]) -> 
 
 def _check_files(source: FolderSource, index: VideoIndex, run: Run) -> None:
     """Raise SourceError unless the files are still those that the packets were made from."""
-    last = int(run.packets[-1])
-    same_number = len(source.files) == len(index.packet_size)
-    if not same_number or source.offsets[last] != index.packet_offset[last]:
+    if len(source.files) != len(index.packet_size):
         raise SourceError(
-            f"has changed: it holds {len(source.files)} image files of {source.size} bytes, "
-            f"but its index says {len(index.packet_size)} of {index.packet_size.sum(dtype=np.int64)}",
+            f"has changed: it holds {len(source.files)} image files, but its index says {len(index.packet_size)}",
             source.name,
         )
+    for number in run.packets.tolist():
+        begin, end = source.offsets[number : number + 2]
+        told, size = int(index.packet_offset[number]), int(index.packet_size[number])
+        if (begin, end) != (told, told + size):
+            raise SourceError(
+                f"has changed: its files up to {source.files[number]} have {end} bytes, and that one {end - begin}, "
+                f"but its index says {told + size} and {size}",
+                source.name,
+            )
 
 
 class _Pieces(NamedTuple):

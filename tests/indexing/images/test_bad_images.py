@@ -159,3 +159,15 @@ def test_a_folder_with_other_files_than_its_index_says(folder):
     picture(5).save(folder / "im2.png", compress_level=0)
     with pytest.raises(SourceError, match="clip: has changed"):
         Video(FolderSource(folder), index=index, device="cpu")[2]
+
+
+@pytest.mark.parametrize("frames", [[0], [1], [0, 1], [1, 2], [0, 1, 2]])
+def test_files_of_a_folder_that_exchange_their_contents_are_seen(folder, frames):
+    index = build_index(folder)
+    first, second = ((folder / f"im{number}.png") for number in (1, 2))
+    contents = first.read_bytes(), second.read_bytes()
+    assert len(contents[0]) != len(contents[1])
+    with pytest.raises(SourceError, match=r"clip: has changed: its files up to .*im\d\.png have \d+ bytes"):
+        first.write_bytes(contents[1])
+        second.write_bytes(contents[0])
+        Video(FolderSource(folder), index=index, device="cpu")[frames]
