@@ -36,7 +36,6 @@ def read_parquet(source: str) -> RawTable:
                 raise ConfigurationError(f"the table has two columns of one name: {header}", source)
             parts: list[list[Column]] = []
             for batch in file.iter_batches(ROWS_AT_ONCE):
-                batch.validate(full=True)  # Arrow itself trusts that each row names one of the distinct texts
                 size += sum(_size_of_texts(values, source) for values in batch.columns)
                 check_table(source, len(header), size)
                 parts.append([arrow_column(*each, source) for each in zip(header, batch.columns, strict=True)])
@@ -91,6 +90,7 @@ def _size_of_texts(values: Any, source: str) -> int:
             raise ConfigurationError(beyond_table("cell_characters", "a value", "characters"), source)
     if words is values:
         return 0 if kinds.is_primitive(values.type) else int(values.nbytes)
+    values.validate(full=True)  # when it reads a file, Arrow trusts that each row names one of the texts
     lengths = pyarrow.compute.binary_length(words).to_numpy(zero_copy_only=False)
     return int(lengths[values.indices.drop_null().to_numpy()].sum())
 
