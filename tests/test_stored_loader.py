@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from child_environment import child_environment
+from waiting import PATIENCE
 
 import videoloader as vl
 from videoloader.indexing.store.cache import IndexCache
@@ -111,3 +115,20 @@ def test_an_entry_beyond_its_video_is_an_error(paths: list[Path], tmp_path: Path
         vl.FrameRangeError, match=r"no frames for start=50, stop=61; the video lasts 0–2.4 s, 60 frames"
     ):
         make(data, index=tmp_path / "index.db")
+
+
+_PROGRAM = """
+import sys
+import videoloader as vl
+data = vl.VideoDataset.from_paths(sys.argv[2:])
+loader = vl.VideoLoader(data, vl.RandomWindow(4), batch_size=1, index=sys.argv[1], device="cpu", num_workers={workers})
+batch = next(iter(loader))
+"""
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_program_that_keeps_its_loader_ends_without_a_word(paths: list[Path], tmp_path: Path, workers: int) -> None:
+    vl.VideoDataset.from_paths(paths).build_store(tmp_path / "index.db", workers=1)
+    command = [sys.executable, "-P", "-c", _PROGRAM.format(workers=workers), tmp_path / "index.db", *paths]
+    done = subprocess.run(command, env=child_environment(), capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

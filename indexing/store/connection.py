@@ -7,7 +7,8 @@ one waits forever as soon as it opens a store.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -43,7 +44,9 @@ class Cursor(sqlite3.Cursor):
         with no_forks():
             return super().fetchall()
 
-    def __del__(self) -> None:
+    def __del__(self, program_ends: Callable[[], bool] = sys.is_finalizing) -> None:
+        if program_ends():  # module names may be cleared
+            return
         # Frees memory of SQLite. A cursor may outlive its connection.
         with no_forks(), suppress(sqlite3.ProgrammingError):
             self.close()

@@ -153,11 +153,15 @@ class OpenedStore:
         getpid: Callable[[], int] = os.getpid,
         program_ends: Callable[[], bool] = sys.is_finalizing,
         keep: Callable[[sqlite3.Connection], None] = _keep_forever,
+        close: Callable[[sqlite3.Connection], None] = sqlite3.Connection.close,
     ) -> None:
         # A thread that is in a call as the program ends never leaves it, so closing would wait forever.
         in_call = program_ends() and not self._used.acquire(blocking=False)
         # Connections are part of a reference cycle, and one that lingers keeps builders from removing the log.
         if self.process == getpid() and not in_call:
-            self.connection.close()
+            if program_ends():  # the names that the connection's own method needs may be gone, too
+                close(self.connection)
+            else:
+                self.connection.close()
         else:
             keep(self.connection)  # in a forked process, closing it would close what the parent is using
