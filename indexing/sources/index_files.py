@@ -52,13 +52,15 @@ def file_beside(archive: ByteSource, endings: tuple[str, ...]) -> ByteSource | N
     return None
 
 
-def does_not_fit(index: ByteSource, archive: ByteSource, why: str) -> IndexingError:
-    """Return the error for an index file that does not describe the archive beside it."""
-    return IndexingError(f"does not match {archive.name} ({why}): recreate it, or delete it", index.name)
+def does_not_fit(index: str, archive: ByteSource, why: str) -> IndexingError:
+    """Return the error for an index file of this name that does not describe the archive beside it."""
+    return IndexingError(f"does not match {archive.name} ({why}): recreate it, or delete it", index)
 
 
-def members_of_tar(archive: ByteSource) -> tuple[ByteSource, list[Member]] | None:
-    """Return the members of a tar archive by the ``.idx`` file of DALI's wds2idx beside it; None if there is none.
+def members_of_tar(archive: ByteSource) -> tuple[str, list[Member]] | None:
+    """Return the members of a tar archive by the ``.idx`` file of DALI's wds2idx beside it, and the name of that file.
+
+    The result is None if there is none.
 
     It is checked that they can lie in this archive, but not that their headers are there.
 
@@ -87,16 +89,16 @@ def members_of_tar(archive: ByteSource) -> tuple[ByteSource, list[Member]] | Non
     end = 0
     for name, offset, size in members:
         if offset % _BLOCK or offset < end + _BLOCK or offset + size > archive.size:
-            raise does_not_fit(index, archive, f"{name} cannot lie at bytes {offset} to {offset + size}")
+            raise does_not_fit(index.name, archive, f"{name} cannot lie at bytes {offset} to {offset + size}")
         end = -(-(offset + size) // _BLOCK) * _BLOCK
-    return index, members
+    return index.name, members
 
 
-def records_of_tfrecord(file: ByteSource) -> tuple[ByteSource, list[int]] | None:
+def records_of_tfrecord(file: ByteSource) -> tuple[str, list[int]] | None:
     """Return where a TFRecord file's records start, and the last ends, by the ``.idx`` file of DALI's tfrecord2idx.
 
     Returns:
-        The index file and the positions; None if there is none, or it was made by something else.
+        The name of the index file and the positions; None if there is none, or it was made by something else.
 
     Raises:
         IndexingError: the index file does not fit.
@@ -108,8 +110,8 @@ def records_of_tfrecord(file: ByteSource) -> tuple[ByteSource, list[int]] | None
     starts = [0]
     for offset, size in zip(numbers[::2], numbers[1::2], strict=True):
         if offset != starts[-1]:
-            raise does_not_fit(index, file, f"no record begins at byte {offset}")
+            raise does_not_fit(index.name, file, f"no record begins at byte {offset}")
         starts.append(offset + size)
     if starts[-1] != file.size:
-        raise does_not_fit(index, file, f"its records end at byte {starts[-1]} of {file.size}")
-    return index, starts
+        raise does_not_fit(index.name, file, f"its records end at byte {starts[-1]} of {file.size}")
+    return index.name, starts

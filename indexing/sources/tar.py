@@ -53,18 +53,18 @@ class TarDirectory:
     Attributes:
         names: names of all files, each between two zero bytes.
         offset, size: int64, position and size of the bytes of each.
-        index: index file that they come from; None if they come from the headers.
+        index: name of the index file that they come from; empty if they come from the headers.
         doubt: reason why files may be missing after the last, a phrase that follows "archives"; empty if there is none.
     """
 
     names: bytes
     offset: npt.NDArray[np.int64]
     size: npt.NDArray[np.int64]
-    index: ByteSource | None = None
+    index: str = ""
     doubt: str = ""
 
     @classmethod
-    def of_members(cls, members: list[Member], index: ByteSource | None = None, doubt: str = "") -> TarDirectory:
+    def of_members(cls, members: list[Member], index: str = "", doubt: str = "") -> TarDirectory:
         """Make a directory of files in order."""
         joined = b"\0".join([b"", *(os.fsencode(member.name) for member in members), b""])
         offset, size = (np.array([member[field] for member in members], np.int64) for field in (1, 2))
@@ -130,7 +130,7 @@ def read_tar(archive: ByteSource, wanted: Callable[[Member], bool]) -> tuple[Tar
 
     directory = _directories.get((archive.name, archive.fingerprint), make)
     for member in directory.members():
-        if directory.index is not None and member.offset not in contents and wanted(member):
+        if directory.index and member.offset not in contents and wanted(member):
             _check_told(source, member, directory.index)
         take(member)
     return directory, contents
@@ -153,7 +153,7 @@ def open_tar_member(archive: ByteSource, name: str) -> ByteSource:
         raise SourceError(f"has no member {name!r} (it has {len(directory)}){near}", archive.name)
     if member.offset == _SPARSE:
         raise UnsupportedError(f"member {name!r} is a sparse file: unpack it", archive.name)
-    if directory.index is not None:
+    if directory.index:
         _check_told(archive, member, directory.index)
     return PartSource(archive, member.offset, member.size, f"{archive.name}::{name}")
 
@@ -173,7 +173,7 @@ def _check_kind(archive: ByteSource) -> None:
         raise UnsupportedError("is not an archive: neither tar, zip, TFRecord, RecordIO nor LMDB", archive.name)
 
 
-def _check_told(archive: ByteSource, member: Member, index: ByteSource) -> None:
+def _check_told(archive: ByteSource, member: Member, index: str) -> None:
     """Check that a member's bytes follow a header with its name and size."""
     header = archive.read(member.offset - _BLOCK, _BLOCK)
     try:
@@ -189,7 +189,7 @@ def _check_told(archive: ByteSource, member: Member, index: ByteSource) -> None:
         raise does_not_fit(index, archive, f"the file at byte {member.offset} is {name}, and not {member.name}")
 
 
-def _check_gaps(archive: ByteSource, listed: TarDirectory, index: ByteSource) -> None:
+def _check_gaps(archive: ByteSource, listed: TarDirectory, index: str) -> None:
     """Check that no other file with a key lies behind those that an index file lists, or in the largest gaps."""
     ends = np.append(0, -(-(listed.offset + listed.size) // _BLOCK) * _BLOCK)
     gaps = np.append(listed.offset - _BLOCK, archive.size) - ends

@@ -39,13 +39,13 @@ class _Records(NamedTuple):
         starts: start of each record, and the end of the last one.
         damaged: description of the damage by number of a record whose length is damaged.
         lost: reason why nothing is known of the records after these; "" if there are no more.
-        told_by: index file that gave their positions; None if the headers did.
+        told_by: name of the index file that gave their positions; empty if the headers did.
     """
 
     starts: array[int]
     damaged: dict[int, str]
     lost: str
-    told_by: ByteSource | None = None
+    told_by: str = ""
 
 
 _directories: DirectoryCache[_Records] = DirectoryCache(1 << 23, count=lambda records: len(records.starts))
@@ -146,7 +146,7 @@ def read_tfrecord(file: ByteSource, largest: int) -> list[Features | None]:
 
 def _check_told(file: ByteSource, records: _Records, start: int, stop: int) -> None:
     """Check that a record of this length begins where an index file says."""
-    if records.told_by is not None and _record_length(file, start) != (stop - start - _AROUND, ""):
+    if records.told_by and _record_length(file, start) != (stop - start - _AROUND, ""):
         raise does_not_fit(records.told_by, file, f"no record of {stop - start} bytes begins at byte {start}")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import struct
 import tarfile
 from collections.abc import Callable, Iterator
@@ -231,6 +233,21 @@ def test_an_index_file_that_leaves_out_a_sample_is_refused(tmp_path: Path, left_
             continue
         with pytest.raises(vl.IndexingError, match=rf"x\.idx: does not match .*it does not tell of {left_out}"):
             vl.VideoDataset.from_archives(path)
+
+
+def test_index_files_do_not_stay_open(tmp_path: Path) -> None:
+    for number in range(4):
+        path = tmp_path / f"{number}.tar"
+        path.write_bytes(tar_bytes({"a.mp4": b"v" * 600}))
+        path.with_suffix(".idx").write_bytes(wds_index(path))
+        path = tmp_path / f"{number}.tfrecord"
+        path.write_bytes(tfrecord_bytes([example({"v": b"x" * 9})]))
+        (tmp_path / f"{number}.tfrecord.idx").write_bytes(tfrecord_index(path))
+    assert len(vl.VideoDataset.from_archives(str(tmp_path / "*.tar"))) == 4
+    assert len(vl.VideoDataset.from_archives(str(tmp_path / "*.tfrecord"), video="v")) == 4
+    gc.collect()
+    opened = [os.readlink(each) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
+    assert not [name for name in opened if name.startswith(str(tmp_path)) and ".idx" in name]
 
 
 def test_long_names_and_other_letters_in_an_index_file(tmp_path: Path) -> None:
