@@ -5,7 +5,6 @@ Statements come from users, and the store may come from anyone.
 
 from __future__ import annotations
 
-import ctypes
 import marshal
 import math
 import os
@@ -18,7 +17,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from videoloader.errors.checks import check_type
-from videoloader.runtime.forks import no_forks
+from videoloader.runtime.forks import keep_forever, no_forks
 
 # Pragmas that only report on the store, with an argument or without.
 _PRAGMAS = {"integrity_check", "quick_check", "table_info", "table_list", "table_xinfo"}
@@ -39,14 +38,6 @@ _STEPS = 1 << 14
 _LARGEST_VALUE, _LARGEST_RESULT = 1 << 16, 1 << 30
 _ROW, _VALUE = 64, 48  # bytes of a tuple in a list, and of an object in a tuple
 _ROWS_AT_ONCE = 1 << 12
-
-
-def _keep_forever(
-    connection: sqlite3.Connection,
-    incref: Callable[[object], None] = ctypes.pythonapi.Py_IncRef,
-    as_object: Callable[[object], object] = ctypes.py_object,
-) -> None:
-    incref(as_object(connection))
 
 
 class Guard(threading.local):
@@ -152,7 +143,7 @@ class OpenedStore:
         self,
         getpid: Callable[[], int] = os.getpid,
         program_ends: Callable[[], bool] = sys.is_finalizing,
-        keep: Callable[[sqlite3.Connection], None] = _keep_forever,
+        keep: Callable[[sqlite3.Connection], None] = keep_forever,
         close: Callable[[sqlite3.Connection], None] = sqlite3.Connection.close,
     ) -> None:
         # A thread that is in a call as the program ends never leaves it, so closing would wait forever.

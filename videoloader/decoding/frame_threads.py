@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -22,7 +21,7 @@ from videoloader.indexing.decoder import make_packet, open_decoder
 from videoloader.indexing.images.alone import decodes_alone
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import PacketBytes, Run
-from videoloader.runtime.forks import after_fork
+from videoloader.runtime.forks import after_fork, keep_forever
 
 # Codecs whose frames were found to be the same with any number of threads, even in damaged streams in which one thread
 # sees no damage. Theora's are not (libavcodec 62, six threads), nor MPEG-4's, since each thread guesses at encoders'
@@ -192,7 +191,7 @@ def _decoder(index: VideoIndex, start: int, threads: int) -> Iterator[av.video.c
 def _abandon_decoders() -> None:
     """Make sure that the decoders are never freed in a forked process, which would wait for threads that it lacks."""
     for decoder in _decoders:
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(decoder))
+        keep_forever(decoder)
 
 
 after_fork(_abandon_decoders)

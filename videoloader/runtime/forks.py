@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 import time
@@ -28,6 +29,19 @@ def after_fork(start: Callable[[], object]) -> None:
         _objects.setdefault(start.__self__, []).append(start.__func__)
     else:
         _functions.append(start)
+
+
+# The default arguments are there when the interpreter ends and the names of modules are cleared.
+def keep_forever(
+    what: object,
+    incref: Callable[[object], None] = ctypes.pythonapi.Py_IncRef,
+    as_object: Callable[[object], object] = ctypes.py_object,
+) -> None:
+    """Make sure that an object is never freed, not even when the interpreter ends.
+
+    It is for objects that belong to the process from which this one was forked.
+    """
+    incref(as_object(what))
 
 
 # For the number of each thread that ever was in a block, the lock that it holds there.
