@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, get_args
 
-from videoloader.errors import ArgumentError
+from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.checks import check_choice, check_positive
 from videoloader.indexing.build import INDEXER_VERSION
+from videoloader.indexing.sources.opening import is_remote
 from videoloader.indexing.store.fingerprints import FingerprintKind
 from videoloader.indexing.store.frame_table import PackedIndex
 from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
@@ -102,7 +103,7 @@ def build_store(
     Raises:
         SourceError: the store cannot be written.
         IndexingError: the file at this path is no index store.
-        ConfigurationError: ``workers`` is not positive, or there is no such ``fingerprint``.
+        ConfigurationError: ``store`` is a URL, ``workers`` is not positive, or there is no such ``fingerprint``.
 
     Examples:
         >>> from pathlib import Path
@@ -140,6 +141,10 @@ class StoreBuild:
         if fingerprint is not None:
             check_choice("fingerprint", fingerprint, get_args(FingerprintKind))
         self._started = time.monotonic()
+        if is_remote(os.fspath(store)):
+            raise ConfigurationError(
+                "a store is written to a file of this machine: build it there, and copy it", os.fspath(store)
+            )
         self._store = os.path.abspath(os.fspath(store))
         given = None if root is None else os.path.abspath(os.fspath(root))
         self._connection = connect_writer(self._store, given)
