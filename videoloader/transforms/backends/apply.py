@@ -95,12 +95,13 @@ def apply_operations(
         works: list[ClipWork] = []
         groups: defaultdict[Any, list[_Waiting]] = defaultdict(list)
         for clip, source, row, program in left:
+            size = source.shape[-2], source.shape[-1]
             for at, operation in enumerate(program):
                 if type(operation) is BatchFunction:
                     waiting = _Waiting(clip, source, row, program[:at], operation, program[at + 1 :])
-                    size = _size_after(waiting.before, (source.shape[-2], source.shape[-1]))
                     groups[id(operation.function), size].append(waiting)
                     break
+                size = operation.size if type(operation) is Warp else size
             else:
                 works.append(ClipWork(source, row, program, result, clip, True))
         gathered = {key: _gather(members, key[1], works) for key, members in groups.items()}
@@ -132,13 +133,6 @@ def _call(operations: Sequence[BatchFunction], frames: torch.Tensor) -> torch.Te
             f"for torch.uint8 {list(shape)} on {frames.device}"
         )
     return result.contiguous()
-
-
-def _size_after(program: Program, size: tuple[int, int]) -> tuple[int, int]:
-    for operation in program:
-        if isinstance(operation, Warp):
-            size = operation.size
-    return size
 
 
 def _checked_size(program: Program, length: int, size: tuple[int, int]) -> tuple[int, int]:
