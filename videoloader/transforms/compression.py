@@ -28,16 +28,10 @@ _LUMINANCE = np.array([
     49, 64, 78, 87, 103, 121, 120, 101,
     72, 92, 95, 98, 112, 100, 103, 99,
 ])  # fmt: skip
-_CHROMINANCE = np.array([
-    17, 18, 24, 47, 99, 99, 99, 99,
-    18, 21, 26, 66, 99, 99, 99, 99,
-    24, 26, 56, 99, 99, 99, 99, 99,
-    47, 66, 99, 99, 99, 99, 99, 99,
-    99, 99, 99, 99, 99, 99, 99, 99,
-    99, 99, 99, 99, 99, 99, 99, 99,
-    99, 99, 99, 99, 99, 99, 99, 99,
-    99, 99, 99, 99, 99, 99, 99, 99,
-])  # fmt: skip
+# Chrominance has steps of its own only for low frequencies.
+_CHROMINANCE = np.pad(
+    [[17, 18, 24, 47], [18, 21, 26, 66], [24, 26, 56, 99], [47, 66, 99, 99]], (0, 4), constant_values=99
+).ravel()
 
 # The DCT of an 8×8 block (T.81 A.3.3) with integer factors: √8 · 2^13 times the orthonormal one in each direction.
 # Products and sums stay below 2^53, so float64 holds them exactly, whatever the order of a matrix product.
