@@ -17,7 +17,7 @@ from videoloader.dataset.left_out import none_left
 from videoloader.dataset.readers import DatasetReaders
 from videoloader.dataset.repeating import apportion, balance, repeat_by_weight, repeat_to, with_ratios
 from videoloader.dataset.row_frames import resolved
-from videoloader.dataset.saving import Saved, write_rows
+from videoloader.dataset.saving import write_rows
 from videoloader.dataset.stores import Store
 from videoloader.dataset.summary import DatasetSummary, summarize
 from videoloader.dataset.table import NONE, EntryTable
@@ -357,7 +357,7 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
 
                 loader = VideoLoader(VideoDataset.load("train.arrow"), mode, index="train.db", batch_size=8)
         """
-        write_rows(path_text("path", path), Saved(resolved(self.table, store), self.class_names, self.left_out))
+        write_rows(path_text("path", path), resolved(self.table, store), self.class_names, self.left_out)
 
     def build_store(
         self,
