@@ -104,13 +104,16 @@ def test_cutmix_is_videomix_in_space(seed: int) -> None:
 
 @pytest.mark.parametrize("cut", CUTS)
 def test_a_cut_away_from_the_borders_has_the_drawn_volume(cut: Any) -> None:
-    sizes = [101, 103, 107]
+    frames = torch.arange(2, dtype=torch.uint8).view(-1, 1, 1, 1, 1).repeat(1, 41, 1, 43, 47)
+    cut_axes = {"spatial": (1, 2), "temporal": (0,), "spatio_temporal": (0, 1, 2)}[cut]
     for seed in range(200):
-        share = np.random.default_rng(seed).random()
-        box = mixing._draw_box(np.random.default_rng(seed + 1000), sizes, share, cut)
-        cut_axes = {"spatial": (1, 2), "temporal": (0,), "spatio_temporal": (0, 1, 2)}[cut]
-        for axis, ((start, stop), size) in enumerate(zip(box, sizes, strict=True)):
-            assert 0 <= start <= stop <= size
+        share, mixed = np.random.default_rng(seed).random(), frames.clone()
+        kept = mixing._cut_in(mixed, "TCHW", np.random.default_rng(seed + 1000), share, cut)
+        other = (mixed != frames)[0, :, 0]
+        assert kept == pytest.approx(1 - other.double().mean().item())
+        for axis, size in enumerate(other.shape if other.any() else ()):
+            shown = other.any(dim=tuple({0, 1, 2} - {axis})).nonzero().ravel().tolist()
+            start, stop = shown[0], shown[-1] + 1
             if axis not in cut_axes:
                 assert (start, stop) == (0, size)
             elif start > 0 and stop < size:

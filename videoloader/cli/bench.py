@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from contextlib import closing, nullcontext
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from videoloader.cli.expressions import MODE_HELP, mode_from, transforms_from
-from videoloader.cli.sources import Json, Root, dataset_of
+from videoloader.cli.sources import Index, Json, Root, Source, dataset_of
 from videoloader.cli.terminal import err, errors_told, print_json, print_line, told_once
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ _BUSY, _MANY_PACKETS = 0.9, 4.0
 
 
 def bench(
-    source: Annotated[str, typer.Argument(help="A folder of videos, a table, a list, an index store, or a video.")],
+    source: Source,
     mode: Annotated[str, typer.Option(help=MODE_HELP)] = "RandomWindow(16, stride=4)",
     transforms: Annotated[str, typer.Option(help="Transforms, written as in Python; '' for none.")] = _TRANSFORMS,
     batch_size: Annotated[int, typer.Option(min=1, help="Clips per batch.")] = 8,
@@ -34,9 +33,7 @@ def bench(
     workers: Annotated[
         int | None, typer.Option(min=0, help="Number of decoding threads. Default: as in VideoLoader.")
     ] = None,
-    index: Annotated[
-        Path | None, typer.Option(help="Index store of the videos. Without one, the videos are indexed first.")
-    ] = None,
+    index: Index = None,
     root: Root = None,
     json: Json = False,
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -52,9 +51,8 @@ def dataset_page(source: str, data: VideoDataset, summaries: Sequence[DatasetSum
     good = [fact for fact in facts if fact[-1] is None]
     broken = [(path, str(fact[-1])) for path, fact in zip(paths, facts, strict=True) if fact[-1] is not None]
     broken += [(path, reason) for path, reason in data.left_out]
-    lines = [line for line in str(summaries[0]).splitlines() if not line.startswith(" ")]
     parts = [
-        section("In figures", table([re.split(r" {2,}", line, maxsplit=1) for line in lines])),
+        section("In figures", table([line for line in summaries[0].lines.items() if line[0]])),
         section("Distributions", f'<div class="grid">{"".join(_charts(data, good))}</div>') if good else "",
         section("What clips cost", *_costs(summaries)),
         section("Example clips", _examples(data, summaries[0], store)) if good else "",

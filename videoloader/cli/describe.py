@@ -10,7 +10,7 @@ import typer
 
 from videoloader.cli.dataset_page import dataset_page, ffmpeg_command
 from videoloader.cli.expressions import MODE_HELP, mode_from
-from videoloader.cli.sources import Json, Root, check_output, dataset_of
+from videoloader.cli.sources import Index, Json, Root, Source, check_output, dataset_of
 from videoloader.cli.terminal import WRONG_DATA, errors_told, print_json, print_line
 from videoloader.dataset.stores import opened_store
 from videoloader.dataset.summary import DatasetSummary
@@ -22,10 +22,8 @@ _WORTHWHILE = 0.8
 
 
 def describe(
-    source: Annotated[str, typer.Argument(help="A folder of videos, a table, a list, an index store, or a video.")],
-    index: Annotated[
-        Path | None, typer.Option(help="Index store of the videos. Without one, the videos are indexed first.")
-    ] = None,
+    source: Source,
+    index: Index = None,
     mode: Annotated[str, typer.Option(help=MODE_HELP)] = "RandomWindow(16, stride=4)",
     html: Annotated[Path | None, typer.Option(help="File for an HTML page with charts and example clips.")] = None,
     root: Root = None,

@@ -17,6 +17,7 @@ import av
 import numpy as np
 
 from videoloader import __version__
+from videoloader.errors import counted
 
 State = Literal["ok", "note", "wrong"]
 
@@ -121,10 +122,7 @@ def _packages(wanted: tuple[_Package, ...], group: str, cuda: str = "") -> Itera
 
 
 def _version(name: str, distributions: tuple[str, ...]) -> str:
-    try:
-        if importlib.util.find_spec(name) is None:
-            return ""
-    except ModuleNotFoundError:  # the parent package is missing
+    if importlib.util.find_spec(name) is None:
         return ""
     for distribution in distributions:
         try:
@@ -167,7 +165,7 @@ def _told_nvdec(gpu: int) -> str:
     found = nvdec_capabilities(gpu)
     codecs = dict.fromkeys(each["codec"] for each in found)
     engines = max((each["engines"] for each in found), default=0)
-    return f"{engines} engine{'s' * (engines != 1)}: {', '.join(codecs)}" if found else "no codec"
+    return f"{counted(engines, 'engine')}: {', '.join(codecs)}" if found else "no codec"
 
 
 def _jpeg_engines(gpu: int) -> Finding:

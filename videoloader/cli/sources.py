@@ -28,6 +28,10 @@ Root = Annotated[
 Workers = Annotated[
     int | None, typer.Option(min=1, help="Number of processes. Default: one per core.", show_default=False)
 ]
+Index = Annotated[
+    Path | None, typer.Option(help="Index store of the videos. Without one, the videos are indexed first.")
+]
+Source = Annotated[str, typer.Argument(help="A folder of videos, a table, a list, an index store, or a video.")]
 Json = Annotated[bool, typer.Option("--json", help="Print only JSON to stdout.")]
 
 

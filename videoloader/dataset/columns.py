@@ -172,10 +172,6 @@ class JsonColumn(Sequence[Any]):
     def __len__(self) -> int:
         return len(self.texts)
 
-    @overload
-    def __getitem__(self, index: int) -> Any: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Any]: ...
     def __getitem__(self, index: int | slice) -> Any:
         texts = self.texts[index]
         return _read_cell(texts) if isinstance(texts, str) else list(map(_read_cell, texts))

@@ -17,13 +17,13 @@ from videoloader.dataset.left_out import none_left
 from videoloader.dataset.readers import DatasetReaders
 from videoloader.dataset.repeating import apportion, balance, repeat_by_weight, repeat_to, with_ratios
 from videoloader.dataset.row_frames import resolved
-from videoloader.dataset.saving import Saved, write_rows
+from videoloader.dataset.saving import write_rows
 from videoloader.dataset.stores import Store
 from videoloader.dataset.summary import DatasetSummary, summarize
 from videoloader.dataset.table import NONE, EntryTable
 from videoloader.dataset.unchanging import Unchanging
 from videoloader.dataset.where import conditions_in_sql, rows_where
-from videoloader.errors import ArgumentError
+from videoloader.errors import ArgumentError, counted
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.attribute_names import tells_of_attributes
 from videoloader.errors.checks import check_type, is_true, path_text
@@ -107,9 +107,9 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
         return len(self.class_names) or int(self.labels.max()) + 1
 
     def __repr__(self) -> str:
-        rows, classes, labelled = len(self), self.num_classes, float((self.table.label != NONE).mean())
+        labelled = float((self.table.label != NONE).mean())
         left_out = f", {len(self.left_out)} left out" if self.left_out else ""
-        counts = f"{rows} row{'s' * (rows != 1)}, {classes} class{'es' * (classes != 1)}"
+        counts = f"{counted(len(self), 'row')}, {counted(self.num_classes, 'class')}"
         return f"VideoDataset({counts}, {100 * labelled:.3g} % labelled{left_out}, from {self.paths[0]!r})"
 
     def __len__(self) -> int:
@@ -357,7 +357,7 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
 
                 loader = VideoLoader(VideoDataset.load("train.arrow"), mode, index="train.db", batch_size=8)
         """
-        write_rows(path_text("path", path), Saved(resolved(self.table, store), self.class_names, self.left_out))
+        write_rows(path_text("path", path), resolved(self.table, store), self.class_names, self.left_out)
 
     def build_store(
         self,

@@ -153,16 +153,11 @@ def _small(name: str) -> str:
 def _labels(
     table: RawTable, name: str | None, class_names: Sequence[str] | None, where: Where
 ) -> tuple[Sequence[int | None], Sequence[str]]:
-    """The labels, empty if no row has one, and the class names."""
-    # Few texts are distinct: each is stored once.
-    once: dict[str, str] = {}
-    texts = []
-    for row, value in enumerate(plain(table.columns[name]) if name else ()):
-        text = _label_text(value, row, where)
-        texts.append(once.setdefault(text, text))
-    if once.keys() <= {""}:
-        return (), class_names or ()
-    return parse_labels(texts, class_names, where)
+    """The labels, empty without a column of them, and the class names."""
+    values = enumerate(plain(table.columns[name]) if name else ())
+    texts = (_label_text(value, row, where) for row, value in values)
+    once: dict[str, str] = {}  # few texts are distinct: each is stored once
+    return parse_labels([once.setdefault(text, text) for text in texts], class_names, where)
 
 
 def _is_missing(value: Any) -> bool:

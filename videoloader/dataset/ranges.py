@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import ceil
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -26,12 +25,6 @@ _NEAR, _FARTHEST = 1e-12, 2.0**60
 # Annotations may end after their video by this many seconds, or by this share of it, without a warning.
 _LATE_SECONDS, _LATE_SHARE = 1.0, 0.1
 _UNITS = "start, end and stop of a table are seconds, start_frame and end_frame are frames"
-
-
-class Indexes(Protocol):
-    """Maps paths to indexes."""
-
-    def __getitem__(self, path: str, /) -> VideoIndex: ...
 
 
 def entry_range(entry: VideoEntry, index: VideoIndex) -> tuple[int, int]:
@@ -133,7 +126,7 @@ def _end_late(seconds: Floats, rules: TimeRules, in_pts: npt.NDArray[np.bool_]) 
     return late
 
 
-def tell_of_late_ends(table: EntryTable, late: Sequence[int], indexes: Indexes) -> None:
+def tell_of_late_ends(table: EntryTable, late: Sequence[int], indexes: IndexCache | Mapping[str, VideoIndex]) -> None:
     """Warn about the rows of a table that end late, if there are any."""
     if late:
         entry = table[late[0]]

@@ -7,7 +7,7 @@ import json
 import mmap
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,16 +28,8 @@ _OTHER_FILES = (".csv", ".db", ".json", ".jsonl", ".parquet", ".tsv", ".txt", ".
 _NEEDS = "saved data sets need pyarrow: pip install 'videoloader[parquet]'"
 
 
-class Saved(NamedTuple):
-    """The contents of a file: the rows, and ``VideoDataset``'s other fields."""
-
-    table: EntryTable
-    class_names: Sequence[str]
-    left_out: Sequence[tuple[str, str]]
-
-
-def write_rows(path: str, rows: Saved) -> None:
-    """Write a file, and replace an existing one atomically.
+def write_rows(path: str, table: EntryTable, class_names: Sequence[str], left_out: Sequence[tuple[str, str]]) -> None:
+    """Write the fields of a ``VideoDataset`` to a file, and replace an existing one atomically.
 
     Raises:
         SourceError: it cannot be written.
@@ -48,7 +40,7 @@ def write_rows(path: str, rows: Saved) -> None:
         raise ConfigurationError(f"save writes an Arrow file, not one of {ending}: name it data.arrow", path)
     with needs(_NEEDS, path):
         import pyarrow
-    table, known = rows.table, rows.table.frames
+    known = table.frames
     columns: dict[str, Column] = {"path": table.path, **{name: getattr(table, name) for name in ARRAYS}}
     columns |= {_OTHER + name: _as_text(column, name, table) for name, column in table.columns.items()}
     columns |= {_FRAMES + name: column for name, column in known.columns.items()} if known else {}
@@ -59,8 +51,8 @@ def write_rows(path: str, rows: Saved) -> None:
         "rows": len(table),
         "constants": constants,
         "json": [name for name, column in columns.items() if isinstance(column, JsonColumn)],
-        "class_names": list(rows.class_names),
-        "left_out": list(rows.left_out),
+        "class_names": list(class_names),
+        "left_out": list(left_out),
         "content": known.content if known else None,
         "errors": [(row, type(error).__name__, error.message) for row, error in failed],
     }
@@ -76,8 +68,8 @@ def write_rows(path: str, rows: Saved) -> None:
         raise SourceError(f"the data set cannot be saved ({system_reason(error)})", path) from None
 
 
-def map_rows(path: str) -> Saved:
-    """Map a file into memory, and return its contents.
+def map_rows(path: str) -> tuple[EntryTable, Sequence[str], list[tuple[str, str]]]:
+    """Map a file into memory, and return the fields that ``write_rows`` wrote.
 
     Raises:
         SourceError: it cannot be read.
@@ -109,7 +101,7 @@ def map_rows(path: str) -> Saved:
         raise ConfigurationError(f"is not a saved data set, or is damaged ({error})", path) from None
 
 
-def _read(columns: dict[str, Any], about: Mapping[str, Any]) -> Saved:
+def _read(columns: dict[str, Any], about: Mapping[str, Any]) -> tuple[EntryTable, Sequence[str], list[tuple[str, str]]]:
     path = columns["path"]
     if not all(isinstance(columns[name], PackedStrings) for name in ("path", *about["json"])):
         raise ValueError("numbers in place of text")
@@ -130,7 +122,7 @@ def _read(columns: dict[str, Any], about: Mapping[str, Any]) -> Saved:
             raise ValueError("ranges of frames that no video has")
         frames = RowFrames(about["content"], numbers, failed)
     table = EntryTable(path, **own, columns=others, frames=frames)
-    return Saved(table, about["class_names"], [(row, reason) for row, reason in about["left_out"]])
+    return table, about["class_names"], [(row, reason) for row, reason in about["left_out"]]
 
 
 def _error(kind: str, message: str, source: str) -> VideoLoaderError:

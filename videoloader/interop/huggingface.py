@@ -75,7 +75,8 @@ def from_huggingface(
     paths: list[str] = []
     parts: dict[str, list[Column]] = {name: [] for name in names if name != video}
     as_stored = rows.with_format("arrow")
-    for table in as_stored.iter(batch_size=_ROWS_AT_ONCE if _may_hold_bytes(as_stored, video) else ROWS_AT_ONCE):
+    are_paths = str(as_stored[:0].schema.field(video).type).endswith("string")
+    for table in as_stored.iter(batch_size=ROWS_AT_ONCE if are_paths else _ROWS_AT_ONCE):
         for value in table.column(video):
             paths.append(_path(value.as_py(), f"{source}: row {len(paths)}", folder))
         for name, part in parts.items():
@@ -89,11 +90,6 @@ def from_huggingface(
     table, known = entries_of(raw, given, "", classes.get(given.get("label", "")))
     check_sources(table.path, sources, os.fspath(root), lambda row: f"row {row}")
     return VideoDataset(table, known)
-
-
-def _may_hold_bytes(as_stored: Any, video: str) -> bool:
-    kind = str(as_stored[:0].schema.field(video).type)
-    return not kind.endswith("string")
 
 
 def _values(rows: Any, name: str, table: Any, source: str) -> Column:

@@ -48,12 +48,6 @@ class PadColumn:
 Pad: TypeAlias = Mode | PadColumn
 
 
-def check_pad(pad: str | PadColumn) -> None:
-    """Raise ConfigurationError unless this is a padding mode or a column of them."""
-    if not isinstance(pad, PadColumn):
-        padding.check_mode(pad)
-
-
 def pad_of(pad: str | PadColumn, video: SampledVideo) -> str:
     """The padding mode for a video, one of ``padding.MODES``.
 

@@ -57,7 +57,8 @@ def in_units(time: Time, base: Fraction) -> Fraction:
     units = exact("seconds", time) / base
     if isinstance(time, float):
         for whole in (floor(units), ceil(units)):
-            if _seconds(whole, base) == time:
+            # As in ``VideoIndex.timestamps``: the float next to the exact value.
+            if whole * base.numerator / base.denominator == time:
                 return Fraction(whole)
     return units
 
@@ -98,11 +99,6 @@ def first_at_or_after(index: VideoIndex, units: Iterable[int]) -> npt.NDArray[np
 
 def _clipped(units: Iterable[int]) -> npt.NDArray[np.int64]:
     return np.array([min(max(unit, _INT64.min), _INT64.max) for unit in units], np.int64)
-
-
-def _seconds(units: int, base: Fraction) -> float:
-    """Seconds as in ``VideoIndex.timestamps``: the float next to the exact value."""
-    return units * base.numerator / base.denominator
 
 
 def screen_time(video: SampledVideo) -> tuple[int, int]:

@@ -12,14 +12,14 @@ import numpy.typing as npt
 
 from videoloader.errors.checks import check_count, check_flag, check_positive_or_none
 from videoloader.padding import check_mode
-from videoloader.sampling.columns import Pad, PadColumn, check_pad, pad_of
+from videoloader.sampling.columns import Pad, PadColumn, pad_of
 from videoloader.sampling.sampled_video import SampledVideo
 
 _CHECKS: dict[str, Callable[[str, Any], object]] = {
     "int": check_count,
     "int | None": lambda name, value: check_positive_or_none(**{name: value}),
     "bool": check_flag,
-    "Pad": lambda name, value: check_pad(value),
+    "Pad": lambda name, value: isinstance(value, PadColumn) or check_mode(value),
 }
 
 

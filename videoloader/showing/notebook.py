@@ -37,18 +37,16 @@ def html_of(shown: Any) -> str | None:
     """HTML of a Video, Clip, Batch, VideoDataset or DatasetSummary; None where only its text can be shown."""
     try:
         if isinstance(shown, DatasetSummary):
-            return _summary(shown)
+            return _table([["", ""], *shown.lines.items()])
         head = f"<pre>{_told(repr(shown))}</pre>"
     except Exception:  # the notebook then shows the repr, or why that fails
         return None
     try:
-        return head + (_dataset(shown) if isinstance(shown, VideoDataset) else _frames(shown))
+        if isinstance(shown, VideoDataset):
+            return head + _classes(shown) + _thumbnails(shown) + _rows(shown)
+        return head + _img(show(shown, clips=_CLIPS, frames=_KEYFRAMES if isinstance(shown, Video) else _FRAMES))
     except Exception as error:
         return f"{head}<p>(no picture: {_told(str(error) or type(error).__name__)})</p>"
-
-
-def _frames(shown: Any) -> str:
-    return _img(show(shown, clips=_CLIPS, frames=_KEYFRAMES if isinstance(shown, Video) else _FRAMES))
 
 
 def _img(picture: Image) -> str:
@@ -59,17 +57,13 @@ def _img(picture: Image) -> str:
     return f'<img src="data:image/jpeg;base64,{content}" width="{picture.width}" alt="contact sheet">'
 
 
-def _dataset(data: VideoDataset) -> str:
-    return _classes(data) + _thumbnails(data) + _rows(data)
-
-
 def _classes(data: VideoDataset) -> str:
     labels = data.labels
     counts = np.bincount(labels[labels >= 0])
     most = np.argsort(-counts, kind="stable")[:_CLASSES].tolist()
     told = [f"{_told(_name(data, label))}: {counts[label]}" for label in most if counts[label]]
-    if more := np.count_nonzero(counts) - len(told):
-        told.append(f"and {more} more class{'es' * (more != 1)}")
+    if more := int(np.count_nonzero(counts)) - len(told):
+        told.append(f"and {counted(more, 'more class')}")
     return f"<p>Rows of each class: {', '.join(told)}</p>" if told else ""
 
 
@@ -124,10 +118,6 @@ def _part(entry: VideoEntry) -> str:
     if begin is None and end is None:
         return frames
     return ", ".join(filter(None, [frames, f"{begin or 0:g} s to {'the end' if end is None else f'{end:g} s'}"]))
-
-
-def _summary(summary: DatasetSummary) -> str:
-    return _table([["", ""], *summary.lines.items()])
 
 
 def _table(rows: Iterable[Iterable[str]]) -> str:

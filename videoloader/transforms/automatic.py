@@ -159,11 +159,8 @@ class RandAugment(_Automatic):
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
         """At most ``n`` operations."""
         choices = self._choices
-        numbers = rng.random(2 * self.n).tolist()
-        steps = [
-            (choices[int(chosen * len(choices))], self.m, sign)
-            for chosen, sign in zip(numbers[: self.n], numbers[self.n :], strict=True)
-        ]
+        numbers = zip(*rng.random((2, self.n)).tolist(), strict=True)
+        steps = [(choices[int(chosen * len(choices))], self.m, sign) for chosen, sign in numbers]
         return self._operations(steps, self.bins, rng, clip)
 
 
@@ -249,13 +246,10 @@ class AutoAugment(_Automatic):
         allowed = None if self.operations is None else dict(self._choices)
         policy: OwnPolicy = POLICIES[self.policy] if isinstance(self.policy, str) else self.policy
         sub_policy = policy[int(rng.random() * len(policy))]
-        count = len(sub_policy)
-        numbers = rng.random(2 * count).tolist()
+        numbers = rng.random((2, len(sub_policy))).tolist()
         steps = [
             ((name, self._published(name) if allowed is None else allowed[name]), place or 0, sign)
-            for (name, probability, place), share, sign in zip(
-                sub_policy, numbers[:count], numbers[count:], strict=True
-            )
+            for (name, probability, place), share, sign in zip(sub_policy, *numbers, strict=True)
             if share < probability and (allowed is None or name in allowed)
         ]
         return self._operations(steps, AUTO_AUGMENT_BINS, rng, clip)

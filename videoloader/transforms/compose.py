@@ -161,9 +161,8 @@ class Compose:
                 view.replay(each[at.to(each.device)] if timed else each, kind)
                 for each, at, view in zip(tensors, shown, drawn, strict=True)
             ]
-            stacked = [torch.stack(each) for each in ([made] if timed else zip(*made, strict=True))]
-            stacked = [each[0] for each in stacked] if single else stacked
-            others[kind] = stacked[0] if timed else tuple(stacked)
+            stacked = torch.stack(made) if timed else tuple(map(torch.stack, zip(*made, strict=True)))
+            others[kind] = made[0] if single else stacked
         return result, others
 
     def _checked(self, frames: torch.Tensor) -> tuple[torch.Tensor, OutputSpec]:

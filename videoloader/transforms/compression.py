@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
@@ -28,16 +27,10 @@ _LUMINANCE = np.array([
     49, 64, 78, 87, 103, 121, 120, 101,
     72, 92, 95, 98, 112, 100, 103, 99,
 ])  # fmt: skip
-_CHROMINANCE = np.array([
-    17, 18, 24, 47, 99, 99, 99, 99,
-    18, 21, 26, 66, 99, 99, 99, 99,
-    24, 26, 56, 99, 99, 99, 99, 99,
-    47, 66, 99, 99, 99, 99, 99, 99,
-    99, 99, 99, 99, 99, 99, 99, 99,
-    99, 99, 99, 99, 99, 99, 99, 99,
-    99, 99, 99, 99, 99, 99, 99, 99,
-    99, 99, 99, 99, 99, 99, 99, 99,
-])  # fmt: skip
+# Chrominance has steps of its own only for low frequencies.
+_CHROMINANCE = np.pad(
+    [[17, 18, 24, 47], [18, 21, 26, 66], [24, 26, 56, 99], [47, 66, 99, 99]], (0, 4), constant_values=99
+).ravel()
 
 # The DCT of an 8×8 block (T.81 A.3.3) with integer factors: √8 · 2^13 times the orthonormal one in each direction.
 # Products and sums stay below 2^53, so float64 holds them exactly, whatever the order of a matrix product.
@@ -91,12 +84,12 @@ def compress_420(frames: torch.Tensor, params: Params) -> torch.Tensor:
         frames: uint8[N, T, 3, H, W].
         params: ``quality`` int64[N, T].
     """
-    return _compress(frames, params["quality"], _halve, _double)
+    return _compress(frames, params["quality"], halves_chroma=True)
 
 
 def compress_444(frames: torch.Tensor, params: Params) -> torch.Tensor:
     """Apply ``JpegCompression`` with chroma at full resolution; see ``compress_420``."""
-    return _compress(frames, params["quality"], lambda plane: plane, lambda plane, height, width: plane)
+    return _compress(frames, params["quality"], halves_chroma=False)
 
 
 def quantisation(quality: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -106,12 +99,7 @@ def quantisation(quality: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64],
     return luminance, chrominance
 
 
-def _compress(
-    frames: torch.Tensor,
-    quality: npt.NDArray[np.int64],
-    shrink: Callable[[torch.Tensor], torch.Tensor],
-    grow: Callable[[torch.Tensor, int, int], torch.Tensor],
-) -> torch.Tensor:
+def _compress(frames: torch.Tensor, quality: npt.NDArray[np.int64], *, halves_chroma: bool) -> torch.Tensor:
     # The tables go to the GPU as bytes: copying more than 64 KiB of unpinned memory may wait for the GPU.
     tables = [torch.from_numpy(table.astype(np.uint8)) for table in quantisation(quality.reshape(-1))]
     luminance, chrominance = (table.to(frames.device, non_blocking=True).to(torch.float64) for table in tables)
@@ -121,7 +109,9 @@ def _compress(
         height, width = part.shape[2:]
         y, cb, cr = _to_ycbcr(part)
         y = _quantise(y, luminance[which], dct)
-        cb, cr = (grow(_quantise(shrink(plane), chrominance[which], dct), height, width) for plane in (cb, cr))
+        cb, cr = (_halve(plane) if halves_chroma else plane for plane in (cb, cr))
+        cb, cr = (_quantise(plane, chrominance[which], dct) for plane in (cb, cr))
+        cb, cr = (_double(plane, height, width) if halves_chroma else plane for plane in (cb, cr))
         return _to_rgb(y, cb, cr)
 
     return for_all_frames(frames, compress)

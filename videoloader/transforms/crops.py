@@ -15,7 +15,7 @@ from videoloader.errors import ConfigurationError
 from videoloader.errors.checks import check_integer, check_numbers
 from videoloader.padding import Filling
 from videoloader.transforms.borders import check_border_mode
-from videoloader.transforms.geometry.fusing import cut, resize_to
+from videoloader.transforms.geometry.fusing import cut, cut_at, resize_to
 from videoloader.transforms.operations import checked
 from videoloader.transforms.planning.steps import GeometryStep, Sized
 
@@ -60,9 +60,7 @@ class CenterCrop(Sized, GeometryStep):
 
     def plan(self, geometry: Geometry, rng: np.random.Generator) -> Geometry:
         """The geometry with this step added."""
-        height, width = self._sides
-        rows, columns = geometry.output_size
-        return cut(geometry, round((rows - height) / 2), round((columns - width) / 2), height, width)
+        return cut_at(geometry, self._sides, 0.5, 0.5)
 
 
 @dataclass(frozen=True)

@@ -263,23 +263,13 @@ def soft_labels(labels: npt.ArrayLike, num_classes: int, label_smoothing: float,
 
 def _cut_in(frames: torch.Tensor, layout: Layout, rng: np.random.Generator, share: float, cut: Cut) -> float:
     """Show the neighbouring clip in a box of each, so that about ``share`` remains; return the share that does."""
-    axes = [1 + layout.index(axis) for axis in "THW"]
-    sizes = [frames.shape[axis] for axis in axes]
-    box = _draw_box(rng, sizes, share, cut)
-    shown = frames
-    for axis, (start, stop) in zip(axes, box, strict=True):
-        shown = shown.narrow(axis, start, stop - start)
+    shown, side = frames, (1 - share) ** (1 / len(_AXES[cut]))
+    for axis in _AXES[cut]:
+        dimension = 1 + layout.index(axis)
+        size = frames.shape[dimension]
+        whole = math.floor(side * size + 0.5)
+        start = int(rng.integers(size)) - whole // 2
+        first = max(start, 0)
+        shown = shown.narrow(dimension, first, min(start + whole, size) - first)
     shown.copy_(shown.roll(1, 0))
-    return 1 - math.prod(stop - start for start, stop in box) / math.prod(sizes)
-
-
-def _draw_box(rng: np.random.Generator, sizes: Sequence[int], share: float, cut: Cut) -> list[tuple[int, int]]:
-    """(start, stop) of frames, rows and columns of the other clip to show if ``share`` of the own one is to remain."""
-    side = (1 - share) ** (1 / len(_AXES[cut]))
-    spans = [(0, size) for size in sizes]
-    for place, (axis, size) in enumerate(zip("THW", sizes, strict=True)):
-        if axis in _AXES[cut]:
-            whole = math.floor(side * size + 0.5)
-            start = int(rng.integers(size)) - whole // 2
-            spans[place] = max(start, 0), min(start + whole, size)
-    return spans
+    return 1 - math.prod(shown.shape[1:]) / math.prod(frames.shape[1:])

@@ -6,9 +6,8 @@ import importlib
 import inspect
 import reprlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
@@ -20,7 +19,7 @@ from videoloader.errors import ArgumentError, ConfigurationError, warn_user
 from videoloader.errors.checks import check_choice
 from videoloader.errors.notes import note_rows
 from videoloader.transforms.backends.parts import to_pixels
-from videoloader.transforms.foreign_randomness import WATCHED_CALLS, told_if_foreign
+from videoloader.transforms.foreign_randomness import WATCHED_CALLS, generator_states, tell_of_foreign_randomness
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform
 
 View: TypeAlias = Literal["clip", "batch", "frames"]
@@ -312,19 +311,21 @@ class PythonFunction(PixelTransform):
         current.wait_stream(up)
 
 
-def _are_same(one: object, other: object) -> bool:
-    return bool(torch.as_tensor(one == other).all())
-
-
 def _watched(owner: Module | PythonFunction, call: Callable[[_F], _F], frames: _F, copied: Callable[[], _F]) -> _F:
-    """The result of a user's code on frames; its first calls are watched for random numbers from elsewhere."""
+    """The result of a user's code on frames; its first calls are watched for random numbers from elsewhere.
+
+    The code is called again only if a global generator has advanced meanwhile, which may be another thread's doing.
+    """
     if owner._watches_left <= 0:  # several threads may count down at once
         return call(frames)
     object.__setattr__(owner, "_watches_left", owner._watches_left - 1)
-    again = partial(call, copied())
-    result, told = told_if_foreign(owner._name, partial(call, frames), again, _are_same)
-    if told:
-        object.__setattr__(owner, "_watches_left", 0)
+    copy, before = copied(), generator_states()
+    result = call(frames)
+    if generator_states() != before:
+        with suppress(Exception):  # what is wrong with a result is told where it is used
+            if not torch.as_tensor(result == call(copy)).all():
+                tell_of_foreign_randomness(owner._name)
+                object.__setattr__(owner, "_watches_left", 0)
     return result
 
 

@@ -62,11 +62,8 @@ class Resize(GeometryStep):
         if isinstance(self.size, tuple):
             return self.size
         short, long = min(rows, columns), max(rows, columns)
-        if self.size is not None:
-            new_short, new_long = self.size, int(self.size * long / short)
-        if self.max_size is not None and self.size is None:
-            new_short, new_long = int(self.max_size * short / long), self.max_size
-        elif self.max_size is not None and new_long > self.max_size:
+        new_short, new_long = (short, long) if self.size is None else (self.size, int(self.size * long / short))
+        if self.max_size is not None and (self.size is None or new_long > self.max_size):
             new_short, new_long = int(self.max_size * new_short / new_long), self.max_size
         # torchvision fails if the shorter edge becomes 0.
         new_short = max(new_short, 1)

@@ -10,7 +10,7 @@ import numpy as np
 
 from videoloader.convert.spec import Geometry
 from videoloader.transforms.flips import HorizontalFlip, VerticalFlip
-from videoloader.transforms.geometry.fusing import cut
+from videoloader.transforms.geometry.fusing import cut_at
 from videoloader.transforms.planning.steps import Sized, ViewStep
 
 
@@ -34,14 +34,9 @@ class ThreeCrop(Sized, ViewStep):
 
     def plan_views(self, geometry: Geometry, rng: np.random.Generator) -> list[Geometry]:
         """The three geometries with this step added, from left to right or top to bottom."""
-        height, width = self._sides
-        below, right = geometry.output_size[0] - height, geometry.output_size[1] - width
-        middle = round(below / 2), round(right / 2)
-        if geometry.output_size[1] >= geometry.output_size[0]:
-            places = [(middle[0], 0), middle, (middle[0], right)]
-        else:
-            places = [(0, middle[1]), middle, (below, middle[1])]
-        return [cut(geometry, *place, height, width) for place in places]
+        is_wide = geometry.output_size[1] >= geometry.output_size[0]
+        places = [(0.5, along) if is_wide else (along, 0.5) for along in (0, 0.5, 1)]
+        return [cut_at(geometry, self._sides, *place) for place in places]
 
 
 @dataclass(frozen=True)
@@ -59,10 +54,8 @@ class FiveCrop(Sized, ViewStep):
 
     def plan_views(self, geometry: Geometry, rng: np.random.Generator) -> list[Geometry]:
         """The five geometries with this step added."""
-        height, width = self._sides
-        below, right = geometry.output_size[0] - height, geometry.output_size[1] - width
-        places = [(0, 0), (0, right), (below, 0), (below, right), (round(below / 2), round(right / 2))]
-        return [cut(geometry, *place, height, width) for place in places]
+        places = [(0, 0), (0, 1), (1, 0), (1, 1), (0.5, 0.5)]
+        return [cut_at(geometry, self._sides, *place) for place in places]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import reprlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, get_args
 
@@ -109,7 +109,6 @@ class ClipDataset(Dataset[dict[str, Any]]):
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
         # Shared as well: the first clip that a loop requested; -1 before that, -2 after the warning.
         self._first_clip = torch.full((), -1, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
-        self.set_epoch(0)
 
     @cached_property
     def _maker(self) -> BatchMaker:
@@ -231,15 +230,12 @@ def stack_clips(samples: Sequence[dict[str, Any]]) -> Batch:
         ConfigurationError: the clips differ in size or number of frames; see ``list_clips``.
         ArgumentError: the arguments are not samples of a ``ClipDataset``.
     """
-    if _are_samples(samples):
-        check_same_shapes({tuple(_shape(sample)) for sample in samples}, "collate_fn=list_clips")
-    # In a worker, PyTorch's own function stacks directly into shared memory.
-    return _batch(samples, default_collate, np.stack)
+    return _batch(samples, stacks=True)
 
 
 def list_clips(samples: Sequence[dict[str, Any]]) -> ListBatch:
     """A ``collate_fn`` for ``ClipDataset`` that makes a ``ListBatch``, as ``VideoLoader`` with ``collate="list"``."""
-    made = _batch(samples, list, list)
+    made = _batch(samples, stacks=False)
     assert isinstance(made, ListBatch), "it has a list of frames"
     return made
 
@@ -248,18 +244,14 @@ def list_clips(samples: Sequence[dict[str, Any]]) -> ListBatch:
 _NAMES = {"frames", "label", *BY_FRAME, "path", "clip", "row", "columns", "box", "source_matrix", "layout"}
 
 
-def _are_samples(samples: Sequence[Any]) -> bool:
-    return len(samples) > 0 and all(isinstance(each, Mapping) and each.keys() >= _NAMES for each in samples)
-
-
-def _shape(sample: Mapping[str, Any]) -> Iterator[int]:
-    """The number of frames, rows and columns."""
-    return (sample["frames"].shape[sample["layout"].index(axis)] for axis in "THW")
-
-
-def _batch(samples: Sequence[dict[str, Any]], join_frames: Callable[[Any], Any], join: Callable[[Any], Any]) -> Batch:
-    if not _are_samples(samples):
+def _batch(samples: Sequence[dict[str, Any]], *, stacks: bool) -> Batch:
+    if not (len(samples) and all(isinstance(each, Mapping) and each.keys() >= _NAMES for each in samples)):
         raise ArgumentError(f"a list of samples of a ClipDataset is wanted, got {reprlib.repr(samples)}")
+    if stacks:
+        shapes = {tuple(each["frames"].shape[each["layout"].index(axis)] for axis in "THW") for each in samples}
+        check_same_shapes(shapes, "collate_fn=list_clips")
+    # In a worker, PyTorch's own function stacks directly into shared memory.
+    join_frames, join = (default_collate, np.stack) if stacks else (list, list)
 
     def column(name: str) -> list[Any]:
         return [sample[name] for sample in samples]

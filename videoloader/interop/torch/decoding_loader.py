@@ -40,7 +40,6 @@ from videoloader.reading.corrupt_frames import KeepRaiseOrSkip, OnCorrupt, check
 from videoloader.runtime.cores import available_cores
 from videoloader.runtime.device import resolve_device
 from videoloader.runtime.ranks import shard_of_environment
-from videoloader.sampling.mode import clip_rng
 from videoloader.transforms.compose import Compose
 from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import Transforms
@@ -181,7 +180,7 @@ class DecodingLoader(OneLoop):
         pipeline = pipeline_of(transforms, dtype, color, fill_value).one_view()
         self._seed, self._on_error, self._on_corrupt, self._replace_with = seed, on_error, on_corrupt, replace_with
         shard = shard_of_environment()
-        clip_rng(seed, 0, 0)  # raises now if the seed is invalid
+        check_uint64(seed=seed)
         on, numbers = resolve_device(device), (num_workers, cpu_workers, num_processes)
         damage: OnCorrupt = "keep" if on_corrupt == "keep" else "raise"
         super().__init__(on, pipeline, layout, collate, decode, gop_cache, *numbers, "raise", damage)

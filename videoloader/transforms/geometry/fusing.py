@@ -34,12 +34,25 @@ def cut(geometry: Geometry, top: int, left: int, height: int, width: int) -> Geo
     return replace(geometry, window=(window[0] + top, window[1] + left, height, width))
 
 
+def cut_at(geometry: Geometry, size: tuple[int, int], down: float, across: float) -> Geometry:
+    """Crop the current output to a size.
+
+    Args:
+        geometry: the geometry planned so far.
+        size: (height, width) of the crop.
+        down, across: its place: the shares, 0 to 1, of the remaining rows above it and columns to its left.
+
+    Raises:
+        ConfigurationError: the frames are smaller than the crop.
+    """
+    (rows, columns), (height, width) = geometry.output_size, size
+    return cut(geometry, round(down * (rows - height)), round(across * (columns - width)), height, width)
+
+
 def resize_to(geometry: Geometry, size: tuple[int, int], interpolation: Interpolation, antialias: bool) -> Geometry:
     """Resize the current output to ``size``."""
-    if geometry.window is None:
-        return replace(geometry, size=size, interpolation=interpolation, antialias=antialias)
     # The window of an earlier resize is rounded to whole pixels of the source.
-    top, left, height, width = geometry.window
+    top, left, height, width = geometry.window or (0, 0, *geometry.size)
     crop_top, crop_left, rows, columns = geometry.crop
     down, across = rows / geometry.size[0], columns / geometry.size[1]
     y0, x0 = round(top * down), round(left * across)
