@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import cache, partial
 
 import av.codec
@@ -73,7 +73,14 @@ def is_intra_only(codec: str) -> bool:
 
 def has_idr(config: bytes, payload: bytes | memoryview) -> bool:
     """Whether a packet of H.264 is an IDR picture."""
-    return any(payload[start] & 31 == H264_IDR for start, _ in iterate_nals(payload, nal_length_size("h264", config)))
+    return has_unit("h264", config, payload, (H264_IDR,))
+
+
+def has_unit(codec: str, config: bytes, payload: bytes | memoryview, kinds: Container[int]) -> bool:
+    """Whether a packet of H.264 or HEVC has a unit of one of these kinds (nal_unit_type)."""
+    shift, mask = (0, 31) if codec == "h264" else (1, 63)
+    units = iterate_nals(payload, nal_length_size(codec, config))
+    return any(payload[start] >> shift & mask in kinds for start, _ in units)
 
 
 def is_keyframe_slice(codec: str, first: int) -> bool:
