@@ -40,12 +40,6 @@ def _cached_array(make: Callable[[Any], _Array]) -> cached_property[_Array]:
     return cached_property(read_only)
 
 
-_ARRAYS = (
-    "packet_offset", "packet_size", "packet_pts", "packet_key", "packet_disposable", "packet_config",
-    "frame_packet", "frame_pts",
-)  # fmt: skip
-
-
 @tells_of_attributes("video.index")
 @dataclass(frozen=True, eq=False)
 class VideoIndex:
@@ -115,11 +109,8 @@ class VideoIndex:
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # Unpickled arrays are writeable.
-        for made in state.values():
-            if isinstance(made, np.ndarray):
-                made.setflags(write=False)
         vars(self).update(state)
+        self.__post_init__()  # unpickled arrays are writeable
 
     def __repr__(self) -> str:
         stream, packets = self.stream, counted(len(self.packet_size), "packet")
@@ -370,3 +361,6 @@ class VideoIndex:
         if frames.size and (frames.min() < 0 or frames.max() >= len(self)):
             bad = int(frames.min() if frames.min() < 0 else frames.max())
             raise FrameRangeError(f"frame {bad} is outside the video's {len(self)} frames", self.source)
+
+
+_ARRAYS = tuple(each.name for each in fields(VideoIndex) if "NDArray" in str(each.type))

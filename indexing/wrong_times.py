@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.indexing.bitstream.display_order import Places
-from videoloader.indexing.bitstream.nal import MOST_HELD, iterate_nals, nal_length_size
+from videoloader.indexing.bitstream.nal import MOST_HELD
 from videoloader.indexing.bitstream.picture import picture_format
 from videoloader.indexing.bitstream.picture_kinds import is_b_picture
-from videoloader.indexing.bitstream.random_access import has_idr
+from videoloader.indexing.bitstream.random_access import H264_IDR, has_unit
 from videoloader.indexing.decoder import make_packet, open_decoder
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import is_random_access_at, read_packet
@@ -46,7 +46,8 @@ _ROUNDING = 1
 # Codecs whose packets may show nothing.
 _WITH_HIDDEN = ("vp8", "vp9", "av1")
 _H264_BASELINE = b"\x42"  # profile_idc of a profile without B pictures
-_HEVC_IDR_WITHOUT_LEADING = 20
+# Types of NAL units of pictures that none decoded later is shown before: IDR, in HEVC without leading pictures.
+_SHOWN_FIRST = {"h264": (H264_IDR,), "hevc": (20,)}
 
 Signs = list[tuple[int, int]]
 
@@ -246,12 +247,8 @@ def deepest_reordering(stream: StreamInfo) -> int:
 
 def _is_shown_first(index: VideoIndex, source: ByteSource, key: int) -> bool:
     """Whether no picture decoded after this keyframe may be shown before it, as with IDR pictures of H.264 and HEVC."""
-    codec, config = index.stream.codec, index.config_at(key)
-    head = read_packet(index, source, key, _HEAD)
-    if codec == "h264":
-        return has_idr(config, head)
-    units = iterate_nals(head, nal_length_size(codec, config)) if codec == "hevc" else ()
-    return any(head[start] >> 1 & 63 == _HEVC_IDR_WITHOUT_LEADING for start, _ in units)
+    codec, head = index.stream.codec, read_packet(index, source, key, _HEAD)
+    return codec in _SHOWN_FIRST and has_unit(codec, index.config_at(key), head, _SHOWN_FIRST[codec])
 
 
 def _run_around(index: VideoIndex, source: ByteSource, first: int, last: int) -> tuple[int, int]:

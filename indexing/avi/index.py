@@ -58,7 +58,7 @@ def index_avi(source: ByteSource) -> VideoIndex | None:
     if chunks is None or not len(chunks.size) or chunks.size.max() >= 1 << 31:
         return None
     heads = ChunkHeads(source, chunks, number)
-    info = describe_stream(source, codec, stream, picture, heads.whole(0))
+    info = describe_stream(source, codec, stream, picture, heads.start(0, int(chunks.size[0])))
     if info is None:
         return None
     order = _find_order(info, chunks, heads)
@@ -130,10 +130,6 @@ class ChunkHeads:
     def start(self, number: int, most: int) -> bytes:
         """Return the first bytes of one packet."""
         return self._source.read(int(self._offset[number]), min(int(self.size[number]), most))
-
-    def whole(self, number: int) -> bytes:
-        """Return all bytes of one packet."""
-        return self.start(number, int(self.size[number]))
 
     def wholes(self) -> Iterator[bytes]:
         """Yield all bytes of each packet."""

@@ -19,6 +19,8 @@ from videoloader.indexing.stream_info import StreamInfo
 
 _YUV420 = {"bit_depth": 8, "chroma": "420", "pixel_format": "yuv420p"}
 _BT601 = 5  # the matrix of JPEG
+# Fields that StreamInfo and H.264's picture format have in common.
+_OF_PICTURE = ("width", "height", "bit_depth", "chroma", "color_primaries", "color_transfer", "color_matrix")
 # Codes of libavcodec's decoders, case-insensitive. MPEG-4 part 2 alone has about fifty.
 _CODES = {
     "mpeg4": "FMP4 DIVX DX50 XVID MP4S M4S2 ZMP4 DIV1 BLZ0 MP4V SEDG RMP4 3IV2 WAWV FFDS FVFW DCOD MVXM PM4V SMP4 "
@@ -131,14 +133,8 @@ def _h264_facts(config: bytes) -> dict[str, Any] | None:
     depth, full = picture.bit_depth, picture.full_range
     pixels = f"yuv{'j' if full and depth == 8 else ''}{picture.chroma}p"
     return {
-        "width": picture.width,
-        "height": picture.height,
-        "bit_depth": depth,
-        "chroma": picture.chroma,
+        **{name: getattr(picture, name) for name in _OF_PICTURE},
         "pixel_format": pixels if depth == 8 else f"{pixels}{depth}le",
-        "color_primaries": picture.color_primaries,
-        "color_transfer": picture.color_transfer,
-        "color_matrix": picture.color_matrix,
         "color_range": "" if full is None else "full" if full else "limited",
     }
 

@@ -11,35 +11,33 @@ class BitReader:
 
     Args:
         payload: bytes of the unit, with emulation prevention: the third byte of each 0 0 3 is skipped (7.3.1).
+
+    Attributes:
+        left: number of bits that have not been read.
     """
 
     def __init__(self, payload: bytes) -> None:
         # No real header is longer, and a malicious one would take hours.
         data = payload[:4096].replace(b"\0\0\3", b"\0\0")
         self._value = int.from_bytes(data, "big")
-        self._left = len(data) * 8
+        self.left = len(data) * 8
 
     @classmethod
     def raw(cls, payload: bytes) -> BitReader:
         """Make a reader for codecs without emulation prevention, which reads all bytes."""
         reader = cls(b"")
-        reader._value, reader._left = int.from_bytes(payload, "big"), len(payload) * 8
+        reader._value, reader.left = int.from_bytes(payload, "big"), len(payload) * 8
         return reader
 
-    @property
-    def left(self) -> int:
-        """Number of bits that have not been read."""
-        return self._left
-
     def u(self, bits: int) -> int:
-        self._left -= bits
-        if self._left < 0:
+        self.left -= bits
+        if self.left < 0:
             raise ValueError("a header ends too early")
-        return self._value >> self._left & ((1 << bits) - 1)
+        return self._value >> self.left & ((1 << bits) - 1)
 
     def ue(self) -> int:
-        rest = self._value & ((1 << self._left) - 1)
-        zeros = self._left - rest.bit_length()
+        rest = self._value & ((1 << self.left) - 1)
+        zeros = self.left - rest.bit_length()
         # The zeros, a one, and as many bits as there were zeros, which together are the number plus one.
         return self.u(2 * zeros + 1) - 1
 

@@ -47,10 +47,6 @@ def _two_bit_type_is_intra(head: bytes) -> bool:
     return head[0] >> 6 == 0
 
 
-def _msmpeg4v1(head: bytes) -> bool:
-    return head[:4] == b"\0\0\1\0" and head[4] >> 1 & 3 == 0
-
-
 def _range_coded_one(head: bytes) -> bool:
     """Read the first symbol of a range coder, with even odds (RFC 9043, 3.8.1 and 4.4)."""
     return int.from_bytes(head[:2], "big") >= 0x7F80
@@ -61,34 +57,17 @@ def _indeo4(head: bytes) -> bool:
     return fields & 0x3FFFF == 0x3FFF8 and fields >> 18 & 7 == 0
 
 
-def _indeo5(head: bytes) -> bool:
-    return head[0] == 0x1F
-
-
-def _svq1(head: bytes) -> bool:
-    return head[3] & 3 == 0
-
-
 # Theora: sections 6.1 and 7.1 of the specification; an empty packet repeats the picture before.
 HEAD_READERS: dict[str, Callable[[bytes], bool]] = {
-    "h263": _h263,
-    "h263p": _h263,
+    **dict.fromkeys(("h263", "h263p"), _h263),
+    **dict.fromkeys(("msmpeg4v2", "msmpeg4v3", "wmv1", "theora"), _two_bit_type_is_intra),
+    **dict.fromkeys(("wmv2", "vp3", "vp5", "vp6", "vp6f"), _first_bit_is_zero),
+    **dict.fromkeys(("ffv1", "snow"), _range_coded_one),
     "flv1": _flv1,
-    "msmpeg4v1": _msmpeg4v1,
-    "msmpeg4v2": _two_bit_type_is_intra,
-    "msmpeg4v3": _two_bit_type_is_intra,
-    "wmv1": _two_bit_type_is_intra,
-    "wmv2": _first_bit_is_zero,
-    "ffv1": _range_coded_one,
-    "snow": _range_coded_one,
+    "msmpeg4v1": lambda head: head[:4] == b"\0\0\1\0" and head[4] >> 1 & 3 == 0,
     "indeo4": _indeo4,
-    "indeo5": _indeo5,
-    "svq1": _svq1,
-    "theora": _two_bit_type_is_intra,
-    "vp3": _first_bit_is_zero,
-    "vp5": _first_bit_is_zero,
-    "vp6": _first_bit_is_zero,
-    "vp6f": _first_bit_is_zero,
+    "indeo5": lambda head: head[0] == 0x1F,
+    "svq1": lambda head: head[3] & 3 == 0,
     "vp6a": lambda head: head[3] >> 7 == 0,
     "vp7": lambda head: head[0] & 1 == 0,
     "zmbv": lambda head: head[0] & 1 == 1,

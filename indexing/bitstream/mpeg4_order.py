@@ -66,7 +66,7 @@ def mpeg4_order(config: bytes, tag: str, packets: PacketHeads) -> PictureOrder |
 def _headers_of(packets: PacketHeads, number: int) -> bytes:
     """Return the start of a packet that contains the headers of its first VOP."""
     head = packets.start(number, _USUAL_HEADERS)
-    return head if VOP in head[:-_LONGEST_VOP_HEADER] else packets.whole(number)
+    return head if VOP in head[:-_LONGEST_VOP_HEADER] else packets.start(number, int(packets.size[number]))
 
 
 class _HeaderReader:

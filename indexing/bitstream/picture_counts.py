@@ -74,16 +74,19 @@ def slice_bits(window: npt.NDArray[np.uint8]) -> Bits:
 def read_ue(bits: Bits) -> tuple[Numbers, Bits]:
     """Read the Exp-Golomb number at the top of each (ITU-T H.264, 9.1); return values, huge if invalid, and rests."""
     first = bits >> np.uint64(64 - _LOOKED_UP)
-    values, lengths = _codes()
+    values, lengths = _codes(1)
     length = lengths[first]
     return (values[first], bits << length) if np.count_nonzero(length) == len(length) else _compute_ue(bits)
 
 
 @cache
-def _codes() -> tuple[Numbers, Bits]:
-    """Tabulate numbers and their lengths by their first bits; the length is 0 if they are longer."""
-    value, _ = _compute_ue(np.arange(1 << _LOOKED_UP, dtype=np.uint64) << np.uint64(64 - _LOOKED_UP))
-    length = np.uint64(2) * np.log2(value + 1).astype(np.uint64) + np.uint64(1)
+def _codes(count: int) -> tuple[Numbers, Bits]:
+    """Tabulate the last of this many numbers, and the length of all, by their first bits; 0 if they are longer."""
+    rest = np.arange(1 << _LOOKED_UP, dtype=np.uint64) << np.uint64(64 - _LOOKED_UP)
+    length = np.zeros(len(rest), np.uint64)
+    for _ in range(count):
+        value, rest = _compute_ue(rest)
+        length += np.uint64(2) * np.log2(value + 1).astype(np.uint64) + np.uint64(1)
     return value, np.where(length <= _LOOKED_UP, length, 0).astype(np.uint64)
 
 
@@ -98,23 +101,12 @@ def _compute_ue(bits: Bits) -> tuple[Numbers, Bits]:
 
 def skip_h264_head(bits: Bits) -> Bits:
     """Return the bits after the number of the picture parameter set in first slices of H.264."""
-    length: Bits = _three_codes()[bits >> np.uint64(64 - _LOOKED_UP)]
+    length: Bits = _codes(3)[1][bits >> np.uint64(64 - _LOOKED_UP)]
     if np.count_nonzero(length) == len(length):
         return bits << length
     for _ in range(3):  # first_mb_in_slice, slice_type and pic_parameter_set_id
         _, bits = read_ue(bits)
     return bits
-
-
-@cache
-def _three_codes() -> Bits:
-    """Tabulate the length of a slice header's first three numbers by its first bits; 0 if they are longer."""
-    every = np.arange(1 << _LOOKED_UP, dtype=np.uint64) << np.uint64(64 - _LOOKED_UP)
-    rest, length = every, np.zeros(1 << _LOOKED_UP, np.uint64)
-    for _ in range(3):
-        value, rest = _compute_ue(rest)
-        length += np.uint64(2) * np.log2(value + 1).astype(np.uint64) + np.uint64(1)
-    return np.where(length <= _LOOKED_UP, length, 0).astype(np.uint64)
 
 
 def skip_hevc_head(bits: Bits, is_irap: Flags) -> Bits:

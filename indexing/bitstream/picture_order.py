@@ -36,10 +36,6 @@ class PacketHeads(Protocol):
         """Return at most this many of the first bytes of one packet."""
         ...
 
-    def whole(self, number: int) -> bytes:
-        """Return all bytes of one packet."""
-        ...
-
 
 class PictureOrder(NamedTuple):
     """The pictures that a decoder makes of the packets of a stream.

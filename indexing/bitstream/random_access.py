@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import cache, partial
 
 import av.codec
@@ -73,7 +73,14 @@ def is_intra_only(codec: str) -> bool:
 
 def has_idr(config: bytes, payload: bytes | memoryview) -> bool:
     """Whether a packet of H.264 is an IDR picture."""
-    return any(payload[start] & 31 == H264_IDR for start, _ in iterate_nals(payload, nal_length_size("h264", config)))
+    return has_unit("h264", config, payload, (H264_IDR,))
+
+
+def has_unit(codec: str, config: bytes, payload: bytes | memoryview, kinds: Container[int]) -> bool:
+    """Whether a packet of H.264 or HEVC has a unit of one of these kinds (nal_unit_type)."""
+    shift, mask = (0, 31) if codec == "h264" else (1, 63)
+    units = iterate_nals(payload, nal_length_size(codec, config))
+    return any(payload[start] >> shift & mask in kinds for start, _ in units)
 
 
 def is_keyframe_slice(codec: str, first: int) -> bool:
@@ -118,26 +125,10 @@ def _h264(config: bytes, payload: bytes | memoryview) -> bool:
     return False
 
 
-def _hevc(config: bytes, payload: bytes | memoryview) -> bool:
-    return _picture_type("hevc", config, payload) in _HEVC_IRAP
-
-
-def _vvc(config: bytes, payload: bytes | memoryview) -> bool:
-    return 7 <= _picture_type("vvc", config, payload) <= 9
-
-
 def _mpeg2(config: bytes, payload: bytes | memoryview) -> bool:
     data = bytes(payload)
     with_sequence = b"\0\0\1\xb3" in config or 0 <= data.find(b"\0\0\1\xb3") < data.find(b"\0\0\1\0")
     return with_sequence and picture_kind("mpeg2video", data) == INTRA
-
-
-def _mpeg4(config: bytes, payload: bytes | memoryview) -> bool:
-    return picture_kind("mpeg4", bytes(payload[:_LONGEST_MPEG4_HEADERS])) == INTRA
-
-
-def _vp8(config: bytes, payload: bytes | memoryview) -> bool:
-    return vp8_references.is_key_frame(bytes(payload[:_LONGEST_HEAD]))
 
 
 def _vp9(config: bytes, payload: bytes | memoryview) -> bool:
@@ -173,8 +164,11 @@ def _recovers_at_once(sei: bytes) -> bool:
 
 
 _IS_RANDOM_ACCESS: dict[str, Callable[[bytes, bytes | memoryview], bool]] = {
-    "h264": _h264, "hevc": _hevc, "vvc": _vvc, "vp8": _vp8, "vp9": _vp9, "av1": _av1,
-    "mpeg1video": _mpeg2, "mpeg2video": _mpeg2, "mpeg4": _mpeg4,
+    "h264": _h264, "vp9": _vp9, "av1": _av1, "mpeg1video": _mpeg2, "mpeg2video": _mpeg2,
+    "hevc": lambda config, payload: _picture_type("hevc", config, payload) in _HEVC_IRAP,
+    "vvc": lambda config, payload: 7 <= _picture_type("vvc", config, payload) <= 9,
+    "vp8": lambda _, payload: vp8_references.is_key_frame(bytes(payload[:_LONGEST_HEAD])),
+    "mpeg4": lambda _, payload: picture_kind("mpeg4", bytes(payload[:_LONGEST_MPEG4_HEADERS])) == INTRA,
     "mjpeg": lambda _, payload: bool(has_own_tables(payload)),
     "dvvideo": lambda _, payload: payload[0] >> 5 == 0,
     **{codec: partial(_by_head, reader) for codec, reader in HEAD_READERS.items()},

@@ -11,17 +11,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from videoloader.errors import DecodeError
-from videoloader.indexing.bitstream.nal import MOST_HELD, iterate_nals, nal_length_size
-from videoloader.indexing.bitstream.random_access import has_idr, is_intra_only
+from videoloader.indexing.bitstream.nal import MOST_HELD
+from videoloader.indexing.bitstream.random_access import H264_IDR, has_unit, is_intra_only
 from videoloader.indexing.decoder import FreshDecoder
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import is_random_access_at, read_packet, with_keyframes_read
+from videoloader.indexing.keyframes import packet_payloads
 from videoloader.indexing.libav import NothingDecodesError, index_by_decoding
 from videoloader.indexing.mp4.edits import Shown
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.true_order import packets_of
 
-_HEVC_BLA_AND_IDR = range(16, 21)
+# Types of NAL units with which decoders start anew: IDR pictures, and in HEVC those after a broken link.
+_ANEW = {"h264": (H264_IDR,), "hevc": range(16, 21)}
 
 
 def spans_need_decoding(index: VideoIndex, source: ByteSource, shown: Shown) -> bool:
@@ -96,8 +98,7 @@ def _with_depth_of_decoder(index: VideoIndex, source: ByteSource) -> VideoIndex:
     known = set(shown)
     for depth in dict.fromkeys((own, MOST_HELD, *range(own + 1, MOST_HELD))):
         tried = replace(index, stream=replace(index.stream, reorder_depth=depth))
-        payloads = (read_packet(index, source, number) for number in range(len(index.packet_size)))
-        came = (frame.pts for frame in FreshDecoder(tried, 0).all_frames(payloads))
+        came = (frame.pts for frame in FreshDecoder(tried, 0).all_frames(packet_payloads(index, source)))
         if [packet for packet in came if packet in known] == shown:
             return tried
     return index
@@ -106,10 +107,6 @@ def _with_depth_of_decoder(index: VideoIndex, source: ByteSource) -> VideoIndex:
 def _starts_anew_at(index: VideoIndex, source: ByteSource, packet: int) -> bool:
     """Whether a decoder outputs all pictures that it holds back at a packet, and starts anew there."""
     codec, config = index.stream.codec, index.config_at(packet)
-    if codec not in ("h264", "hevc"):
+    if codec not in _ANEW:
         return codec != "vvc" and is_random_access_at(index, source, packet) is not False
-    data = read_packet(index, source, packet)
-    if codec == "h264":
-        return has_idr(config, data)
-    units = (data[start] for start, _ in iterate_nals(data, nal_length_size(codec, config)))
-    return any(unit >> 1 & 63 in _HEVC_BLA_AND_IDR for unit in units)
+    return has_unit(codec, config, read_packet(index, source, packet), _ANEW[codec])

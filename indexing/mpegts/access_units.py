@@ -109,15 +109,6 @@ def _starts(piece: Piece, begin: int, mark: Positions) -> tuple[Positions, Posit
     return led_by(begin, start), led_by(begin, mark)
 
 
-def _first_in_unit(start: Positions, position: Positions) -> tuple[npt.NDArray[np.int64], Positions]:
-    """Return, for each unit with a position, (index into ``position`` of its first one, number of the unit)."""
-    unit = start.searchsorted(position, "right") - 1
-    is_first = np.ones(len(unit), np.bool_)
-    is_first[1:] = unit[1:] != unit[:-1]
-    first = is_first.nonzero()[0]
-    return first, unit[first]
-
-
 def _cut_h264(piece: Piece, begin: int, position: Positions, header: npt.NDArray[np.uint8]) -> AccessUnits:
     """Cut units as in ITU-T H.264, 7.4.1.2.3 and .4, as far as libavcodec's parser implements it."""
     kind = header & 31
@@ -136,11 +127,9 @@ def _cut_h264(piece: Piece, begin: int, position: Positions, header: npt.NDArray
     opens[is_picture] = first_block <= led_by(0, first_block[:-1])[: len(first_block)]
     cut = _borders(is_picture, opens)
     start, mark = _starts(piece, begin, position[relevant[cut]])
-    first, unit = _first_in_unit(start, position[slices])
+    units, first, unit = _with_pictures(start, mark, position[slices])
     slice_type, bits = read_ue(bits[first])
     _, bits = read_ue(bits)
-    units = _blank(start, mark)
-    units.picture[unit] = position[slices[first]]
     units.key[unit] = units.restarts[unit] = kind[slices[first]] == 5
     units.anchor[unit] = header[slices[first]] & 0x60 != 0
     units.disposable[unit] = np.where(units.anchor[unit], DISPOSABLE_NO, DISPOSABLE_YES)
@@ -167,9 +156,7 @@ def _cut_hevc(piece: Piece, begin: int, position: Positions, header: npt.NDArray
     cut = _borders(first_slice[relevant], np.ones(len(relevant), np.bool_))
     start, mark = _starts(piece, begin, position[relevant[cut]])
     slices = is_slice.nonzero()[0]
-    first, unit = _first_in_unit(start, position[slices])
-    units = _blank(start, mark)
-    units.picture[unit] = position[slices[first]]
+    units, first, unit = _with_pictures(start, mark, position[slices])
     kinds = hevc_kinds(kind[slices[first]], second[slices[first]])
     units.key[unit], units.restarts[unit], is_disposable, units.anchor[unit] = kinds
     units.disposable[unit] = np.where(is_disposable, DISPOSABLE_YES, DISPOSABLE_NO)
@@ -187,7 +174,6 @@ def _cut_mpeg2(piece: Piece, begin: int, position: Positions, code: npt.NDArray[
     cut = _borders(is_slice, ~is_slice & ~is_end)
     after_end = position[is_end] + 4
     mark = np.sort(np.concatenate((position[cut], after_end[after_end < piece.end])))
-    pictures = (code == 0).nonzero()[0]
     extensions = (code == 0xB5).nonzero()[0]
     coding = extensions[piece.bytes_at(position[extensions] + 4) >> 4 == 8]  # picture coding extensions
     structure = np.full(len(code), -1)
@@ -195,9 +181,7 @@ def _cut_mpeg2(piece: Piece, begin: int, position: Positions, code: npt.NDArray[
     start = led_by(begin, mark)
     if (structure[coding] != 3).any():
         start = np.array([begin, *_cut_fields(position, code, structure, piece.end)])
-    first, unit = _first_in_unit(start, position[pictures])
-    units = _blank(start, start)
-    units.picture[unit] = position[pictures[first]]
+    units, _, unit = _with_pictures(start, start, position[code == 0])
     coding_type = piece.bytes_at(units.picture[unit] + 5) >> 3 & 7
     units.key[unit] = coding_type == 1
     units.anchor[unit] = coding_type != 3
@@ -238,13 +222,26 @@ def _cut_fields(
     return cuts
 
 
-def _blank(start: Positions, mark: Positions) -> AccessUnits:
-    """Make units of which only the start is known; their columns are then filled in."""
-    count = len(start)
-    return AccessUnits(
+def _with_pictures(
+    start: Positions, mark: Positions, position: Positions
+) -> tuple[AccessUnits, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Make units of which only the start and the picture are known; their other columns are then filled in.
+
+    Returns:
+        The units; and for each that has one of these positions, the index of its first one, which is its picture's, and
+        the number of the unit.
+    """
+    unit = start.searchsorted(position, "right") - 1
+    is_first = np.ones(len(unit), np.bool_)
+    is_first[1:] = unit[1:] != unit[:-1]
+    first = is_first.nonzero()[0]
+    unit, count = unit[first], len(start)
+    picture = np.full(count, -1)
+    picture[unit] = position[first]
+    units = AccessUnits(
         start,
         mark,
-        picture=np.full(count, -1),
+        picture,
         key=np.zeros(count, np.bool_),
         disposable=np.full(count, DISPOSABLE_UNKNOWN, np.uint8),
         restarts=np.zeros(count, np.bool_),
@@ -253,6 +250,7 @@ def _blank(start: Positions, mark: Positions) -> AccessUnits:
         headers={},
         turned=False,
     )
+    return units, first, unit
 
 
 def _cut_headers(piece: Piece, position: Positions, chosen: npt.NDArray[np.bool_]) -> dict[int, bytes]:

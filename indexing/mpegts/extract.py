@@ -10,7 +10,7 @@ import numpy.typing as npt
 from videoloader.errors import SourceError
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.mpegts.packets import OddStreamError, find_payloads, packet_headers
-from videoloader.indexing.mpegts.pes import read_pes_headers, without_headers
+from videoloader.indexing.mpegts.pes import without_headers
 from videoloader.indexing.mpegts.pieces import count_packets, read_transport
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.stream_info import TransportLayout
@@ -91,8 +91,7 @@ def _elementary_stream(
     """Return the bytes, and for each stretch of them its transport packet, start in ``data`` and start in the bytes."""
     headers = packet_headers(data, layout.stride)
     payloads = find_payloads(data, layout.stride, headers, layout.pid)
-    pes = read_pes_headers(data, payloads)
-    payloads = without_headers(payloads, pes.row, pes.size)
+    payloads, *_ = without_headers(data, payloads)
     size = payloads.stop - payloads.start
     position = np.cumsum(size) - size
     # Each payload is the end of its packet, and most are everything but the four bytes of the header. Those are copied

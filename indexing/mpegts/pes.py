@@ -21,21 +21,7 @@ _HEADER = np.dtype(
 _SIZE_OF_TIMES = np.array([0, 0, 5, 10])  # bytes, by PTS_DTS_flags
 
 
-class PesHeaders(NamedTuple):
-    """The headers of some PES packets.
-
-    Attributes:
-        row: int64[H], the payload in which each is.
-        size: int64[H], bytes of the header.
-        declared: int64[H], bytes of elementary stream that should follow; 0 for "until the next header".
-        pts, dts: int64[H], 33-bit timestamps in units of 1/90000 s, or NO_TIME.
-    """
-
-    row: npt.NDArray[np.int64]
-    size: npt.NDArray[np.int64]
-    declared: npt.NDArray[np.int64]
-    pts: npt.NDArray[np.int64]
-    dts: npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.int64]
 
 
 class PesPackets(NamedTuple):
@@ -44,22 +30,27 @@ class PesPackets(NamedTuple):
     Attributes:
         position: int64[H], stream position of the first byte after each header.
         packet: int64[H], number of the transport packet of each header in the whole file.
-        declared, pts, dts: int64[H], as in ``PesHeaders``.
+        declared: int64[H], bytes of elementary stream that should follow; 0 for "until the next header".
+        pts, dts: int64[H], 33-bit timestamps in units of 1/90000 s, or NO_TIME.
     """
 
-    position: npt.NDArray[np.int64]
-    packet: npt.NDArray[np.int64]
-    declared: npt.NDArray[np.int64]
-    pts: npt.NDArray[np.int64]
-    dts: npt.NDArray[np.int64]
+    position: Numbers
+    packet: Numbers
+    declared: Numbers
+    pts: Numbers
+    dts: Numbers
 
 
-def read_pes_headers(data: bytes, payloads: Payloads) -> PesHeaders:
-    """Return the PES headers of a video stream.
+def without_headers(data: bytes, payloads: Payloads) -> tuple[Payloads, Numbers, Numbers, Numbers, Numbers]:
+    """Return the payloads of a video stream without their PES headers, and what these say.
 
     Args:
         data: bytes that contain the payloads.
         payloads: payloads of the stream's pid.
+
+    Returns:
+        The payloads, some of which may have become empty; for each header int64[H], the payload in which it was; and
+        ``declared``, ``pts`` and ``dts`` of ``PesPackets``.
 
     Raises:
         OddStreamError: a header is damaged, scrambled, or longer than its transport packet.
@@ -84,7 +75,9 @@ def read_pes_headers(data: bytes, payloads: Payloads) -> PesHeaders:
         raise OddStreamError("a PES packet has no payload")
     pts = np.where(times > 0, _timestamp(header, "pts"), NO_TIME)
     dts = np.where(times == 10, _timestamp(header, "dts"), pts)
-    return PesHeaders(row, size, declared, pts, dts)
+    start = payloads.start.copy()
+    start[row] += size
+    return payloads._replace(start=start), row, declared, pts, dts
 
 
 def _timestamp(header: npt.NDArray[np.void], name: str) -> npt.NDArray[np.int64]:
@@ -110,13 +103,6 @@ def first_time(data: bytes, stride: int, headers: npt.NDArray[np.uint32], pid: i
         if header[:3] == b"\0\0\1" and len(header) == _FIXED_SIZE + 5 and header[7] & 0x80:
             return int(_timestamp(np.frombuffer(header.ljust(_HEADER.itemsize), _HEADER), "pts")[0])
     return None
-
-
-def without_headers(payloads: Payloads, row: npt.NDArray[np.int64], size: npt.NDArray[np.int64]) -> Payloads:
-    """Return the payloads without PES headers of ``size`` bytes in the rows ``row``. Some payloads may become empty."""
-    start = payloads.start.copy()
-    start[row] += size
-    return payloads._replace(start=start)
 
 
 def unwrap(pts: npt.NDArray[np.int64], dts: npt.NDArray[np.int64], alone: bool) -> npt.NDArray[np.int64]:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from videoloader.errors import SourceError
 from videoloader.indexing.mpegts.packets import PACKET_SIZE, OddStreamError, find_payloads, gather, led_by
-from videoloader.indexing.mpegts.pes import PesPackets, read_pes_headers, without_headers
+from videoloader.indexing.mpegts.pes import PesPackets, without_headers
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.stream_info import TransportLayout
 from videoloader.runtime.cached_property import cached_property
@@ -202,8 +202,7 @@ def make_piece(
         # Data before the first PES header belongs to a packet that began before the file did.
         begin = int(payloads.unit_start.argmax()) if payloads.unit_start.any() else len(payloads.packet)
         payloads = payloads.rows(slice(begin, None))
-    pes = read_pes_headers(data, payloads)
-    stripped = without_headers(payloads, pes.row, pes.size)
+    stripped, row, *told = without_headers(data, payloads)
     size = stripped.stop - stripped.start
     positions = led_by(0, size.cumsum()) + position
     filled = size.nonzero()[0]
@@ -215,6 +214,6 @@ def make_piece(
         row_start=stripped.start[filled],
         row_packet=stripped.packet[filled],
         position=np.append(positions[:-1][filled], positions[-1]),
-        pes=PesPackets(positions[pes.row], first + stripped.packet[pes.row], pes.declared, pes.pts, pes.dts),
+        pes=PesPackets(positions[row], first + stripped.packet[row], *told),
         last=last,
     )

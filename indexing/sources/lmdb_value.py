@@ -23,50 +23,47 @@ if TYPE_CHECKING:
 _MAGIC, _MAGIC_AT = struct.pack("=I", 0xBEEFC0DE), 16
 
 
-class _Environments:
-    """The databases that this process has open. LMDB allows each only once, and none across a fork."""
+# The databases that this process has open. LMDB allows each only once, and none across a fork.
+_open: dict[tuple[str, int, int], lmdb.Environment] = {}
+_lock = threading.Lock()
 
-    def __init__(self) -> None:
-        self._start()
-        after_fork(self._start_anew)
 
-    def _start(self) -> None:
-        self._lock = threading.Lock()
-        self._open: dict[tuple[str, int, int], lmdb.Environment] = {}
+def _start_anew() -> None:
+    global _lock
+    for inherited in _open.values():
+        inherited.close()
+    _open.clear()
+    _lock = threading.Lock()
 
-    def _start_anew(self) -> None:
-        for inherited in self._open.values():
-            inherited.close()
-        self._start()
 
-    def get(self, path: str) -> lmdb.Environment:
-        with needs("reading LMDB needs lmdb: pip install 'videoloader[lmdb]'", path):
-            import lmdb
-        try:
-            status = os.stat(_data_file(path))
-            check_regular(path, status)
-            key = (os.path.realpath(path), status.st_dev, status.st_ino)
-            with self._lock:
-                if key not in self._open:
-                    opened = lmdb.open(
-                        path, subdir=os.path.isdir(path), readonly=True, lock=False, readahead=False, create=False
-                    )
-                    # Touching mapped memory beyond the end of the file would kill the process.
-                    needed = (opened.info()["last_pgno"] + 1) * opened.stat()["psize"]
-                    if status.st_size < needed:
-                        opened.close()
-                        raise SourceError(f"is cut off: {status.st_size} bytes of {needed}", path)
-                    self._open[key] = opened
-                return self._open[key]
-        except (OSError, lmdb.Error) as error:
-            raise SourceError(f"cannot be opened as an LMDB database ({error})", path) from None
+after_fork(_start_anew)
+
+
+def _environment(path: str) -> lmdb.Environment:
+    with needs("reading LMDB needs lmdb: pip install 'videoloader[lmdb]'", path):
+        import lmdb
+    try:
+        status = os.stat(_data_file(path))
+        check_regular(path, status)
+        key = (os.path.realpath(path), status.st_dev, status.st_ino)
+        with _lock:
+            if key not in _open:
+                opened = lmdb.open(
+                    path, subdir=os.path.isdir(path), readonly=True, lock=False, readahead=False, create=False
+                )
+                # Touching mapped memory beyond the end of the file would kill the process.
+                needed = (opened.info()["last_pgno"] + 1) * opened.stat()["psize"]
+                if status.st_size < needed:
+                    opened.close()
+                    raise SourceError(f"is cut off: {status.st_size} bytes of {needed}", path)
+                _open[key] = opened
+            return _open[key]
+    except (OSError, lmdb.Error) as error:
+        raise SourceError(f"cannot be opened as an LMDB database ({error})", path) from None
 
 
 def _data_file(path: str) -> str:
     return os.path.join(path, "data.mdb") if os.path.isdir(path) else path
-
-
-_environments = _Environments()
 
 
 def is_lmdb(head: bytes) -> bool:
@@ -85,7 +82,7 @@ def read_lmdb(path: str, wanted: Callable[[str, int], bool]) -> dict[str, bytes 
         ConfigurationError: the package lmdb is not installed.
         SourceError: the database cannot be opened or read.
     """
-    environment = _environments.get(path)
+    environment = _environment(path)
     try:
         with environment.begin(buffers=True) as transaction:
             # The size of a value is known without reading its pages.
@@ -125,7 +122,7 @@ class LmdbSource(SourceBase):
             raise SourceError(f"key {self._key!r} cannot be read ({error})", self._path) from None
 
     def _find(self) -> None:
-        environment = _environments.get(self._path)
+        environment = _environment(self._path)
         # The transaction keeps the value in place.
         self._transaction = environment.begin(buffers=True)
         value = self._transaction.get(os.fsencode(self._key))

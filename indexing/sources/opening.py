@@ -6,6 +6,7 @@ import io
 import os
 import re
 import reprlib
+from collections.abc import Callable
 from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache
@@ -249,14 +250,13 @@ def _kind_of(container: ByteSource) -> tuple[ArchiveKind, ByteSource]:
 
 def _open_member(container: ByteSource, member: str) -> ByteSource:
     kind, archive = _kind_of(container)
-    match kind:
-        case "TFRecord":
-            return open_tfrecord(archive, member)
-        case "RecordIO":
-            return open_recordio(archive, member)
-        case "zip":
-            return open_zip_member(archive, member)
-        case "LMDB":
-            return LmdbSource(archive.name, member)
-        case "tar":
-            return open_tar_member(archive, member)
+    return _MEMBER_OPENERS[kind](archive, member)
+
+
+_MEMBER_OPENERS: dict[ArchiveKind, Callable[[ByteSource, str], ByteSource]] = {
+    "TFRecord": open_tfrecord,
+    "RecordIO": open_recordio,
+    "zip": open_zip_member,
+    "LMDB": lambda archive, member: LmdbSource(archive.name, member),
+    "tar": open_tar_member,
+}

@@ -204,9 +204,7 @@ def _check_gaps(archive: ByteSource, listed: TarDirectory, index: str) -> None:
 
 def _walk(archive: ByteSource, see: Callable[[Member], None] = lambda member: None) -> TarDirectory:
     _check_kind(archive)
-    names: list[str] = []
-    offsets: list[int] = []
-    sizes: list[int] = []
+    members: list[Member] = []
     links: dict[str, str] = {}
     for_all: dict[str, str] = {}  # pax records for all following members
     records: dict[str, str] = {}  # pax records for the next member
@@ -258,13 +256,10 @@ def _walk(archive: ByteSource, see: Callable[[Member], None] = lambda member: No
             start = _DANGLING
         elif kind in b"3456" or name.endswith("/"):
             continue
-        names.append(_plain(name))
-        offsets.append(_SPARSE if sparse else start)
-        sizes.append(size)
-        see(Member(names[-1], offsets[-1], size))
+        members.append(Member(_plain(name), _SPARSE if sparse else start, size))
+        see(members[-1])
     if links:
-        _follow_links(names, offsets, sizes, links)
-    members = [Member(*each) for each in zip(names, offsets, sizes, strict=True)]
+        _follow_links(members, links)
     return TarDirectory.of_members(members, doubt=doubt)
 
 
@@ -289,17 +284,17 @@ def _doubt_at_end(archive: ByteSource, position: int) -> str:
     return ""
 
 
-def _follow_links(names: list[str], offsets: list[int], sizes: list[int], links: dict[str, str]) -> None:
-    place = {name: number for number, name in enumerate(names)}
-    for number, name in enumerate(names):
-        target = name
-        for _ in range(_LONGEST_LINK_CHAIN if offsets[number] == _DANGLING else 0):
+def _follow_links(members: list[Member], links: dict[str, str]) -> None:
+    place = {member.name: number for number, member in enumerate(members)}
+    for number, member in enumerate(members):
+        target = member.name
+        for _ in range(_LONGEST_LINK_CHAIN if member.offset == _DANGLING else 0):
             if target not in links:
                 break
             target = links[target]
         found = place.get(target)
         if found is not None and found != number:
-            offsets[number], sizes[number] = offsets[found], sizes[found]
+            members[number] = members[found]._replace(name=member.name)
 
 
 def _has_checksum(header: bytes) -> bool:

@@ -51,17 +51,10 @@ class _Records(NamedTuple):
 _directories: DirectoryCache[_Records] = DirectoryCache(1 << 23, count=lambda records: len(records.starts))
 
 
-def _crc32c_table() -> list[int]:
-    table = []
-    for value in range(256):
-        for _ in range(8):
-            value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
-        table.append(value)
-    return table
-
-
-_CRC32C = _crc32c_table()
-_CRC32C_ARRAY = np.array(_CRC32C, np.uint32)
+_CRC32C_ARRAY = np.arange(256, dtype=np.uint32)
+for _ in range(8):
+    _CRC32C_ARRAY = _CRC32C_ARRAY >> np.uint32(1) ^ (_CRC32C_ARRAY & np.uint32(1)) * np.uint32(0x82F63B78)
+_CRC32C: list[int] = _CRC32C_ARRAY.tolist()
 
 
 def masked_crc32c(data: bytes) -> int:

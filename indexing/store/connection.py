@@ -10,39 +10,34 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
 from videoloader.runtime.forks import no_forks
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _without_forks(method: _Method) -> _Method:
+    """Return a method of SQLite's classes that runs in a block without forks."""
+
+    @wraps(method)
+    def held(*arguments: Any, **options: Any) -> Any:
+        with no_forks():
+            return method(*arguments, **options)
+
+    return held  # type: ignore[return-value]
 
 
 class Cursor(sqlite3.Cursor):
     """A cursor that is stepped in blocks without forks."""
 
-    def execute(self, *arguments: Any) -> Cursor:
-        with no_forks():
-            super().execute(*arguments)
-        return self
-
-    def executemany(self, sql: str, rows: Iterable[Any], /) -> Cursor:
-        with no_forks():
-            super().executemany(sql, rows)
-        return self
-
-    def __next__(self) -> Any:
-        with no_forks():
-            return super().__next__()
-
-    def fetchone(self) -> Any:
-        with no_forks():
-            return super().fetchone()
-
-    def fetchmany(self, size: int | None = 1) -> list[Any]:
-        with no_forks():
-            return super().fetchmany(size)
-
-    def fetchall(self) -> list[Any]:
-        with no_forks():
-            return super().fetchall()
+    execute = _without_forks(sqlite3.Cursor.execute)
+    executemany = _without_forks(sqlite3.Cursor.executemany)
+    __next__ = _without_forks(sqlite3.Cursor.__next__)
+    fetchone = _without_forks(sqlite3.Cursor.fetchone)
+    fetchmany = _without_forks(sqlite3.Cursor.fetchmany)
+    fetchall = _without_forks(sqlite3.Cursor.fetchall)
 
     def __del__(self, program_ends: Callable[[], bool] = sys.is_finalizing) -> None:
         if program_ends():  # module names may be cleared
@@ -59,6 +54,9 @@ class Connection(sqlite3.Connection):
         with no_forks():
             super().__init__(*arguments, **options)
 
+    __exit__ = _without_forks(sqlite3.Connection.__exit__)
+    close = _without_forks(sqlite3.Connection.close)
+
     def cursor(self) -> Cursor:  # type: ignore[override]
         return super().cursor(Cursor)
 
@@ -68,11 +66,3 @@ class Connection(sqlite3.Connection):
 
     def executemany(self, sql: str, rows: Iterable[Any], /) -> Cursor:
         return self.cursor().executemany(sql, rows)
-
-    def __exit__(self, *error: Any) -> Any:
-        with no_forks():
-            return super().__exit__(*error)
-
-    def close(self) -> None:
-        with no_forks():
-            super().close()

@@ -119,9 +119,6 @@ class Positions:
     def __init__(self, position: dict[str, int], keys: SourceKeys) -> None:
         self._position, self._keys = position, keys
 
-    def __len__(self) -> int:
-        return len(self._position)
-
     def keys(self) -> Iterator[str]:
         """Return the videos' keys in the store, in order."""
         return map(self._keys.key_of, self._position)

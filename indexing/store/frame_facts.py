@@ -28,11 +28,7 @@ _EXACT = 1 << 52
 
 def is_even(index: VideoIndex) -> bool:
     """Whether frames come evenly everywhere: distances between neighbours differ by no more than rounding."""
-    steps = np.diff(index.clock)
-    if not len(steps):
-        return True
-    shortest = int(steps.min())
-    return shortest > 0 and int(steps.max()) - shortest <= min(index.time_rounding, shortest // 4)
+    return not index.is_vfr and bool((np.diff(index.clock) > 0).all())
 
 
 def first_key_frame(index: VideoIndex) -> int:

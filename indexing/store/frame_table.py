@@ -126,9 +126,7 @@ def _check_types(values: Mapping[str, Any], kind: type) -> None:
             raise ValueError(f"{name} is no {types[name]}")
 
 
-@cache
-def _types_of(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
+_types_of = cache(get_type_hints)
 
 
 def _is_of(value: object, kind: Any) -> bool:

@@ -6,9 +6,9 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.errors.argument_names import tells_of_arguments
@@ -106,34 +106,37 @@ def merge_stores(
         total, done = sum(map(len, parts)), 0
         for part in parts:
             merge.begin_part(part)
-            for row in part.stored_rows():
-                if merge.add(row):
-                    tell(done + merge.of_part, total)
-            merge.commit()
-            done += merge.of_part
-            tell(done, total)
+            for rows in _batches(part.stored_rows()):
+                merge.write(rows)
+                done += len(rows)
+                tell(done, total)
         merge.tidy_up()
     counts = merge.counts
     return MergeReport(counts["added"], counts["replaced"], counts["same"], counts["older"], time.monotonic() - begin)
 
 
-class _State(NamedTuple):
-    """Decides between two rows of a video; the larger one wins.
+def _batches(rows: Iterable[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]]]:
+    """Yield the rows of a part in lists, each for one transaction; the last may be empty."""
+    batch: list[tuple[Any, ...]] = []
+    size = 0
+    for row in rows:
+        batch.append(row)
+        size += sum(len(each) for each in row[-2:] if isinstance(each, bytes))
+        if len(batch) >= _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE:
+            yield batch
+            batch, size = [], 0
+    yield batch
 
-    Attributes:
-        changed: time of change of the file in nanoseconds; -1 if the fingerprint has none.
-        readable: whether the row has an index.
-        indexer: version of the library's indexing.
+
+def _state(key: str, fingerprint: object, error_type: object, indexer: object) -> tuple[int, bool, int]:
+    """Return what decides between two rows of a video; the larger one wins.
+
+    Returns:
+        Time of change of the file in nanoseconds, -1 if the fingerprint has none; whether the row has an index; version
+        of the library's indexing.
     """
-
-    changed: int
-    readable: bool
-    indexer: int
-
-
-def _state(key: str, fingerprint: object, error_type: object, indexer: object) -> _State:
     found = _TIME.match(fingerprint) if isinstance(fingerprint, str) and "://" not in key else None
-    return _State(int(found[1]) if found else -1, error_type is None, indexer if isinstance(indexer, int) else 0)
+    return int(found[1]) if found else -1, error_type is None, indexer if isinstance(indexer, int) else 0
 
 
 class _Merge:
@@ -153,9 +156,6 @@ class _Merge:
             if is_new and len(kinds) == 1 and all(part.query(_KIND) for part in parts):
                 self._connection.execute("INSERT OR REPLACE INTO settings VALUES ('fingerprint', ?)", (kinds.pop(),))
         self.counts: Counter[_Outcome] = Counter()
-        self.of_part = 0
-        self._rows: list[tuple[Any, ...]] = []
-        self._bytes = 0
 
     def __enter__(self) -> _Merge:
         return self
@@ -164,32 +164,21 @@ class _Merge:
         close_writer(self._connection)
 
     def begin_part(self, part: IndexStore) -> None:
-        self._root, self._part, self.of_part = part.keys.root, part.path, 0
+        self._root, self._part = part.keys.root, part.path
 
-    def add(self, row: tuple[Any, ...]) -> bool:
-        """Take in a row of the part, and return whether rows have just been committed."""
-        self._rows.append(row)
-        self._bytes += sum(len(each) for each in row[-2:] if isinstance(each, bytes))
-        if len(self._rows) < _ROWS_AT_ONCE and self._bytes < _BYTES_AT_ONCE:
-            return False
-        self.commit()
-        return True
-
-    def commit(self) -> None:
-        """Write the rows taken in so far, all or none.
+    def write(self, rows: list[tuple[Any, ...]]) -> None:
+        """Write rows of the part, all or none.
 
         Raises:
             SourceError: they cannot be written.
         """
-        rows, self._rows, self._bytes = self._rows, [], 0
         outcomes: Counter[_Outcome] = Counter()
         with told_as_unwritable(self._path), self._connection:
             self._connection.execute("BEGIN IMMEDIATE")
-            outcomes.update(map(self._write, rows))
+            outcomes.update(map(self._write_row, rows))
             if outcomes["added"] or outcomes["replaced"]:
                 mark_change(self._connection)
         self.counts += outcomes
-        self.of_part += len(rows)
 
     def tidy_up(self) -> None:
         """Remove records that nothing refers to any more."""
@@ -197,7 +186,7 @@ class _Merge:
             with told_as_unwritable(self._path), self._connection:
                 self._connection.execute("DELETE FROM records WHERE key NOT IN (SELECT record FROM frame_tables)")
 
-    def _write(self, row: tuple[Any, ...]) -> _Outcome:
+    def _write_row(self, row: tuple[Any, ...]) -> _Outcome:
         *columns, record, blob = row
         key = self._key(columns[_SOURCE])
         ours = to_sql(key)

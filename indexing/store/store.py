@@ -217,7 +217,12 @@ class IndexStore:
             return {name: column[number] for name, column in numbers.items()}, of_rows
         wanted = {name: np.zeros((len(paths), NUMBERS[name].width), np.int64) for name in names}
         known, errors = np.zeros(len(paths), np.bool_), {}
-        for found in self._found_numbers(Positions(position, self.keys), sources, names):
+        positions = Positions(position, self.keys)
+        if len(paths) < _WORTH_A_PASS * len(self):
+            every = numbers_by_name(self._select, positions, sources, names)
+        else:
+            every = numbers_by_pass(self._select, positions, sources, names, fingerprints=self.verify)
+        for found in every:
             for name, column in found.numbers.items():
                 wanted[name][found.positions] = column
             known[found.positions] = True
@@ -227,13 +232,6 @@ class IndexStore:
         for column in wanted.values():
             column[list(errors)] = 0
         return {name: column[:, 0] if column.shape[1] == 1 else column for name, column in wanted.items()}, errors
-
-    def _found_numbers(
-        self, positions: Positions, sources: Sequence[str], names: Sequence[Number]
-    ) -> Iterator[FoundNumbers]:
-        if len(positions) < _WORTH_A_PASS * len(self):
-            return numbers_by_name(self._select, positions, sources, names)
-        return numbers_by_pass(self._select, positions, sources, names, fingerprints=self.verify)
 
     def _stale(self, sources: Sequence[str], found: FoundNumbers) -> dict[int, VideoLoaderError]:
         """Return the errors for videos that have changed, by position."""

@@ -42,9 +42,6 @@ class Packets:
     def start(self, number: int, most: int) -> bytes:
         return self._packets[number][:most]
 
-    def whole(self, number: int) -> bytes:
-        return self._packets[number]
-
 
 def ue(number: int) -> str:
     code = f"{number + 1:b}"
