@@ -47,6 +47,14 @@ def size_told(index: VideoIndex, start: int) -> tuple[int, int]:
     return size if stream.codec in _WITHOUT_SIZE or stream.pixel_format else (0, 0)
 
 
+def common_options() -> dict[str, str]:
+    """Return the options of libavcodec that every decoder gets, libavformat's own included.
+
+    What these two decode differently is an error of ``verify``, so an option that changes pictures belongs here.
+    """
+    return {"max_pixels": str(current_limits().picture_pixels)}
+
+
 def open_decoder(
     index: VideoIndex, start: int, threads: int = 1, *, strict: bool = False, holds_back: bool = False
 ) -> av.video.codeccontext.VideoCodecContext:
@@ -74,7 +82,7 @@ def open_decoder(
     context.extradata = stream.codec_configs[index.packet_config[start]] or None
     context.thread_count = threads
     context.thread_type = "AUTO"
-    options = {"max_pixels": str(current_limits().picture_pixels)}
+    options = common_options()
     if stream.codec == "h264":
         # Without this, decoding of streams that do not state their reorder depth would begin with a depth of zero, and
         # lose the first frames that come out of order. With threads, a picture that is output before it is decoded

@@ -25,11 +25,11 @@ from videoloader.indexing.bitstream.picture import cut_by_container, picture_for
 from videoloader.indexing.bitstream.random_access import MARKED_BY_DECODER, is_random_access, reads_headers
 from videoloader.indexing.bitstream.vpx import hides_frame
 from videoloader.indexing.configurations import renews_sequences, with_configurations
-from videoloader.indexing.decoder import WELL_KNOWN_CODECS
+from videoloader.indexing.decoder import WELL_KNOWN_CODECS, common_options
 from videoloader.indexing.demuxer import UNCONCEALED, demuxed, open_demuxer
 from videoloader.indexing.images.png import check_unpacked
 from videoloader.indexing.index import VideoIndex
-from videoloader.indexing.limits import check_picture, count_decoded_packet, current_limits
+from videoloader.indexing.limits import check_picture, count_decoded_packet
 from videoloader.indexing.packet_times import packet_times, presentation_times, reorder_depth
 from videoloader.indexing.setups import Setups
 from videoloader.indexing.sources.base import ByteSource
@@ -108,7 +108,7 @@ def open_video(source: ByteSource) -> Iterator[tuple[av.container.InputContainer
             check_unpacked(stream.codec_context.name, stream.codec_context.extradata or b"", source.name)
             # Frame threads hold frames back, and may never return on damaged files.
             stream.codec_context.thread_count = 1
-            stream.codec_context.options = {"max_pixels": str(current_limits().picture_pixels)}
+            stream.codec_context.options = common_options()
             yield container, stream
     except IndexError:
         # PyAV knows only the streams that existed when it opened the file.

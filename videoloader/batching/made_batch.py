@@ -77,7 +77,7 @@ class BatchRequest:
 
     Attributes:
         clips: returns the clips, one for each row or as columns. It is called in the planning thread.
-        collate: ``"stack"``, ``"pad"`` or ``"list"``; see ``VideoLoader``.
+        collate: the way to collate them; see ``COLLATE``.
         stand_ins: returns the clips to try in place of one that cannot be made; by default none.
         rng: returns the generator for mixing from the number of the batch's first clip; None for batches that are not
             mixed.

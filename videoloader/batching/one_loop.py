@@ -67,7 +67,8 @@ class OneLoop:
         check_decode(decode, device)
         check_choice("collate", collate, COLLATE)
         if pipeline.mixing is not None and not COLLATE[collate].stacks:
-            raise ConfigurationError('clips of a list cannot be mixed: take collate="stack" or "pad"')
+            ways = " or ".join(f'"{name}"' for name, rule in COLLATE.items() if rule.stacks)
+            raise ConfigurationError(f"clips of a list cannot be mixed: take collate={ways}")
         check_integer("gop_cache", gop_cache, 0)
         tell_of_unused(device, decode, gop_cache=gop_cache, cpu_workers=cpu_workers)
         self.device, self._collate = device, collate
