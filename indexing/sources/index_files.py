@@ -15,7 +15,7 @@ _BLOCK = 512
 # DALI, tools/wds2idx.py: "v1.2 <samples>", then one line for each sample, with "<extension> <offset> <size> <name>" for
 # each of its files. Earlier versions have no names.
 _WDS_VERSION = re.compile(rb"v1\.([2-9]) (\d{1,18})")
-_WDS_SAMPLE = re.compile(r"\S* (\d{1,18}) (\d{1,18}) (\S+)(?: (?=\S* \d)|$)")
+_WDS_SAMPLE = re.compile(rb"\S* (\d{1,18}) (\d{1,18}) (\S+)(?: (?=\S* \d)|$)")
 # DALI, tools/tfrecord2idx: "<offset> <size>" of each record, including its header and footer.
 _RECORD_LINES = re.compile(rb"(?:\d{1,18} \d{1,18}\r?\n)*(?:\d{1,18} \d{1,18})?\s*")
 
@@ -76,12 +76,13 @@ def members_of_tar(archive: ByteSource) -> tuple[str, list[Member]] | None:
         return None
     members: list[Member] = []
     for line in lines[1:]:
-        text, at = os.fsdecode(line.strip()), 0
-        while found := _WDS_SAMPLE.match(text, at):
-            members.append(Member(found[3], int(found[1]), int(found[2])))
+        line, at = line.rstrip(), 0  # an extension at its begin may be empty
+        while found := _WDS_SAMPLE.match(line, at):
+            members.append(Member(os.fsdecode(found[3]), int(found[1]), int(found[2])))
             at = found.end()
-        if at < len(text):
-            raise IndexingError(f"is damaged, or names members with spaces: {text[:80]!r}; delete it", index.name)
+        if at < len(line):
+            told = os.fsdecode(line[:80])
+            raise IndexingError(f"is damaged, or names members with spaces: {told!r}; delete it", index.name)
     if len(lines) - 1 != int(head[2]):
         raise IndexingError(
             f"is cut off: {len(lines) - 1} of {int(head[2])} lines; recreate it, or delete it", index.name

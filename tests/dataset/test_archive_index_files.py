@@ -251,10 +251,10 @@ def test_index_files_do_not_stay_open(tmp_path: Path) -> None:
 
 
 def test_long_names_and_other_letters_in_an_index_file(tmp_path: Path) -> None:
-    names = [f"{letter * 60}/{letter * 60}.mp4" for letter in ("a", "b", "é")] + ["é.mp4"]
+    names = [f"{letter * 60}/{letter * 60}.mp4" for letter in ("a", "b", "é")] + ["é.mp4", "x\u3000\xa0.mp4"]
     for kind in (tarfile.PAX_FORMAT, tarfile.GNU_FORMAT):
         path = tmp_path / f"{kind}.tar"
-        path.write_bytes(tar_bytes(dict.fromkeys(names, b"v"), kind))
+        path.write_bytes(tar_bytes(dict.fromkeys(["no_extension.", *names], b"v"), kind))
         path.with_suffix(".idx").write_bytes(wds_index(path))
         assert [each.split("::")[1] for each in vl.VideoDataset.from_archives(path).paths] == names
 
