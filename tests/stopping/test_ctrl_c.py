@@ -56,6 +56,42 @@ def end_of(process: Program) -> tuple[int | None, str]:
     return process.returncode, stderr
 
 
+AT_THE_END = """
+import atexit, sys
+import videoloader as vl
+from videoloader.interop.torch import ClipDataset
+
+data = vl.VideoDataset.from_paths([sys.argv[1]])
+reads = {
+    "a frame": lambda: vl.Video(sys.argv[1], device="cpu")[1],
+    "frames": lambda: next(iter(vl.Video(sys.argv[1], device="cpu"))),
+    "a clip": lambda: ClipDataset(data, [0, 2])[0],
+    **{
+        f"{threads} threads": lambda threads=threads: next(
+            iter(vl.VideoLoader(data, [0, 2], batch_size=1, device="cpu", num_workers=threads, num_processes=0))
+        )
+        for threads in (0, 2)
+    },
+}
+
+@atexit.register
+def late():
+    for name, read in reads.items():
+        try:
+            read()
+            print(name, "is read")
+        except vl.ConfigurationError as error:
+            print(name, str(error)[:25])
+"""
+
+
+def test_reading_after_the_end_of_the_main_thread_is_an_error_that_says_so(sample: Sample) -> None:
+    process = Program(AT_THE_END, sample("h264_mp4"))
+    stdout, stderr = process.communicate()
+    told = [f"{name} the main thread has ended" for name in ("a frame", "frames", "a clip", "0 threads", "2 threads")]
+    assert (process.returncode, stdout.splitlines(), stderr) == (0, told, "")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_program_ends_at_once_in_the_middle_of_an_epoch(sample: Sample, kind: str) -> None:
     process = Program(BEGIN, sample("h264_mp4"), kind)

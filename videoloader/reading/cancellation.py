@@ -10,14 +10,12 @@ from typing import TypeVar
 
 from videoloader.errors import ConfigurationError
 from videoloader.indexing.sources.patience import ReadCancelled as ReadCancelled
+from videoloader.runtime.threads import PROGRAM_ENDS
 
 T = TypeVar("T")
 
 
 _ANOTHER_LOOP = "another loop over this loader has begun, which ended this one: make a loader for each concurrent loop"
-_PROGRAM_ENDS = (
-    "the main thread has ended, and with it all reading: let it wait for loops in other threads (thread.join())"
-)
 
 
 class CancelToken:
@@ -51,8 +49,7 @@ class CancelToken:
 
     def raise_if_ended(self) -> None:
         """Raise ConfigurationError if the work belongs to a loop that was ended from elsewhere."""
-        if self._interpreter_exits:
-            raise ConfigurationError(_PROGRAM_ENDS)
+        raise_if_program_ends()
         if self.cancelled and not self.threads_gone:
             raise ConfigurationError(self._why)
 
@@ -76,6 +73,12 @@ class CancelToken:
             if self.cancelled:
                 raise ReadCancelled
             yield item
+
+
+def raise_if_program_ends() -> None:
+    """Raise ConfigurationError while the interpreter exits: no thread can be started then."""
+    if CancelToken._interpreter_exits:
+        raise ConfigurationError(PROGRAM_ENDS)
 
 
 def _cancel_all() -> None:

@@ -22,7 +22,7 @@ from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.configurations import decoded_otherwise
 from videoloader.packets.decode_plan import plan_frames, split_at_keyframes
 from videoloader.packets.run_start import WrongIndexError
-from videoloader.reading.cancellation import CancelToken, ReadCancelled
+from videoloader.reading.cancellation import CancelToken, ReadCancelled, raise_if_program_ends
 from videoloader.reading.clip_reader import ClipsReport, reader_of_thread
 from videoloader.reading.clip_slots import ClipSlots, whole_clip
 from videoloader.reading.corrupt_frames import KeepOrRaise, tell_of_corrupt
@@ -65,6 +65,7 @@ class VideoReader:
     def _source(self) -> ByteSource:
         if self._opened is None:
             raise ConfigurationError("is closed: create a new Video to read from it", self.index.source)
+        raise_if_program_ends()
         return self._opened
 
     def close(self) -> None:
@@ -82,7 +83,7 @@ class VideoReader:
         try:
             yield token
         except ReadCancelled:
-            self._source()  # raises ConfigurationError if the reader was closed
+            self._source()  # raises ConfigurationError if the reader was closed, or the program ends
             raise
         finally:
             self._under_way.remove(token)

@@ -16,7 +16,7 @@ from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import ParamSpec, TypeVar
 
-from videoloader.errors import VideoLoaderError
+from videoloader.errors import ConfigurationError, VideoLoaderError
 from videoloader.runtime.forks import after_fork
 
 P = ParamSpec("P")
@@ -80,7 +80,8 @@ class LentThreads(Executor):
         """Queue a call.
 
         Raises:
-            RuntimeError: the executor has been shut down, or the interpreter ends.
+            RuntimeError: the executor has been shut down.
+            ConfigurationError: the interpreter ends.
         """
         future: Future[T] = Outcome()
         self._waiting.put(partial(_call, future, partial(fn, *args, **kwargs)))
@@ -157,6 +158,9 @@ def _call(future: Future[T], function: Callable[[], T]) -> None:
 # The idle threads by name, each an executor of one thread; the one that worked last comes last.
 _idle: defaultdict[str, list[ThreadPoolExecutor]] = defaultdict(list)
 _process_ends = False
+PROGRAM_ENDS = (
+    "the main thread has ended, and with it all reading: let it wait for loops in other threads (thread.join())"
+)
 
 
 def _lend(name: str, work: Callable[[], object], permit: list[None]) -> None:
@@ -165,7 +169,7 @@ def _lend(name: str, work: Callable[[], object], permit: list[None]) -> None:
     The thread that worked last is lent first, so that no more threads are in use than are needed.
 
     Raises:
-        RuntimeError: the interpreter is shutting down.
+        ConfigurationError: the interpreter is shutting down.
         VideoLoaderError: the system cannot start another thread.
     """
     try:
@@ -176,7 +180,7 @@ def _lend(name: str, work: Callable[[], object], permit: list[None]) -> None:
         thread.submit(_do, thread, name, work, permit)
     except RuntimeError as error:
         if _process_ends:
-            raise
+            raise ConfigurationError(PROGRAM_ENDS) from None
         raise VideoLoaderError(f"no thread can be started ({error}): num_workers=0 needs none") from error
 
 
