@@ -49,7 +49,8 @@ class CancelToken:
 
     def raise_if_ended(self) -> None:
         """Raise ConfigurationError if the work belongs to a loop that was ended from elsewhere."""
-        raise_if_program_ends()
+        if self._interpreter_exits:
+            raise ConfigurationError(PROGRAM_ENDS)
         if self.cancelled and not self.threads_gone:
             raise ConfigurationError(self._why)
 
@@ -73,12 +74,6 @@ class CancelToken:
             if self.cancelled:
                 raise ReadCancelled
             yield item
-
-
-def raise_if_program_ends() -> None:
-    """Raise ConfigurationError while the interpreter exits: no thread can be started then."""
-    if CancelToken._interpreter_exits:
-        raise ConfigurationError(PROGRAM_ENDS)
 
 
 def _cancel_all() -> None:

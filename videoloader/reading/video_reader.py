@@ -22,7 +22,7 @@ from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.configurations import decoded_otherwise
 from videoloader.packets.decode_plan import plan_frames, split_at_keyframes
 from videoloader.packets.run_start import WrongIndexError
-from videoloader.reading.cancellation import CancelToken, ReadCancelled, raise_if_program_ends
+from videoloader.reading.cancellation import CancelToken, ReadCancelled
 from videoloader.reading.clip_reader import ClipsReport, reader_of_thread
 from videoloader.reading.clip_slots import ClipSlots, whole_clip
 from videoloader.reading.corrupt_frames import KeepOrRaise, tell_of_corrupt
@@ -65,7 +65,7 @@ class VideoReader:
     def _source(self) -> ByteSource:
         if self._opened is None:
             raise ConfigurationError("is closed: create a new Video to read from it", self.index.source)
-        raise_if_program_ends()
+        CancelToken().raise_if_ended()  # no thread can be started while the interpreter exits
         return self._opened
 
     def close(self) -> None:
