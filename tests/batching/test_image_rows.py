@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from image_files import encoded, picture, write_frames
-from kept_processes import KeptProcesses, kept_processes
 from range_server import serve
 from same_batches import assert_same_batches
 from sample_videos import RECIPES, Recipe, write_video
@@ -242,17 +241,9 @@ def test_a_damaged_image_is_marked_or_an_error(tmp_path: Path) -> None:
         assert [batch.rows.tolist() for batch in load(data, on_corrupt="skip")] == [[1]]
 
 
+@pytest.mark.usefixtures("in_one_process")
 class TestInProcesses:
     """What reader processes make."""
-
-    @pytest.fixture(scope="class")
-    def processes(self) -> Iterator[KeptProcesses]:
-        with kept_processes(1) as processes:
-            yield processes
-
-    @pytest.fixture(autouse=True)
-    def _shared(self, processes: KeptProcesses, monkeypatch: pytest.MonkeyPatch) -> None:
-        processes.share(monkeypatch)
 
     @pytest.mark.parametrize(
         "settings",

@@ -15,7 +15,7 @@ from kept_processes import KeptProcesses, kept_processes
 from same_batches import assert_same_batches
 
 import videoloader as vl
-from videoloader.batching import batch_maker, image_rows
+from videoloader.batching import image_rows
 from videoloader.reading import process_pool
 
 SIZES = [(48, 32), (64, 64), (31, 57), (90, 40), (33, 33)]
@@ -53,21 +53,6 @@ def processes() -> Iterator[KeptProcesses]:
 @pytest.fixture
 def engines(monkeypatch: pytest.MonkeyPatch) -> EmulatedEngines:
     return emulate(monkeypatch)
-
-
-@pytest.fixture
-def by_columns(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The rows of each batch that was put together from columns."""
-    batches: list[int] = []
-    collate = batch_maker.collate_columns
-
-    def counted(*arguments: Any) -> vl.Batch:
-        batch = collate(*arguments)
-        batches.append(len(batch))
-        return batch
-
-    monkeypatch.setattr(batch_maker, "collate_columns", counted)
-    return batches
 
 
 def load(data: vl.VideoDataset, **settings: Any) -> vl.VideoLoader:

@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from image_files import encoded, picture, write_frames
-from kept_processes import KeptProcesses, kept_processes
 from same_batches import assert_same_batches
 
 import videoloader as vl
-from videoloader.batching import batch_maker
 from videoloader.order import clip_table
 from videoloader.sampling.mode import takes_one_clip
 
@@ -347,31 +345,9 @@ def test_an_epoch_is_resumed_in_the_middle(
     assert_same_batches(given + list(third), expected)
 
 
+@pytest.mark.usefixtures("in_one_process")
 class TestInProcesses:
     """What reader processes make."""
-
-    @pytest.fixture(scope="class")
-    def processes(self) -> Iterator[KeptProcesses]:
-        with kept_processes(1) as processes:
-            yield processes
-
-    @pytest.fixture(autouse=True)
-    def _shared(self, processes: KeptProcesses, monkeypatch: pytest.MonkeyPatch) -> None:
-        processes.share(monkeypatch)
-
-    @pytest.fixture
-    def by_columns(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-        """The rows of each batch that was put together from columns."""
-        batches: list[int] = []
-        collate = batch_maker.collate_columns
-
-        def counted(*arguments: Any) -> vl.Batch:
-            batch = collate(*arguments)
-            batches.append(len(batch))
-            return batch
-
-        monkeypatch.setattr(batch_maker, "collate_columns", counted)
-        return batches
 
     @pytest.mark.parametrize(
         ("settings", "columns"),
