@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import av
@@ -11,6 +14,7 @@ import av.filter
 import numpy as np
 import pytest
 import torch
+from changing_streams import write_h264
 from convert.planar_frames import FORMATS, frame_of, random_picture
 from gpu import resize_reference
 from gpu.test_convert import DTYPES, FILTERS, LAYOUTS, differences, handle, planes_for, poisoned, surface_of
@@ -19,6 +23,7 @@ from helpers.converting import convert_surface
 from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec
 from videoloader.convert.surface import pixel_format
 from videoloader.convert.upload import upload_frame
+from videoloader.runtime.device import own_stream
 
 pytestmark = [
     pytest.mark.gpu,
@@ -160,3 +165,43 @@ def test_memory_is_used_again_only_when_free(threads: int) -> None:
 
     with ThreadPoolExecutor(threads) as pool:
         assert list(pool.map(wrong_levels, range(threads))) == [[]] * threads
+
+
+def test_many_streams_take_little_memory() -> None:
+    owners, device = [Owner() for _ in range(20)], torch.device("cuda", 0)
+    frame = av.VideoFrame(1920, 1080, "yuv420p")
+    before = torch.cuda.memory_reserved()
+    for owner in owners:
+        stream = own_stream(device, owner)
+        surface = upload_frame(frame, stream)
+        stream.synchronize()
+        del surface
+    # Each keeps one piece of 3.1 MB.
+    assert torch.cuda.memory_reserved() - before < 20 * 6e6
+
+
+def test_a_forked_process_ends_well_beside_kept_memory(tmp_path: Path) -> None:
+    path = write_h264(tmp_path / "video.mp4", 3)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", _PROGRAM, str(path)], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout.strip(), done.stderr.strip()) == (0, "0 True", "")
+
+
+class Owner:
+    """Something that lives as long as its stream is in use."""
+
+
+_PROGRAM = """
+import os, sys, warnings
+import videoloader as vl
+from videoloader.convert import upload
+warnings.simplefilter("ignore")
+frames = vl.Video(sys.argv[1], device="cuda", decode="cpu")[:]
+assert any(upload._gpu.values())
+if child := os.fork():
+    print(os.waitpid(child, 0)[1], bool(len(vl.Video(sys.argv[1], device="cuda", decode="cpu")[:])))
+else:
+    del frames
+    assert not upload._gpu
+"""

@@ -18,6 +18,8 @@ import torch
 from videoloader.convert.driver import cuda_driver
 from videoloader.convert.surface import CudaSurface, pixel_format, planes_layout
 from videoloader.errors import DecodeError
+from videoloader.runtime.device import allocate
+from videoloader.runtime.forks import after_fork, keep_forever
 
 # Smaller planes are copied faster than the GIL can be taken again; during larger copies other threads need it.
 _HELD_BYTES = 1 << 15
@@ -168,6 +170,15 @@ def take_gpu(size: int, stream: torch.cuda.Stream) -> GpuMemory:
     except IndexError:
         tensor = None
     if tensor is None or tensor.numel() < size:
-        with torch.cuda.stream(stream):
-            tensor = torch.empty(size, dtype=torch.uint8, device=stream.device)
+        # PyTorch would ask for 20 MB of GPU memory for each stream that needs its own.
+        tensor = allocate((size,), torch.uint8, stream.device)
+        tensor.record_stream(stream)
     return GpuMemory(tensor, idle)
+
+
+def _leave_to_parent() -> None:
+    keep_forever(_gpu.copy())  # PyTorch asks CUDA when it frees such memory, and a forked process cannot
+    _gpu.clear()
+
+
+after_fork(_leave_to_parent)
