@@ -9,13 +9,13 @@ from typing import Any, NamedTuple, TypeAlias, get_args
 import numpy as np
 import torch
 
-from videoloader.convert.spec import Interpolation, Layout, OutputSpec
+from videoloader.convert.spec import Interpolation, Layout, OutputSpec, as_planes, shape_in
 from videoloader.errors import ConfigurationError
 from videoloader.errors.checks import check, check_choice, check_shape
 from videoloader.errors.notes import note, note_rows
 from videoloader.transforms.backends import cpu as cpu_operations
 from videoloader.transforms.backends import cuda as cuda_operations
-from videoloader.transforms.backends.work import ClipWork, Finish
+from videoloader.transforms.backends.work import ClipWork
 from videoloader.transforms.operations import (
     ARRAYS,
     IN_TRANSFORM,
@@ -83,12 +83,14 @@ def apply_operations(
     if len(sizes) > 1:
         wanted = "end them with a Resize or a crop"
         raise ConfigurationError(f"after their transforms, clips of one batch have sizes {sorted(sizes)}: {wanted}")
-    finish = Finish(output or OutputSpec(), layout)
-    if not any(programs) and finish.output.dtype == torch.uint8 and layout == "TCHW":
+    output = output or OutputSpec()
+    if not any(programs) and output.dtype == torch.uint8 and layout == "TCHW":
         return frames
-    result = finish.allocate(clips, length, sizes.pop() if sizes else (height, width), frames.device)
+    shape = shape_in(layout, length, *(sizes.pop() if sizes else (height, width)))
+    result = torch.empty((clips, *shape), dtype=output.dtype, device=frames.device)
     if not frames.numel():
         return result
+    target = as_planes(result, layout)
     carry_out = cuda_operations.carry_out if frames.is_cuda else cpu_operations.carry_out
     left = [(clip, frames, clip, program) for clip, program in enumerate(programs)]
     while left:
@@ -103,9 +105,9 @@ def apply_operations(
                     break
                 size = operation.size if type(operation) is Warp else size
             else:
-                works.append(ClipWork(source, row, program, result, clip, True))
+                works.append(ClipWork(source, row, program, target, clip, True))
         gathered = {key: _gather(members, key[1], works) for key, members in groups.items()}
-        carry_out(works, finish)
+        carry_out(works, output)
         left = []
         for key, members in groups.items():
             with note_rows([each.clip for each in members]), note(IN_TRANSFORM, members[0].function.function):

@@ -9,29 +9,30 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from videoloader.convert.spec import OutputSpec
 from videoloader.transforms.backends.parts import to_pixels
-from videoloader.transforms.backends.work import ClipWork, Finish
+from videoloader.transforms.backends.work import ClipWork
 from videoloader.transforms.geometry.warping import warp_tensor
 from videoloader.transforms.operations import ColorMatrix, Erase, HueShift, Sharpen, StatisticTable, Table, Warp
 
 
-def carry_out(works: Sequence[ClipWork], finish: Finish) -> None:
-    """Carry out the works."""
+def carry_out(works: Sequence[ClipWork], output: OutputSpec) -> None:
+    """Carry out the works; the results of the last ones get the output's dtype and normalisation."""
     for work in works:
         frames = work.source[work.source_row]
         for operation in work.operations:
             frames = _OPERATIONS[type(operation)](frames, operation)
         if work.last:
-            _write(frames, finish, finish.frames(work.target)[work.target_row])
+            _write(frames, output, work.target[work.target_row])
         else:
             work.target[work.target_row] = frames
 
 
-def _write(frames: torch.Tensor, finish: Finish, slot: torch.Tensor) -> None:
+def _write(frames: torch.Tensor, output: OutputSpec, slot: torch.Tensor) -> None:
     if slot.dtype == torch.uint8:
         slot.copy_(frames)
         return
-    scale, shift = (torch.from_numpy(each)[:, None, None] for each in finish.output.scale_shift())
+    scale, shift = (torch.from_numpy(each)[:, None, None] for each in output.scale_shift())
     slot.copy_(frames.float().div_(255).mul_(scale).add_(shift))
 
 

@@ -16,7 +16,7 @@ from videoloader import convert
 from videoloader.convert.driver import cuda_driver, load_kernel
 from videoloader.convert.spec import OUTPUT_TYPES, OutputSpec
 from videoloader.errors import DecodeError
-from videoloader.transforms.backends.work import ClipWork, Finish
+from videoloader.transforms.backends.work import ClipWork
 from videoloader.transforms.geometry.resampling import Size
 from videoloader.transforms.operations import ARRAYS, Erase, Operation, StatisticTable, Warp
 
@@ -119,7 +119,7 @@ class _Plan:
         return out_size
 
 
-def carry_out(works: Sequence[ClipWork], finish: Finish) -> None:
+def carry_out(works: Sequence[ClipWork], output: OutputSpec) -> None:
     """Carry out the works for all clips at once, on the current stream of their device.
 
     Parameters are uploaded in one transfer, from memory that PyTorch does not reuse before it is done. Between
@@ -144,7 +144,7 @@ def carry_out(works: Sequence[ClipWork], finish: Finish) -> None:
             size = plan.add(at, operation, source, target, length, size, last and work.last)
             source = target
         free += piece * count
-    _launch(plan, finish, works, length)
+    _launch(plan, output, works, length)
 
 
 def _batch(batch: torch.Tensor) -> _Batch:
@@ -161,12 +161,11 @@ def _piece(operations: Sequence[Operation], length: int, size: Size) -> tuple[in
     return -(-3 * length * largest // 16) * 16, min(len(between), 2)
 
 
-def _launch(plan: _Plan, finish: Finish, works: Sequence[ClipWork], length: int) -> None:
+def _launch(plan: _Plan, output: OutputSpec, works: Sequence[ClipWork], length: int) -> None:
     """Upload the parameters of the steps, and launch them. All memory is used in stream order."""
     device = works[0].source.device
-    output = next((finish.frames(work.target) for work in works if work.last), None)
-    _, frame, channel, _, pixel = (0, 0, 0, 0, 0) if output is None else output.stride()
-    operate = f"operate<{OUTPUT_TYPES[finish.output.dtype]}>"
+    _, frame, channel, _, pixel = next((work.target.stride() for work in works if work.last), (0, 0, 0, 0, 0))
+    operate = f"operate<{OUTPUT_TYPES[output.dtype]}>"
     with torch.cuda.device(device):
         stream = torch.cuda.current_stream(device).cuda_stream
         records = [record for step in plan.steps for record in (*step.counted, *step.others)]
@@ -175,7 +174,7 @@ def _launch(plan: _Plan, finish: Finish, works: Sequence[ClipWork], length: int)
         counts = torch.zeros(plan.counts, dtype=torch.int64, device=device)
         values = sent.data_ptr()
         clips = values + plan.size
-        shared = tables.data_ptr(), counts.data_ptr(), frame, channel, pixel, *_scale_shift(finish.output), length
+        shared = tables.data_ptr(), counts.data_ptr(), frame, channel, pixel, *_scale_shift(output), length
         for step in plan.steps:
             data = _STEP.pack(clips, values, *shared)
             counted, every = len(step.counted), len(step.counted) + len(step.others)
