@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from videoloader.indexing.bitstream.bits import BitReader
+from videoloader.indexing.bitstream.formats import PictureFormat
 
 SEQUENCE_HEADER = 1
 CHOSEN_BY_FRAME = 2  # SELECT_SCREEN_CONTENT_TOOLS, SELECT_INTEGER_MV
@@ -36,11 +37,10 @@ class SequenceHeader(NamedTuple):
         layers: operating_point_idc of each operating point.
         removal_layers: those of the layers whose frames say when they leave the buffer.
         removal_bits, presentation_bits: bits of times in frame headers; zero if there are none.
-        width, height: pixels.
         id_bits, id_difference_bits: bits of frame ids and their differences; zero if there are none.
         screen_content, integer_motion: whether tools are on, or CHOSEN_BY_FRAME.
         order_bits: bits of order hints.
-        color: chroma format, bit depth and code points of the samples.
+        picture: format of the pictures.
     """
 
     reduced: bool
@@ -49,25 +49,12 @@ class SequenceHeader(NamedTuple):
     removal_layers: tuple[int, ...]
     removal_bits: int
     presentation_bits: int
-    width: int
-    height: int
     id_bits: int
     id_difference_bits: int
     screen_content: int
     integer_motion: int
     order_bits: int
-    color: ColorConfig
-
-
-class ColorConfig(NamedTuple):
-    """Chroma format, bit depth, H.273 code points and range of a stream's samples."""
-
-    chroma: str
-    bit_depth: int
-    primaries: int
-    transfer: int
-    matrix: int
-    full_range: bool
+    picture: PictureFormat
 
 
 def units_of_record(config: bytes) -> bytes:
@@ -75,12 +62,12 @@ def units_of_record(config: bytes) -> bytes:
     return config[_RECORD_HEADER:] if config[:1] == _RECORD_MARKER else config
 
 
-def first_sequence_header(units: bytes) -> SequenceHeader | None:
-    """Return the first sequence header among these OBUs; None if there is none, or none that can be read."""
+def sequence_format(units: bytes) -> PictureFormat | None:
+    """Return the format in the first sequence header among these OBUs; None if there is none that can be read."""
     try:
         for obu in iterate_obus(units):
             if obu.kind == SEQUENCE_HEADER:
-                return read_sequence_header(units[obu.start : obu.stop])
+                return read_sequence_header(units[obu.start : obu.stop]).picture
     except ValueError:
         return None
     return None
@@ -149,7 +136,7 @@ def read_sequence_header(header: bytes) -> SequenceHeader:
             if delays and bits.u(1):
                 bits.u(4)
     width_bits, height_bits = bits.u(4) + 1, bits.u(4) + 1
-    width, height = bits.u(width_bits) + 1, bits.u(height_bits) + 1
+    size = bits.u(width_bits) + 1, bits.u(height_bits) + 1
     id_difference_bits = id_bits = 0
     if not reduced and bits.u(1):
         id_difference_bits = bits.u(4) + 2
@@ -173,30 +160,28 @@ def read_sequence_header(header: bytes) -> SequenceHeader:
         tuple(removal_layers),
         removal_bits,
         0 if equal_intervals else presentation_bits,
-        width,
-        height,
         id_bits,
         id_difference_bits,
         screen_content,
         integer_motion,
         order_bits,
-        _read_color_config(bits, profile),
+        _read_color_config(bits, profile, size),
     )
 
 
-def _read_color_config(bits: BitReader, profile: int) -> ColorConfig:
-    """Read color_config of the AV1 bitstream specification, 5.5.2."""
+def _read_color_config(bits: BitReader, profile: int, size: tuple[int, int]) -> PictureFormat:
+    """Read color_config of the AV1 bitstream specification, 5.5.2, and return the format of pictures of this size."""
     deep = bits.u(1)
     depth = 12 if deep and profile == 2 and bits.u(1) else 10 if deep else 8
     is_gray = profile != 1 and bits.u(1)
-    colors = (bits.u(8), bits.u(8), bits.u(8)) if bits.u(1) else (2, 2, 2)
-    if not is_gray and colors == _SRGB:
-        return ColorConfig("444", depth, *colors, True)
-    full = bool(bits.u(1))
+    primaries, transfer, matrix = colors = (bits.u(8), bits.u(8), bits.u(8)) if bits.u(1) else (2, 2, 2)
+    full = (not is_gray and colors == _SRGB) or bool(bits.u(1))
     if is_gray:
         chroma = "400"
+    elif colors == _SRGB:
+        chroma = "444"
     elif profile == 2 and depth == 12:
         chroma = ("420" if bits.u(1) else "422") if bits.u(1) else "444"
     else:
         chroma = ("420", "444", "422")[min(profile, 2)]
-    return ColorConfig(chroma, depth, *colors, full)
+    return PictureFormat(*size, chroma, depth, matrix, full, color_primaries=primaries, color_transfer=transfer)

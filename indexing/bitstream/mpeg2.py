@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import NamedTuple
+
+from videoloader.indexing.bitstream.formats import PictureFormat
 
 _CHROMA = {1: "420", 2: "422", 3: "444"}
 # aspect_ratio_information and frame_rate_code (ISO/IEC 13818-2, tables 6-3 and 6-4).
@@ -15,20 +16,7 @@ _FRAME_RATES = {
 _SEQUENCE_EXTENSION, _SEQUENCE_DISPLAY_EXTENSION = 1, 2
 
 
-class SequenceFormat(NamedTuple):
-    """The format in a sequence header and its extensions."""
-
-    width: int
-    height: int
-    chroma: str
-    sample_aspect_ratio: Fraction
-    frame_rate: Fraction
-    color_primaries: int = 2
-    color_transfer: int = 2
-    color_matrix: int = 2
-
-
-def read_sequence_header(header: bytes) -> SequenceFormat | None:
+def read_sequence_header(header: bytes) -> PictureFormat | None:
     """Read a sequence header with its extensions and start codes (ISO/IEC 13818-2, 6.2.2.1 to 6.2.2.4).
 
     Returns:
@@ -53,7 +41,11 @@ def read_sequence_header(header: bytes) -> SequenceFormat | None:
         if len(display) >= at + 4:
             bits = int.from_bytes(display[at : at + 4], "big")
             shown = bits >> 18, bits >> 3 & 0x3FFF
-    return SequenceFormat(width, height, chroma, _sample_aspect(header[7] >> 4, (width, height), shown), rate, *colours)
+    primaries, transfer, matrix = colours
+    return PictureFormat(
+        width, height, chroma, 8, matrix, False, color_primaries=primaries, color_transfer=transfer,
+        sample_aspect_ratio=_sample_aspect(header[7] >> 4, (width, height), shown), frame_rate=rate,
+    )  # fmt: skip
 
 
 def _sample_aspect(code: int, coded: tuple[int, int], shown: tuple[int, int]) -> Fraction:

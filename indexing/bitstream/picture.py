@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple
 
-from videoloader.indexing.bitstream.av1 import first_sequence_header, units_of_record
+from videoloader.indexing.bitstream.av1 import sequence_format, units_of_record
+from videoloader.indexing.bitstream.formats import PictureFormat
 from videoloader.indexing.bitstream.h264_parameter_sets import Sps, read_sps
 from videoloader.indexing.bitstream.hevc_parameter_sets import SequenceParameters, read_sequence_parameters
 from videoloader.indexing.bitstream.mpeg4_headers import find_layer
@@ -16,48 +15,6 @@ from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS, f
 from videoloader.indexing.stream_info import StreamInfo
 
 _CHROMA = ("400", "420", "422", "444")
-
-
-class PictureFormat(NamedTuple):
-    """The pictures that a decoder makes of a stream.
-
-    Attributes:
-        width, height: size of the decoder's output pictures (cropped) in pixels.
-        chroma: ``"400"``, ``"420"``, ``"422"`` or ``"444"``.
-        bit_depth: bits of luma and chroma.
-        color_matrix: ITU-T H.273 code point; 2 is "unspecified".
-        full_range: whether samples use the full range; None if the header does not tell.
-        buffering: numbers of pictures that the stream may make a decoder hold, by each number in its headers about it:
-            for H.264 reference frames, limit of the level, stated limit; for HEVC stated limit, limit of the level.
-        color_primaries, color_transfer: ITU-T H.273 code points; 2 is "unspecified".
-        sample_aspect_ratio: width of a pixel over its height; 1 if the header does not tell.
-        field_flag_at: H.264: bits between pic_parameter_set_id and field_pic_flag in slice headers; -1 if all pictures
-            are frames.
-        coded_size: (width, height) before cropping, if the headers tell; else (0, 0).
-        cut_off: pixels (left, top) that are cropped on these sides.
-        reordered: maximum number of pictures that a decoder holds back to output them in order, by H.264 and HEVC
-            headers; None if they do not tell.
-    """
-
-    width: int
-    height: int
-    chroma: str
-    bit_depth: int
-    color_matrix: int = 2
-    full_range: bool | None = None
-    buffering: tuple[int, ...] = ()
-    color_primaries: int = 2
-    color_transfer: int = 2
-    sample_aspect_ratio: Fraction = Fraction(1)
-    field_flag_at: int = -1
-    coded_size: tuple[int, int] = (0, 0)
-    cut_off: tuple[int, int] = (0, 0)
-    reordered: int | None = None
-
-    @property
-    def frames_only(self) -> bool:
-        """Whether no picture is coded as two fields, which may be in separate packets (H.264)."""
-        return self.field_flag_at < 0
 
 
 def picture_format(stream: StreamInfo) -> PictureFormat | None:
@@ -118,12 +75,8 @@ def _picture_format(
     for config in configs:
         if codec in WITH_PARAMETER_SETS and (sps := first_sequence_set(codec, config)):
             return parameter_set_format(codec, sps)
-        if codec == "av1" and (sequence := first_sequence_header(units_of_record(config))):
-            color = sequence.color
-            return PictureFormat(
-                sequence.width, sequence.height, color.chroma, color.bit_depth, color.matrix, color.full_range,
-                color_primaries=color.primaries, color_transfer=color.transfer,
-            )  # fmt: skip
+        if codec == "av1" and (picture := sequence_format(units_of_record(config))):
+            return picture
         if codec == "mpeg4" and (layer := find_layer(config)):
             size = (layer.width, layer.height)
     if codec == "av1" and configs[0][:1] == b"\x81" and len(configs[0]) >= 4:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from videoloader.indexing.bitstream.bits import BitReader
-from videoloader.indexing.bitstream.picture import PictureFormat
+from videoloader.indexing.bitstream.formats import PictureFormat
 
 SLOTS = 8
 LONGEST_HEAD = 32  # bytes that contain everything read of a header

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from videoloader.indexing.bitstream import vp9
-from videoloader.indexing.bitstream.picture import PictureFormat
+from videoloader.indexing.bitstream.formats import PictureFormat
 
 # Maximum bytes of a keyframe's header.
 LONGEST_KEYFRAME_HEADER = vp9.LONGEST_HEAD

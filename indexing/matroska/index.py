@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import IndexingError
+from videoloader.indexing.bitstream.formats import PictureFormat
 from videoloader.indexing.bitstream.parameter_sets import WITH_HEADERS, headers_with_start_codes
-from videoloader.indexing.bitstream.picture import PictureFormat, cut_by_container
+from videoloader.indexing.bitstream.picture import cut_by_container
 from videoloader.indexing.bitstream.vpx import hides_frame
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import coded_picture

@@ -10,9 +10,10 @@ from operator import itemgetter
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.indexing.bitstream.mpeg2 import SequenceFormat, read_sequence_header
+from videoloader.indexing.bitstream.formats import PictureFormat
+from videoloader.indexing.bitstream.mpeg2 import read_sequence_header
 from videoloader.indexing.bitstream.parameter_sets import is_sequence_set, is_set
-from videoloader.indexing.bitstream.picture import PictureFormat, picture_format
+from videoloader.indexing.bitstream.picture import picture_format
 from videoloader.indexing.mpegts.access_units import AccessUnits
 from videoloader.indexing.stream_info import StreamInfo
 
@@ -20,7 +21,10 @@ TIME_BASE = Fraction(1, 90000)
 # Types of NAL units that a configuration must have.
 _NEEDED = {"h264": {7, 8}, "hevc": {32, 33, 34}}
 # Fields that StreamInfo and a picture's format have in common.
-_FACTS = ("width", "height", "sample_aspect_ratio", "chroma", "color_primaries", "color_transfer", "color_matrix")
+_FACTS = (
+    "width", "height", "sample_aspect_ratio", "bit_depth", "chroma", "color_primaries", "color_transfer",
+    "color_matrix", "frame_rate",
+)  # fmt: skip
 # libavformat rounds rates to these if they are within a hundredth.
 _USUAL_RATES = tuple(
     rate
@@ -42,15 +46,11 @@ def describe_stream(codec: str, units: AccessUnits) -> StreamInfo | None:
     if picture is None:
         return None
     facts = {name: getattr(picture, name) for name in _FACTS}
-    if isinstance(picture, SequenceFormat):
-        facts |= {"bit_depth": 8, "color_range": "limited", "frame_rate": picture.frame_rate}
-    else:
-        ranges = {True: "full", False: "limited", None: "limited" if codec == "hevc" else ""}
-        facts |= {"bit_depth": picture.bit_depth, "color_range": ranges[picture.full_range]}
-    return StreamInfo(codec, (config,), TIME_BASE, **facts)
+    ranges = {True: "full", False: "limited", None: "limited" if codec == "hevc" else ""}
+    return StreamInfo(codec, (config,), TIME_BASE, color_range=ranges[picture.full_range], **facts)
 
 
-def _format_of(codec: str, headers: bytes) -> SequenceFormat | PictureFormat | None:
+def _format_of(codec: str, headers: bytes) -> PictureFormat | None:
     if codec == "mpeg2video":
         return read_sequence_header(headers)
     return picture_format(StreamInfo(codec, (headers,), TIME_BASE, 0, 0))

@@ -15,7 +15,7 @@ from waiting import PATIENCE
 import videoloader as vl
 from videoloader.decoding import sessions
 from videoloader.decoding.sessions import SessionPool, session_bytes, session_key
-from videoloader.indexing.bitstream.picture import PictureFormat
+from videoloader.indexing.bitstream.formats import PictureFormat
 from videoloader.runtime import device
 
 

@@ -9,9 +9,10 @@ from typing import Any
 from videoloader.decoding.annexb import sequence_parameter_sets
 from videoloader.decoding.nvcuvid import Capabilities, ask_capabilities
 from videoloader.decoding.nvdec_codecs import NVDEC_CODECS
+from videoloader.indexing.bitstream.formats import PictureFormat
 from videoloader.indexing.bitstream.mpeg4_headers import find_layer
 from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS
-from videoloader.indexing.bitstream.picture import PictureFormat, parameter_set_format, picture_format
+from videoloader.indexing.bitstream.picture import parameter_set_format, picture_format
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.stream_info import StreamInfo
 from videoloader.runtime.cores import available_cores

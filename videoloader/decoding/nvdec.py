@@ -16,9 +16,10 @@ from videoloader.decoding.nvdec_codecs import NVDEC_CODECS
 from videoloader.decoding.picture_changes import contradiction
 from videoloader.decoding.sessions import Session, SessionError, packets_a_call, pool_of, session_key
 from videoloader.errors import DecodeError
+from videoloader.indexing.bitstream.formats import PictureFormat
 from videoloader.indexing.bitstream.nal import nal_length_size
 from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS
-from videoloader.indexing.bitstream.picture import PictureFormat, parameter_set_format
+from videoloader.indexing.bitstream.picture import parameter_set_format
 from videoloader.indexing.bitstream.picture_kinds import refers_back
 from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.indexing.index import VideoIndex

@@ -7,9 +7,9 @@ from typing import NamedTuple, TypeAlias
 
 from videoloader.decoding.primer import PRIMER_PICTURE, h264_primer, mpeg2_primer
 from videoloader.indexing.bitstream import vp9
-from videoloader.indexing.bitstream.av1 import first_sequence_header
+from videoloader.indexing.bitstream.av1 import sequence_format
+from videoloader.indexing.bitstream.formats import PictureFormat
 from videoloader.indexing.bitstream.parameter_sets import coded_size, may_have_sequence_headers, sequence_headers
-from videoloader.indexing.bitstream.picture import PictureFormat
 from videoloader.indexing.bitstream.vpx import keyframe_format
 
 # Bytes to search for AV1 sequence headers, which are at the start of their packets.
@@ -37,8 +37,8 @@ def _vp9_sizes(codec: str, payload: bytes | memoryview) -> StatedSizes:
 
 
 def _av1_sizes(codec: str, payload: bytes | memoryview) -> StatedSizes:
-    if sequence := first_sequence_header(bytes(payload[:_AV1_HEAD])):
-        yield "a sequence header", (sequence.width, sequence.height)
+    if picture := sequence_format(bytes(payload[:_AV1_HEAD])):
+        yield "a sequence header", (picture.width, picture.height)
 
 
 def _mpeg_sizes(codec: str, payload: bytes | memoryview) -> StatedSizes:

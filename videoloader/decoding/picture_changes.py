@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from videoloader.decoding.nvdec_codecs import NVDEC_CODECS
+from videoloader.indexing.bitstream.formats import PictureFormat
 from videoloader.indexing.bitstream.mpeg4_headers import find_layer
 from videoloader.indexing.bitstream.parameter_sets import may_have_sequence_headers, sequence_headers
-from videoloader.indexing.bitstream.picture import PictureFormat
 
 # What is needed for every packet, in tuples, which are faster to read than rows.
 _STATEMENTS = {codec: (facts.sizes, facts.blends_fields) for codec, facts in NVDEC_CODECS.items()}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from videoloader.indexing.bitstream.picture import PictureFormat
+from videoloader.indexing.bitstream.formats import PictureFormat
 
 _SIZE = 64
 _BLOCKS = (_SIZE // 16) ** 2

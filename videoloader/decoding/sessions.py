@@ -18,7 +18,7 @@ from videoloader.decoding.primer import PRIMER_PICTURE
 from videoloader.errors import ConfigurationError, DecodeError
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.checks import check_positive
-from videoloader.indexing.bitstream.picture import PictureFormat
+from videoloader.indexing.bitstream.formats import PictureFormat
 from videoloader.runtime.device import own_stream, resolve_device, trim_heaps
 from videoloader.runtime.forks import after_fork
 

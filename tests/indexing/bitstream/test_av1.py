@@ -10,7 +10,7 @@ from corpus_files import GOOD_FILES
 from hypothesis import given
 from hypothesis import strategies as st
 
-from videoloader.indexing.bitstream.av1 import first_sequence_header, units_of_record
+from videoloader.indexing.bitstream.av1 import sequence_format, units_of_record
 
 CHROMA = {"yuv420p": "420", "yuv420p10le": "420"}
 
@@ -45,24 +45,24 @@ def encode(path, size, pix_fmt, primaries, transfer, matrix, full):
 @pytest.mark.parametrize("colors", [(1, 1, 1, 1), (9, 16, 9, 2), (2, 2, 2, 1), (9, 18, 9, 1)])
 def test_the_format_is_that_of_the_frames(tmp_path, size, pix_fmt, colors):
     config, frame = first_frame(encode(tmp_path / "a.mkv", size, pix_fmt, *colors))
-    found = first_sequence_header(units_of_record(config))
+    found = sequence_format(units_of_record(config))
     assert (found.width, found.height) == (frame.width, frame.height) == size
-    assert (found.color.chroma, found.color.bit_depth) == (CHROMA[pix_fmt], 10 if "10" in pix_fmt else 8)
+    assert (found.chroma, found.bit_depth) == (CHROMA[pix_fmt], 10 if "10" in pix_fmt else 8)
     expected = (frame.color_primaries, frame.color_trc, frame.colorspace)
-    assert (found.color.primaries, found.color.transfer, found.color.matrix) == expected == colors[:3]
-    assert found.color.full_range == (colors[3] == 2)
+    assert (found.color_primaries, found.color_transfer, found.color_matrix) == expected == colors[:3]
+    assert found.full_range == (colors[3] == 2)
 
 
 @pytest.mark.parametrize("name", [name for name in GOOD_FILES if name.startswith("av1")])
 def test_the_format_of_real_files(corpus, name):
     config, frame = first_frame(corpus / name)
-    found = first_sequence_header(units_of_record(config))
+    found = sequence_format(units_of_record(config))
     if found is None:
         assert len(config) == 4  # a record without the header
         return
     assert (found.width, found.height) == (frame.width, frame.height)
-    assert found.color.bit_depth == frame.format.components[0].bits
-    assert (found.color.primaries, found.color.transfer, found.color.matrix, 1 + found.color.full_range) == (
+    assert found.bit_depth == frame.format.components[0].bits
+    assert (found.color_primaries, found.color_transfer, found.color_matrix, 1 + found.full_range) == (
         frame.color_primaries,
         frame.color_trc,
         frame.colorspace,
@@ -75,5 +75,5 @@ def test_the_format_of_real_files(corpus, name):
     st.sampled_from([b"", b"\x81\x08\x0c\x00", b"\x81\x08\x0c\x00\x0a\x0b", b"\x0a\xff\xff\x7f"]),
 )
 def test_noise_is_no_format_or_some_format(noise, start):
-    found = first_sequence_header(units_of_record(start + noise))
+    found = sequence_format(units_of_record(start + noise))
     assert found is None or (0 < found.width <= 1 << 16 and 0 < found.height <= 1 << 16)
