@@ -15,7 +15,7 @@ from videoloader.convert.filters import FILTERS
 from videoloader.convert.native import convert_host_surfaces, host_surface
 from videoloader.convert.plan import check_slots
 from videoloader.convert.resize import needed_part, resize, take_nearest
-from videoloader.convert.spec import Conversion, Interpolation, OutputSpec, Samples, source_view
+from videoloader.convert.spec import Conversion, Interpolation, OutputSpec, Samples, source_view, to_uint8
 from videoloader.convert.swscale import format_facts, part_of_frame
 from videoloader.errors import UnsupportedError
 
@@ -102,8 +102,7 @@ def _write(image: Samples, output: OutputSpec, slot: torch.Tensor) -> None:
         scale, shift = output.scale_shift()
         for i, plane in enumerate(planes):
             values = plane * scale[i] + shift[i]
-            # Copying to uint8 truncates, hence the 0.5.
-            slot[i].copy_(torch.from_numpy(values * 255 + np.float32(0.5) if output.dtype == torch.uint8 else values))
+            slot[i].copy_(torch.from_numpy(to_uint8(values * 255) if output.dtype == torch.uint8 else values))
         return
     # Write the bits as integers, since numpy lacks bfloat16 and is slow at converting floats to float16.
     target = slot.view(_bits_type(output.dtype)).numpy()

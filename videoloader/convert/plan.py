@@ -58,7 +58,7 @@ def _plan_of_colors(layout: SurfaceLayout, color: ColorSpec, output: OutputSpec)
     _check(layout)
     m, b = _matrix(layout, color, output)
     gain, bias = output.scale_shift()
-    if output.dtype == torch.uint8:  # writing uint8 truncates
+    if output.dtype == torch.uint8:  # kernels truncate; ``to_uint8`` adds the same half
         gain, bias = gain * 255, bias + 0.5
     plan = np.zeros((), PLAN)
     for name in ("pitch", "chroma_pitch", "luma_step", "chroma_step", "cb", "cr", "width", "height"):

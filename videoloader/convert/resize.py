@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert.filters import FILTERS
-from videoloader.convert.spec import Box, Interpolation, Samples
+from videoloader.convert.spec import Box, Interpolation, Samples, to_uint8
 
 # PyTorch (2.13) fails on narrower uint8 pictures, and is wrong for a single column of floats.
 _NARROWEST = 8
@@ -41,7 +41,7 @@ def resize(image: Samples, size: tuple[int, int], interpolation: Interpolation, 
         )[0].numpy()
     clamped = FILTERS[interpolation].overshoots
     result: Samples = resized.clip(0, 255 if image.dtype == np.uint8 else 1) if clamped else resized
-    return result if result.dtype == image.dtype else (result + np.float32(0.5)).astype(np.uint8)
+    return result if result.dtype == image.dtype else to_uint8(result)
 
 
 def _resize_narrow(image: Samples, size: tuple[int, int], interpolation: Interpolation, antialias: bool) -> Samples:

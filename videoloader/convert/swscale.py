@@ -26,7 +26,7 @@ import av
 import av.filter
 import numpy as np
 
-from videoloader.convert.spec import Box, Color, ColorSpec, Samples
+from videoloader.convert.spec import Box, Color, ColorSpec, Samples, to_uint8
 from videoloader.errors import ConfigurationError, UnsupportedError
 
 # Chroma subsampling by the size of the chroma planes of a 16×16 picture.
@@ -205,8 +205,9 @@ def _scaled(codes: Samples, white: float, floats: bool, black: float = 0.0) -> S
         return codes
     unit = 1 if floats else 255
     values = codes * np.float32(unit / white)
-    values += np.float32(unit * black + (0 if floats else 0.5))
-    return np.clip(values, 0, unit, out=values).astype(np.float32 if floats else np.uint8, copy=False)
+    values += np.float32(unit * black)
+    np.clip(values, 0, unit, out=values)
+    return values if floats else to_uint8(values)
 
 
 def _from_ycbcr(frame: av.VideoFrame, frame_format: str, box: Box, target: _Target) -> Samples:
@@ -219,7 +220,7 @@ def _from_ycbcr(frame: av.VideoFrame, frame_format: str, box: Box, target: _Targ
     widened = full_range and depth == 8 and target.color == "rgb" and not target.floats
     if widened and chroma_size not in _WITH_16_BITS:
         rgb = _from_ycbcr(frame, name, box, target._replace(floats=True))
-        return (rgb * 255 + np.float32(0.5)).astype(np.uint8)
+        return to_uint8(rgb * 255)
     planes = _planes(frame, depth)[:3]
     if target.color == "ycbcr" and chroma_size == (16, 16):
         return _scaled(np.stack([_cut(plane, box) for plane in planes]), (1 << depth) - 1, target.floats)
