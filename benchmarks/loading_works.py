@@ -11,6 +11,7 @@ from decoding_works import AtMost, Entrant, Times
 from footage import COPIES, FRAMES
 
 _SIZES = ("1080p", "360p")
+_CEILING, _SESSIONS = "NVDEC's ceiling", (8, 14)
 # Figures that processes add up; of others the largest counts, which is that of the last one to end.
 _ADD_UP = ("clips/s", "steps/s", "frames")
 
@@ -95,6 +96,10 @@ def _whole_videos(arguments: argparse.Namespace, worlds: Sequence[int]) -> Work:
         {"batch": 8, "prefetch": arguments.ahead},
     )
     ours = Entrant("", "ours_loading", "whole_videos", tuple({**clip, **way} for way in ways))
+    ceilings = [
+        Entrant(label, "nvdec", "whole_videos", tuple({"threads": n, "endless": endless} for n in _SESSIONS))
+        for label, endless in ((_CEILING, True), ("bare NVDEC", False))
+    ]
     dali = Entrant("", "dali", "whole_videos", (clip,))
     orders = tuple({**clip, "order": order} for order in ("clips", "videos"))
     torch_ = Entrant("DataLoader + decord2", "decord", "whole_videos", orders)
@@ -106,13 +111,14 @@ def _whole_videos(arguments: argparse.Namespace, worlds: Sequence[int]) -> Work:
         arguments.videos,
         (
             *(Team(ours._replace(label=_label("ours", world)), world) for world in worlds),
+            *(Team(each._replace(label=_label(each.label, world)), world) for each in ceilings for world in worlds),
             *(Team(dali._replace(label=_label("DALI", world)), world) for world in worlds),
             Team(torch_, all_cores=True),
         ),
         tuple(
-            Times(_label("ours", world), others, 1)
+            Times(_label("ours", world), (other,), goal)
             for world in worlds
-            for others in ((torch_.label,), (_label("DALI", world),))
+            for other, goal in ((torch_.label, 1), (_label("DALI", world), 1), (_label(_CEILING, world), 0.95))
         ),
         rounds=1,
         limit=500,
