@@ -53,6 +53,18 @@ def test_one_executor_after_the_other_has_the_same_threads(name: str) -> None:
     assert alive(name) <= 2
 
 
+def test_threads_end_that_nobody_has_needed_for_a_while(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with LentThreads(3, name) as executor:
+        meeting = threading.Barrier(3)
+        wait([executor.submit(meeting.wait, 20) for _ in range(3)])
+        assert becomes(lambda: len(threads._idle[name]) == 3)
+        executor.submit(abs, -1).result()
+        assert alive(name) == 3
+        monkeypatch.setattr(threads, "_SECONDS_IDLE", -1)
+        assert becomes(lambda: executor.submit(abs, -1).result() and alive(name) <= 1)
+        assert executor.submit(abs, -2).result() == 2
+
+
 def test_errors_are_the_futures(name: str) -> None:
     executor = LentThreads(1, name)
     with pytest.raises(ZeroDivisionError):

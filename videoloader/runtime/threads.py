@@ -1,12 +1,14 @@
 """Executors whose threads the process keeps and lends out, or that call at once in the caller's thread.
 
 A thread that ends leaves its part of the C library's heap fragmented, and memory would grow with each loader that is
-made and dropped. So threads belong to the process and are lent to whoever has work for them.
+made and dropped. So threads belong to the process and are lent to whoever has work for them. Only those end that nobody
+has needed for a while: each keeps decoders, and much may have gone on at once when it began.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -155,8 +157,9 @@ def _call(future: Future[T], function: Callable[[], T]) -> None:
             del future, function  # as in AtOnce
 
 
-# The idle threads by name, each an executor of one thread; the one that worked last comes last.
-_idle: defaultdict[str, list[ThreadPoolExecutor]] = defaultdict(list)
+# The idle threads by name, each an executor of one thread and when it worked last; the latest comes last.
+_idle: defaultdict[str, list[tuple[ThreadPoolExecutor, float]]] = defaultdict(list)
+_SECONDS_IDLE = 60  # after which a thread ends
 _process_ends = False
 PROGRAM_ENDS = (
     "the main thread has ended, and with it all reading: let it wait for loops in other threads (thread.join())"
@@ -173,7 +176,7 @@ def _lend(name: str, work: Callable[[], object], permit: list[None]) -> None:
         VideoLoaderError: the system cannot start another thread.
     """
     try:
-        thread = _idle[name].pop()
+        thread, _ = _idle[name].pop()
     except IndexError:
         thread = ThreadPoolExecutor(1, name)
     try:
@@ -192,7 +195,11 @@ def _do(thread: ThreadPoolExecutor, name: str, work: Callable[[], object], permi
     else:
         work()
     del work
-    _idle[name].append(thread)
+    idle, now = _idle[name], time.monotonic()
+    idle.append((thread, now))
+    with suppress(IndexError):  # others may take them meanwhile
+        if now - idle[0][1] > _SECONDS_IDLE:
+            idle.pop(0)  # without its executor, a thread ends
     if _process_ends:
         _idle.clear()
 
