@@ -275,8 +275,9 @@ class VideoIndex:
         return first if not len(key) or key[first] else len(key)
 
     @_cached_array
-    def _key_packets(self) -> npt.NDArray[np.int64]:
-        return self.packet_key.nonzero()[0]
+    def _gop_starts(self) -> npt.NDArray[np.int64]:
+        # Packets before the first keyframe start with the first packet.
+        return np.append(0, self.packet_key.nonzero()[0])
 
     def packet_range(self, packet: int) -> tuple[int, int]:
         """Return (offset, size) of a packet in bytes."""
@@ -293,8 +294,12 @@ class VideoIndex:
         Args:
             packets: array of int. Packet numbers, any shape.
         """
-        gops: npt.NDArray[np.int64] = np.searchsorted(self._key_packets, packets, "right")
+        gops: npt.NDArray[np.int64] = np.searchsorted(self._gop_starts[1:], packets, "right")
         return gops
+
+    def keyframe_before(self, packet: int) -> int:
+        """Return the last keyframe before a packet in decode order; the first packet if there is none."""
+        return int(self._gop_starts[self.gop_of(packet - 1)])
 
     @_cached_array
     def packet_start(self) -> npt.NDArray[np.int64]:
@@ -303,10 +308,7 @@ class VideoIndex:
         It is the last keyframe at or before the packet in decode order that is not shown after the packet, except for
         ``other_starts``.
         """
-        keys = self._key_packets
-        # Packets before the first keyframe start with the first packet.
-        starts = np.append(0, keys)
-        gop = np.cumsum(self.packet_key)
+        starts, gop = self._gop_starts, np.cumsum(self.packet_key)
         while (leading := (gop > 0) & (self.packet_pts[starts[gop]] > self.packet_pts)).any():
             gop = gop - leading
         found: npt.NDArray[np.int64] = starts[gop]

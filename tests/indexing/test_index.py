@@ -40,6 +40,11 @@ def test_decoding_starts_with_the_first_packet_where_there_is_no_keyframe():
     assert make_index([2, 0, 1], {0}).start_packet([0, 1, 2]).tolist() == [0, 0, 0]
 
 
+def test_the_keyframe_before_a_packet_is_the_first_packet_where_there_is_none():
+    index = make_index([0, 1, 2, 3, 4, 5], {2, 4})
+    assert [index.keyframe_before(packet) for packet in range(-1, 6)] == [0, 0, 0, 0, 2, 2, 4]
+
+
 def test_without_keyframe_decoding_starts_at_the_one_before():
     index = make_index([0, 1, 2, 3], {0, 2})
     assert index.without_keyframe(2).start_packet([1, 2, 3]).tolist() == [0, 0, 0]

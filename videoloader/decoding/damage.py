@@ -191,10 +191,5 @@ def _earlier_start(index: VideoIndex, start: int) -> int:
     """Return an earlier keyframe to start at; the same one if none before it is of use."""
     if index.container == "images":
         return start
-    possible = index.packet_key[:start].copy()
-    if index.stream.codec == "mpeg4":
-        possible[-_MPEG4_PICTURES:] = False
-    possible[:1] = True
-    possible &= index.config_section[:start] == index.config_section[start]
-    starts = np.flatnonzero(possible)
-    return int(starts[-1]) if len(starts) else start
+    before = index.keyframe_before(start - _MPEG4_PICTURES if index.stream.codec == "mpeg4" else start)
+    return before if index.config_section[before] == index.config_section[start] else start

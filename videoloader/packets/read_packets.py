@@ -208,12 +208,10 @@ def _with_all_needed(index: VideoIndex, recovery_point: int, packet: int, no_sta
 
     In it, ``recovery_point`` is no keyframe if the packet is in its GOP, or if ``no_start`` names it.
     """
-    keys = np.flatnonzero(index.packet_key)
-    before, after = keys[keys < packet], keys[keys > packet]
     disposable = index.packet_disposable.copy()
-    disposable[before[-1] if len(before) else 0 : after[0] if len(after) else None] = DISPOSABLE_NO
+    disposable[np.isin(index.gop_of(np.arange(len(disposable))), index.gop_of([packet - 1, packet]))] = DISPOSABLE_NO
     better = replace(index, packet_disposable=disposable)
-    is_no_start = recovery_point == no_start or (len(before) and before[-1] == recovery_point)
+    is_no_start = recovery_point in (no_start, index.keyframe_before(packet))
     if recovery_point >= 0 and is_no_start and index.packet_key[recovery_point]:
         return better.without_keyframe(recovery_point)
     return index if (disposable == index.packet_disposable).all() else better

@@ -7,8 +7,6 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 
-import numpy as np
-
 from videoloader.indexing.bitstream.display_order import display_order
 from videoloader.indexing.bitstream.nal import MOST_HELD
 from videoloader.indexing.bitstream.random_access import has_idr, is_leading, is_random_access, is_skipped_leading
@@ -108,8 +106,7 @@ def _without_leading(
 def _start_earlier(index: VideoIndex, keyframe: int, packets: Sequence[int]) -> None:
     """Raise WrongIndexError so that decoding for packets, if there are any, starts before this keyframe."""
     if packets:
-        before = np.flatnonzero(index.packet_key[:keyframe])
-        start = int(before[-1]) if len(before) else 0
+        start = index.keyframe_before(keyframe)
         starts = tuple((packet, start) for packet in packets)
         raise WrongIndexError(index, partial(_with_other_starts, starts=starts))
 
