@@ -316,6 +316,17 @@ class VideoIndex:
             found[packet] = start
         return found
 
+    def is_leading(
+        self, packets: slice | npt.NDArray[np.int64], keyframe: int | npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.bool_]:
+        """Return whether pictures at or after a keyframe need packets before it: leading pictures of an open GOP.
+
+        Args:
+            packets: slice or array of int. Packet numbers.
+            keyframe: int or array of int. The keyframe, or one for each packet.
+        """
+        return self.packet_start[packets] < keyframe
+
     def start_packet(self, frames: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Return the packet at which decoding must start to get each frame; see ``packet_start``.
 

@@ -133,9 +133,8 @@ def _gops(index: VideoIndex) -> dict[str, Any]:
     """Statistics of packets between keyframes, and the number of leading frames."""
     keys = np.flatnonzero(index.packet_key)
     lengths = np.diff(np.append(keys, len(index.packet_key)))
-    # A leading frame needs the keyframe before its own.
     last_key = np.maximum.accumulate(np.where(index.packet_key, np.arange(len(index.packet_key)), -1))
-    leading = (index.packet_start < last_key) & index.packet_has_frame
+    leading = index.is_leading(slice(None), last_key) & index.packet_has_frame
     return {
         "keyframes": len(keys),
         "shortest": int(lengths.min()) if len(keys) else None,
