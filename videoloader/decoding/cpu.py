@@ -53,8 +53,8 @@ class RunOutcome:
     guessed: set[int] = field(default_factory=set)
 
     @property
-    def signs(self) -> set[int]:
-        """Packets at which something is wrong."""
+    def suspect(self) -> set[int]:
+        """Packets at which something may be wrong."""
         return self.concealed | self.refused.keys() | self.missing | self.guessed
 
 
@@ -182,7 +182,7 @@ class CpuDecoder:
                 take(decode_packet(context, None))
             except av.error.FFmpegError as error:
                 outcome.refused.setdefault(number, str(error.strerror))
-        if opened.key is not None and clean and not outcome.signs:
+        if opened.key is not None and clean and not outcome.suspect:
             self._give_back(opened)
         return outcome
 

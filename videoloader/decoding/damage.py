@@ -39,8 +39,8 @@ def lost_frame(index: VideoIndex, packet: int) -> DecodeError:
 def decode_run(decoder: CpuDecoder, index: VideoIndex, run: Run, read: Read, sink: TakeFrame) -> tuple[int, set[int]]:
     """Decode a run on the CPU so that a frame comes out the same whatever else is wanted with it.
 
-    A sign of damage is a picture that libavcodec marks as corrupt, a packet that it refuses when strict, or a wanted
-    picture that does not come out. From the first sign on, the wanted frames are decoded again, GOP by GOP. Frames that
+    A packet is suspect if libavcodec marks its picture as corrupt or refuses it when strict, or if its picture is
+    wanted and does not come out. From the first one on, the wanted frames are decoded again, GOP by GOP. Frames that
     the damage does not reach are decoded from a run without the damaged packets. Frames that it reaches are decoded by
     a fresh decoder that is not strict, from one keyframe earlier, with nothing left out. So a damaged keyframe is
     concealed as in a full decode if the GOP before is sound, at a bounded cost. These frames are corrupt if a packet
@@ -64,9 +64,9 @@ def decode_run(decoder: CpuDecoder, index: VideoIndex, run: Run, read: Read, sin
     """
     outcome = decoder.decode(index, read(run), sink, strict=True)
     fed, corrupt = outcome.fed, set[int]()
-    if not outcome.signs:
+    if not outcome.suspect:
         return fed, corrupt
-    first = min(outcome.signs)
+    first = min(outcome.suspect)
     starts = index.packet_start[run.wanted]
     for start in np.unique(starts).tolist():
         wanted = run.wanted[starts == start]
@@ -78,7 +78,7 @@ def decode_run(decoder: CpuDecoder, index: VideoIndex, run: Run, read: Read, sin
 
 
 class _DamagedGop:
-    """Decodes frames of one GOP, in which there is a sign of damage."""
+    """Decodes frames of one GOP, which has suspect packets."""
 
     def __init__(self, decoder: CpuDecoder, index: VideoIndex, start: int, read: Read, sink: TakeFrame) -> None:
         self._decoder, self._index, self._start, self._read, self._sink = decoder, index, start, read, sink
@@ -106,15 +106,15 @@ class _DamagedGop:
             self.fed += outcome.fed
             if self._index.stream.codec in _WITHOUT_MARKS:
                 self._surely |= outcome.refused.keys()
-            for sign in sorted(outcome.signs | (self._leaps if outcome.signs else set())):
-                # Later signs may follow from this one: without it, they would not occur.
-                if reached := reach.of(sign) & wanted:
+            for packet in sorted(outcome.suspect | (self._leaps if outcome.suspect else set())):
+                # What is wrong with later ones may follow from this one: without it, it would not occur.
+                if reached := reach.of(packet) & wanted:
                     break
             else:
                 return within
             within |= reached
             wanted -= reached
-            if not wanted or max(wanted) < sign:
+            if not wanted or max(wanted) < packet:
                 return within
         return within
 
@@ -135,10 +135,10 @@ class _DamagedGop:
 
         outcome = self._decoder.decode(index, self._read(run), put, fresh=True)
         self.fed += outcome.fed
-        for sign in sorted(outcome.concealed | outcome.refused.keys() | self._surely):
-            reached = reach.of(sign) & wanted if sign >= self._start else set()
-            if reached and sign in outcome.refused:
-                raise DecodeError(f"packet {sign} does not decode: {outcome.refused[sign]}", index.source, sign)
+        for packet in sorted(outcome.concealed | outcome.refused.keys() | self._surely):
+            reached = reach.of(packet) & wanted if packet >= self._start else set()
+            if reached and packet in outcome.refused:
+                raise DecodeError(f"packet {packet} does not decode: {outcome.refused[packet]}", index.source, packet)
             self.corrupt |= reached
         if missing := sorted(outcome.missing & wanted):
             raise lost_frame(index, missing[0])
