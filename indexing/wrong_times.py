@@ -130,8 +130,8 @@ def _may_reorder(index: VideoIndex, number: int) -> bool:
     codec, config = index.stream.codec, index.stream.codec_configs[number]
     if codec not in _WITH_B_PICTURES or (codec == "h264" and config[:1] == b"\1" and config[1:2] == _H264_BASELINE):
         return False
-    alone = len(index.stream.codec_configs) == 1
-    picture = picture_format(index.stream if alone else replace(index.stream, codec_configs=(config,)))
+    only = len(index.stream.codec_configs) == 1
+    picture = picture_format(index.stream if only else replace(index.stream, codec_configs=(config,)))
     stated = picture.reordered if picture else None
     return stated != 0 and not (codec == "hevc" and stated is None)
 

@@ -46,15 +46,15 @@ def times_of_files(source: FolderSource) -> FrameTimes:
     return times_of_names([os.path.basename(file) for file in source.files], source.numbers, source.fps)
 
 
-def times_of_names(names: Sequence[str], alone: npt.NDArray[np.int64] | None, fps: Fraction) -> FrameTimes:
+def times_of_names(names: Sequence[str], columns: npt.NDArray[np.int64] | None, fps: Fraction) -> FrameTimes:
     """Return the time of each file of a folder at a rate, by its name.
 
     Args:
         names: names in natural order.
-        alone: the numbers in them, if they differ in nothing else; see ``FolderSource.numbers``.
+        columns: the columns of numbers in them, if they differ in nothing else; see ``FolderSource.numbers``.
         fps: file numbers per second.
     """
-    numbers = file_numbers(names, alone)
+    numbers = file_numbers(names, columns)
     if numbers is None:
         has_numbers = any(len(number_parts(name)) > 1 for name in names)
         return FrameTimes(np.arange(len(names)), 1 / fps, Fraction(0) if has_numbers else fps)
@@ -129,14 +129,14 @@ def _named(sources: Sequence[str]) -> str:
     return sources[0] + (f" and {len(sources) - 1} more" if len(sources) > 1 else "")
 
 
-def file_numbers(names: Sequence[str], alone: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.int64] | None:
+def file_numbers(names: Sequence[str], columns: npt.NDArray[np.int64] | None = None) -> npt.NDArray[np.int64] | None:
     """Return the numbers in names that are in natural order, counted from the first one's: int64[N].
 
     The number is the first part in which the names differ, whatever its leading zeros and whatever follows it.
 
     Args:
         names: the names.
-        alone: see ``times_of_names``; it spares most of the work.
+        columns: see ``times_of_names``; it spares most of the work.
 
     Returns:
         The numbers, or None if the names first differ in something else, share a number, or the numbers are too far
@@ -149,10 +149,10 @@ def file_numbers(names: Sequence[str], alone: npt.NDArray[np.int64] | None = Non
     if len(names) == 1:
         return np.zeros(1, np.int64)
     parts: Iterable[tuple[int, Sequence[Any]]]
-    if alone is None:
+    if columns is None:
         parts = enumerate(zip(*map(number_parts, names), strict=False))
     else:
-        parts = ((1, column) for column in alone.tolist())
+        parts = ((1, column) for column in columns.tolist())
     for place, column in parts:
         if len(set(column)) == 1:
             continue

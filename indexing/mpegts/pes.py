@@ -105,7 +105,7 @@ def first_time(data: bytes, stride: int, headers: npt.NDArray[np.uint32], pid: i
     return None
 
 
-def unwrap(pts: npt.NDArray[np.int64], dts: npt.NDArray[np.int64], alone: bool) -> npt.NDArray[np.int64]:
+def unwrap(pts: npt.NDArray[np.int64], dts: npt.NDArray[np.int64], only_stream: bool) -> npt.NDArray[np.int64]:
     """Unwrap presentation times where the clock of 33 bits wraps around, as libavformat does.
 
     Times more than a minute before the first come after the wrap. If the first itself is in the last minute before the
@@ -113,8 +113,8 @@ def unwrap(pts: npt.NDArray[np.int64], dts: npt.NDArray[np.int64], alone: bool) 
 
     Args:
         pts, dts: int64[P], in decode order, none missing.
-        alone: whether the program has no other streams. The first timestamp of any stream counts, and that of the sound
-            may be some seconds away.
+        only_stream: whether the program has no other streams. The first timestamp of any stream counts, and that of the
+            sound may be some seconds away.
 
     Raises:
         OddStreamError: the times contradict each other, or depend on other streams in libavformat.
@@ -122,7 +122,7 @@ def unwrap(pts: npt.NDArray[np.int64], dts: npt.NDArray[np.int64], alone: bool) 
     period, minute, margin = 1 << 33, 60 * 90000, 30 * 90000
     first = int(dts[0])
     reference = first - minute
-    if not alone:
+    if not only_stream:
         near_reference = any((np.abs(times - reference) < margin).any() for times in (pts, dts))
         near_end = first > period - minute - margin
         if near_reference or near_end or (first < margin and max(pts.max(), dts.max()) > period // 2):

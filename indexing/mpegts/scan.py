@@ -36,7 +36,7 @@ class Scan(NamedTuple):
         layout: pid of the video, and layout of the transport packets.
         codec: ``h264``, ``hevc`` or ``mpeg2video``.
         number: number of the video among the streams of all programs.
-        alone: whether the program has no other stream.
+        only_stream: whether the program has no other stream.
         others: starts of those other streams that begin in the first piece.
         units: all access units; stream positions count from the first byte of the video.
         offset: int64[A], where in the file each begins.
@@ -47,7 +47,7 @@ class Scan(NamedTuple):
     layout: TransportLayout
     codec: str
     number: int
-    alone: bool
+    only_stream: bool
     others: tuple[StreamStart, ...]
     units: AccessUnits
     offset: Positions
@@ -85,8 +85,8 @@ def scan_transport(source: ByteSource, packing: TransportLayout) -> Scan:
     size = following(units.start, end) - units.start
     if int(size.max()) > np.iinfo(np.int32).max:
         raise OddStreamError("an access unit does not end")
-    number, alone = programs.streams.index(video), len(programs.streams) == 1
-    return Scan(layout, video.codec, number, alone, others, units, offset, size, pts, dts)
+    number, only_stream = programs.streams.index(video), len(programs.streams) == 1
+    return Scan(layout, video.codec, number, only_stream, others, units, offset, size, pts, dts)
 
 
 def _cut_units(

@@ -30,9 +30,9 @@ def torchcodec_frame_mappings(index: VideoIndex) -> str:
         >>> decoder = VideoDecoder("a.mp4", custom_frame_mappings=torchcodec_frame_mappings(index))
     """
     rate, base = index.stream.frame_rate, index.stream.time_base
-    alone = round(1 / (rate * base)) if rate else 1
+    nominal = round(1 / (rate * base)) if rate else 1
     steps = np.diff(index.clock)
-    durations = np.append(steps, steps[-1:] if len(steps) else [alone])
+    durations = np.append(steps, steps[-1:] if len(steps) else [nominal])
     keys = index.packet_key[index.frame_packet].astype(int)
     rows = zip(index.frame_pts.tolist(), durations.tolist(), keys.tolist(), strict=True)
     return json.dumps({"frames": [{"pts": pts, "duration": step, "key_frame": key} for pts, step, key in rows]})

@@ -110,9 +110,9 @@ def _make(part: ImageRows, token: CancelToken, reader: Reader) -> MadeImages:
         if len(wanted) == 1:
             return gather_images({}, {0: DecodeError(error.message, wanted[0].path)})
         # One of the files killed the process: make each by itself.
-        alone = [_make(each, token, reader) for each in part.parts(1)]
-        outcomes = [outcome for each in alone for outcome in each.outcomes()]
-        return gather_images({}, dict(enumerate(outcomes)), [each.report for each in alone])
+        singles = [_make(each, token, reader) for each in part.parts(1)]
+        outcomes = [outcome for each in singles for outcome in each.outcomes()]
+        return gather_images({}, dict(enumerate(outcomes)), [each.report for each in singles])
     return make_images(wanted, layout, False, local, rule, list(part.frames), token)
 
 
@@ -139,9 +139,9 @@ def _make_by_engines(
     others = {**made.others, **dict.fromkeys(refused)}
     for at in sorted(place for place, outcome in others.items() if outcome is None):
         there = list(frames[at * views : (at + 1) * views])
-        alone = make_images([wanted[at]], part.layout, False, local, rule, there, token)
-        others[at] = alone.others[0]
-        reports.append(alone.report)
+        single = make_images([wanted[at]], part.layout, False, local, rule, there, token)
+        others[at] = single.others[0]
+        reports.append(single.report)
     return made._replace(others=others, report=joined_reports(reports))
 
 

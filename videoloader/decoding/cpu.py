@@ -20,8 +20,8 @@ from videoloader.indexing.bitstream.random_access import has_idr
 from videoloader.indexing.bitstream.x264_version import demands_version
 from videoloader.indexing.configurations import brings_others
 from videoloader.indexing.decoder import decode_packet, make_packet, open_decoder, size_told
-from videoloader.indexing.images.alone import decodes_alone
 from videoloader.indexing.images.index import is_jpeg
+from videoloader.indexing.images.self_contained import is_self_contained
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import PacketBytes
 
@@ -66,13 +66,13 @@ class _Open:
         context: libavcodec's context.
         key: key that it was opened for; None if it serves one run only.
         headers: the sequence headers that it has (MPEG-1, 2 and 4), or the tables of JPEG if it was given any.
-        alone: whether its first image file ``decodes_alone``.
+        self_contained: whether its first image file ``is_self_contained``.
     """
 
     context: av.video.codeccontext.VideoCodecContext
     key: _ContextKey | None
     headers: bytes
-    alone: bool
+    self_contained: bool
 
 
 class CpuDecoder:
@@ -149,7 +149,7 @@ class CpuDecoder:
                     sink(frame.pts, frame)
 
         for number, data, wanted, headers, _, guessed in packets:
-            if files and previous is not None and not (opened.alone and decodes_alone(codec, data)):
+            if files and previous is not None and not (opened.self_contained and is_self_contained(codec, data)):
                 # Decode each file as if there were no other.
                 opened = self._take(index, number, data, strict=strict, fresh=fresh)
                 context = opened.context
@@ -201,11 +201,11 @@ class CpuDecoder:
         codec, record = index.stream.codec, index.stream.codec_configs[config]
         # Strict decoding would refuse a recovery point, since the packets before it are left out on purpose.
         strict = strict and (codec != "h264" or has_idr(record, data))
-        alone = index.container == "images" and decodes_alone(codec, data)
-        key = None if fresh else _context_key(index, packet, data, alone=alone)
+        self_contained = index.container == "images" and is_self_contained(codec, data)
+        key = None if fresh else _context_key(index, packet, data, self_contained=self_contained)
         key = key and (strict, *key)
         kept = None if key is None else self._contexts.pop(key, None)
-        if kept is not None and (alone or _may_serve(kept, codec, record, data)):
+        if kept is not None and (self_contained or _may_serve(kept, codec, record, data)):
             kept.context.flush_buffers()
             return kept
         context = open_decoder(index, packet, strict=strict, holds_back=holds_back)
@@ -213,7 +213,7 @@ class CpuDecoder:
             if strict:
                 show_sound_endings(context, index, packet, data)
             show_first_b_picture(context, index, packet, data)
-        return _Open(context, key, _headers(codec, record), alone)
+        return _Open(context, key, _headers(codec, record), self_contained)
 
     def _give_back(self, opened: _Open) -> None:
         assert opened.key is not None
@@ -249,16 +249,18 @@ def _may_serve(opened: _Open, codec: str, record: bytes, data: bytes | memoryvie
     return opened.headers == _headers(codec, record) or _headers(codec, data) != b""
 
 
-def _context_key(index: VideoIndex, start: int, first_packet: bytes | memoryview, *, alone: bool) -> _ContextKey | None:
+def _context_key(
+    index: VideoIndex, start: int, first_packet: bytes | memoryview, *, self_contained: bool
+) -> _ContextKey | None:
     """Return what the context for a run starting here depends on; None if it must not serve another run.
 
     H.264 and HEVC videos with the same configuration share a context, and so the memory of its frames. JPEG files that
-    decode ``alone`` share one, too. Videos of H.264 4:4:4 do not, since the context remembers the version of their
+    are self-contained share one, too. Videos of H.264 4:4:4 do not, since the context remembers the version of their
     encoder and decodes accordingly.
     """
     stream = index.stream
     if is_jpeg(index):
-        return ("mjpeg",) if alone else None
+        return ("mjpeg",) if self_contained else None
     if stream.codec not in _WITH_CLEAN_START:
         return None
     record = stream.codec_configs[index.packet_config[start]]

@@ -18,7 +18,7 @@ from videoloader.indexing.bitstream.lost_data import has_a_slice_in_each_row, lo
 from videoloader.indexing.bitstream.nal import nal_length_size
 from videoloader.indexing.bitstream.vp9 import split_superframe
 from videoloader.indexing.decoder import make_packet, open_decoder
-from videoloader.indexing.images.alone import decodes_alone
+from videoloader.indexing.images.self_contained import is_self_contained
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import PacketBytes, Run
 from videoloader.runtime.forks import after_fork, keep_forever
@@ -114,11 +114,11 @@ def decode_in_threads(
                 raise UnsureError
             if may_be_unfinished(codec, packet.data):
                 raise UnsureError
-            if files and not decodes_alone(codec, packet.data):
+            if files and not is_self_contained(codec, packet.data):
                 raise UnsureError
             if packet.wanted:
                 expected.add(packet.number)
-            for data in _decoded_alone(codec, packet.data):
+            for data in _fed_one_by_one(codec, packet.data):
                 yield from wanted(_decode(decoder, make_packet(index, data, packet.number, previous)))
             previous = packet.number
         if codec == "h264":
@@ -144,7 +144,7 @@ def _decode(
         raise UnsureError from None
 
 
-def _decoded_alone(codec: str, data: bytes | memoryview) -> Iterable[bytes | memoryview]:
+def _fed_one_by_one(codec: str, data: bytes | memoryview) -> Iterable[bytes | memoryview]:
     """Split a packet into the parts that a decoder must get one by one: the frames of a VP9 superframe.
 
     PyAV drops an error that follows a frame in the same call. A hidden frame would then be missing unnoticed. Each

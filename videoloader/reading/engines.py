@@ -170,8 +170,8 @@ class JpegEngine(DecodingEngine):
             picture = bytes(packet.data)
             layout = engine_layout(picture, index.stream)
             if layout is None:
-                alone = np.array([packet.number])
-                self._cpu.decode_packets(index, Run(alone, alone), partial(_again, packet), sink)
+                single = np.array([packet.number])
+                self._cpu.decode_packets(index, Run(single, single), partial(_again, packet), sink)
             else:
                 sink.take_surface(packet.number, self._decoder.surface(picture, layout, self._stream), self._stream)
                 sink.finish()

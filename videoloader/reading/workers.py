@@ -140,13 +140,13 @@ class DecodeWorkers:
         self.cpu_workers = cpu_workers if num_workers and uses_nvdec and decode == "auto" else 0
         possible = can_share() and bool(sys.executable)
         if num_processes is None:
-            wanted, alone = num_workers, _MOST_THREADS_ALONE
+            wanted, most_threads = num_workers, _MOST_THREADS_ALONE
             if device.type == "cuda":
                 # The GPU loader's own threads hold the GIL: if the system takes their core away, all others wait.
                 wanted = min(wanted, cores // _local_processes() - _CORES_FOR_OWNER)
             elif images:
-                alone = _MOST_THREADS_FOR_IMAGES
-            num_processes = wanted if possible and wanted > alone else 0
+                most_threads = _MOST_THREADS_FOR_IMAGES
+            num_processes = wanted if possible and wanted > most_threads else 0
         check_integer("num_processes", num_processes, 0)
         if num_processes and not possible:
             raise ConfigurationError(

@@ -16,7 +16,7 @@ from videoloader.convert.spec import color_spec
 from videoloader.decoding.cpu import CpuDecoder
 from videoloader.indexing import build_index, open_source
 from videoloader.indexing.bitstream.jpeg import HUFFMAN, QUANTIZATION
-from videoloader.indexing.images.alone import decodes_alone
+from videoloader.indexing.images.self_contained import is_self_contained
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.packets.read_packets import read_packets
 
@@ -153,7 +153,7 @@ def test_the_tables_of_a_thumbnail_are_none_of_the_picture(cut):
     exif = b"\xff\xe1" + (8 + len(thumbnail)).to_bytes(2, "big") + b"Exif\0\0" + thumbnail
     bare = without(encoded(IMAGE, "JPEG", quality=95), cut)
     files = [encoded(IMAGE, "JPEG", quality=30, optimize=True), bare[:2] + exif + bare[2:]]
-    assert [decodes_alone("mjpeg", file) for file in files] == [True, False]
+    assert [is_self_contained("mjpeg", file) for file in files] == [True, False]
     alone = [decoded_by(CpuDecoder(), file) for file in files]
     together = CpuDecoder()
     order = [0, 1, 1, 0, 1, 0, 0, 1]
@@ -184,7 +184,7 @@ def decoded_by(decoder, file):
     ],
 )
 def test_what_a_jpeg_file_brings_along(file, own):
-    assert decodes_alone("mjpeg", file) == own
+    assert is_self_contained("mjpeg", file) == own
 
 
 def test_what_follows_a_jpeg_file_does_not_matter():

@@ -15,11 +15,11 @@ _COLOR_TYPE, _BY_PALETTE = 25, 3  # byte of a PNG file, from its start
 _PALETTE_OR_SAMPLES = re.compile(b"PLTE|IDAT")
 
 
-# What comes before the samples of the last JPEG file that was found to decode alone. Others usually begin the same way.
+# What comes before the samples of the last JPEG file that was found self-contained. Others usually begin the same way.
 _last_head = b""
 
 
-def decodes_alone(codec: str, picture: bytes | memoryview) -> bool:
+def is_self_contained(codec: str, picture: bytes | memoryview) -> bool:
     """Whether an image file has all that a decoder might take from earlier ones, and leaves nothing for later ones.
 
     Args:
