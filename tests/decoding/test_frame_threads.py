@@ -22,7 +22,7 @@ from waiting import PATIENCE
 
 import videoloader as vl
 from videoloader.convert.spec import Geometry, OutputSpec
-from videoloader.decoding.frame_threads import UnsureError, decode_in_threads, suits_threads
+from videoloader.decoding.frame_threads import NeedsOneThreadError, decode_in_threads, suits_threads
 from videoloader.indexing import MemorySource, build_index, open_source
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
 from videoloader.indexing.bitstream.vp9 import split_superframe
@@ -119,7 +119,7 @@ def test_nothing_is_given_out_for_a_packet_without_sense(decoded, name):
     source, index, _ = decoded(name)
     run = plan_frames(index, [20]).runs[0]
     packets = [packet._replace(data=bytes(len(packet.data))) for packet in read_packets(source, index, run)]
-    with pytest.raises(UnsureError):
+    with pytest.raises(NeedsOneThreadError):
         list(decode_in_threads(index, packets, 4))
 
 
@@ -145,7 +145,7 @@ def test_a_damaged_frame_is_seen_that_comes_in_one_packet_with_another_and_is_no
     for place in places:
         data = bytearray(packets[place].data)
         data[0] ^= 0xC0  # frame_marker
-        with pytest.raises(UnsureError):
+        with pytest.raises(NeedsOneThreadError):
             list(decode_in_threads(index, with_packet(packets, place, data), threads))
 
 
@@ -174,7 +174,7 @@ def test_a_superframe_with_an_empty_frame_is_refused_as_by_libavcodec(with_hidde
     data = bytes(first) + bytes(second) + marker + sizes + marker
     with pytest.raises(av.error.FFmpegError):
         av.CodecContext.create("vp9", "r").decode(av.Packet(data))
-    with pytest.raises(UnsureError):
+    with pytest.raises(NeedsOneThreadError):
         list(decode_in_threads(index, with_packet(packets, places[0], data), threads))
 
 
@@ -186,7 +186,7 @@ def test_a_damaged_frame_is_seen_even_if_only_a_frame_before_it_is_wanted(decode
     source = damaged(whole, index, [reference])
     (run,) = plan_frames(index, [frame]).runs
     assert reference in run.packets
-    with pytest.raises(UnsureError):
+    with pytest.raises(NeedsOneThreadError):
         list(decode_in_threads(index, read_packets(source, index, run), 2))
 
 
@@ -345,5 +345,5 @@ def test_the_last_pictures_of_a_run_have_their_marks(tmp_path, suffix):
     index = build_index(source)
     (run,) = plan_frames(index, np.flatnonzero(index.frame_packet == 23)).runs
     for threads in (2, 3, 8):
-        with pytest.raises(UnsureError):
+        with pytest.raises(NeedsOneThreadError):
             list(decode_in_threads(index, read_packets(source, index, run), threads))

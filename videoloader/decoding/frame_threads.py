@@ -43,7 +43,7 @@ _READ_PAST = 64
 _LEAST_PACKETS = 8
 
 
-class UnsureError(Exception):
+class NeedsOneThreadError(Exception):
     """One thread might decode the frames differently, or better. It must decode all of them again."""
 
 
@@ -78,8 +78,8 @@ def decode_in_threads(
         (packet number, frame) for each wanted packet, in display order.
 
     Raises:
-        UnsureError: a packet does not decode, lacks data or depends on missing ones, a frame is damaged, or a wanted
-            one did not come out.
+        NeedsOneThreadError: a packet does not decode, lacks data or depends on missing ones, a frame is damaged, or a
+            wanted one did not come out.
         UnsupportedError: there is no decoder for the codec.
     """
     coming = iter(packets)
@@ -97,7 +97,7 @@ def decode_in_threads(
     def wanted(frames: list[av.VideoFrame]) -> Iterator[tuple[int, av.VideoFrame]]:
         for frame in frames:
             if frame.is_corrupt or (given is not None and frame.pts in given):
-                raise UnsureError
+                raise NeedsOneThreadError
             if given is not None:
                 given.add(frame.pts)
             if frame.pts in expected:
@@ -107,15 +107,15 @@ def decode_in_threads(
     with _decoder(index, first.number, threads) as decoder:
         for packet in chain((first,), coming):
             if lacks_data is not None and lacks_data(packet.data):
-                raise UnsureError
+                raise NeedsOneThreadError
             if packet.guessed:  # each thread has memory of its own
-                raise UnsureError
+                raise NeedsOneThreadError
             if in_rows and not has_a_slice_in_each_row(packet.data, index.stream.height):
-                raise UnsureError
+                raise NeedsOneThreadError
             if may_be_unfinished(codec, packet.data):
-                raise UnsureError
+                raise NeedsOneThreadError
             if files and not is_self_contained(codec, packet.data):
-                raise UnsureError
+                raise NeedsOneThreadError
             if packet.wanted:
                 expected.add(packet.number)
             for data in _fed_one_by_one(codec, packet.data):
@@ -131,7 +131,7 @@ def decode_in_threads(
         # Up to the last frame that is held back, since wanted frames may refer to it.
         yield from wanted(_decode(decoder, None))
     if expected:
-        raise UnsureError
+        raise NeedsOneThreadError
 
 
 def _decode(
@@ -141,7 +141,7 @@ def _decode(
     try:
         return decoder.decode(packet)
     except av.error.FFmpegError:
-        raise UnsureError from None
+        raise NeedsOneThreadError from None
 
 
 def _fed_one_by_one(codec: str, data: bytes | memoryview) -> Iterable[bytes | memoryview]:
@@ -155,7 +155,7 @@ def _fed_one_by_one(codec: str, data: bytes | memoryview) -> Iterable[bytes | me
     try:
         frames = split_superframe(data)
     except ValueError:
-        raise UnsureError from None
+        raise NeedsOneThreadError from None
     if len(frames) < 2:
         return [data]
     return [

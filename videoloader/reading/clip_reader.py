@@ -17,7 +17,7 @@ import torch
 from videoloader.convert.spec import hdr_transfer
 from videoloader.decoding.damage import lost_frame
 from videoloader.decoding.engine import Decode, Engine, choose_engine, leave_to_cpu
-from videoloader.decoding.frame_threads import UnsureError
+from videoloader.decoding.frame_threads import NeedsOneThreadError
 from videoloader.errors import (
     DecodeError,
     IndexingError,
@@ -197,7 +197,7 @@ class ClipReader:
                 return engine
             except WrongIndexError as found:
                 progress.correct(found)
-            except UnsureError:
+            except NeedsOneThreadError:
                 progress.threads, progress.decoded = 1, 0
                 progress.start_again()
             except DecodeError as error:

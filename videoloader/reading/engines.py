@@ -54,7 +54,7 @@ class DecodingEngine(Protocol):
 
         Raises:
             WrongIndexError: packets contradict the index; the run must be planned again.
-            UnsureError: frames may differ from what one thread decodes.
+            NeedsOneThreadError: frames may differ from what one thread decodes.
             DecodeError: a wanted frame does not come out. Nothing that a GPU gave for this read can be trusted.
             ReadCancelled: the read was cancelled.
         """

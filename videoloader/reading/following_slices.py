@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert.spec import OutputSpec
-from videoloader.decoding.frame_threads import UnsureError, suits_threads
+from videoloader.decoding.frame_threads import NeedsOneThreadError, suits_threads
 from videoloader.errors import VideoLoaderError, enough_memory
 from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.sources.state import check_unchanged
@@ -96,7 +96,7 @@ class FollowingSlices:
     def __init__(self) -> None:
         self._token = CancelToken()
         self._end = -1  # of the last slice
-        self._unsure_before = 0  # the frame before which one thread must decode
+        self._one_thread_before = 0  # the frame before which one thread must decode
         self._kept: list[_Going] = []
 
     def __reduce__(self) -> tuple[type[FollowingSlices], tuple[()]]:
@@ -130,7 +130,7 @@ class FollowingSlices:
         if len(frames) != stop - first or first >= stop or (np.diff(frames) != 1).any():
             return None
         self._end = stop
-        if not follows or first < self._unsure_before:
+        if not follows or first < self._one_thread_before:
             return None
         try:
             with enough_memory(source=index.source), share_of_cores() as threads:
@@ -167,8 +167,8 @@ class FollowingSlices:
             stop = min(frames.stop, going.stop)
             try:
                 going.read(made[at - frames.start : stop - frames.start].unbind(0))
-            except (UnsureError, StopIteration):
-                self._unsure_before = going.stop
+            except (NeedsOneThreadError, StopIteration):
+                self._one_thread_before = going.stop
                 return None
             if stop == going.stop:
                 going = None
@@ -189,7 +189,7 @@ class FollowingSlices:
         packets = index.frame_packet[rest]
         runs = plan_frames(index, rest).runs
         if len(np.unique(packets)) < len(packets) or not suits_threads(index, *runs):
-            self._unsure_before = int(rest[-1]) + 1
+            self._one_thread_before = int(rest[-1]) + 1
             return None
         memory = _Memory((3, *index.stream.display_size), output.dtype, first)
         # No frame is given out before those that it may refer to have come out undamaged.

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert.spec import OutputSpec, full_geometry
-from videoloader.decoding.frame_threads import UnsureError, decode_in_threads
+from videoloader.decoding.frame_threads import NeedsOneThreadError, decode_in_threads
 from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.sources.patience import cancellable
 from videoloader.indexing.sources.state import check_unchanged
@@ -51,8 +51,8 @@ def stream_in_threads(
         memory: function that returns the memory of the next picture, in order; None for new memory each time.
 
     Raises:
-        UnsureError: see ``decode_in_threads``; or an edit list shows frames in another order than the decoder gives
-            them. Frames yielded before are right.
+        NeedsOneThreadError: see ``decode_in_threads``; or an edit list shows frames in another order than the decoder
+            gives them. Frames yielded before are right.
         WrongIndexError: see ``read_packets``. Frames yielded before are right.
         StaleIndexError: the source has changed since it was opened.
     """
@@ -70,7 +70,7 @@ def stream_in_threads(
             for packet, picture in decode_in_threads(index, _read_unchanged(source, index, run, token), threads):
                 frame, expected, shown = next(due, (0, -1, 0))
                 if packet != expected:  # an edit list goes back
-                    raise UnsureError
+                    raise NeedsOneThreadError
                 pixels = memory()
                 sink = ClipSink(index, [whole_clip(np.array([frame]), geometry, pixels[None])], output, None)
                 making.append((pixels, conversion_threads().submit(sink.write_frame, packet, picture), shown))
@@ -81,7 +81,7 @@ def stream_in_threads(
             yield from _made(making)
             token.raise_if_forked()
         if next(due, None) is not None:
-            raise UnsureError
+            raise NeedsOneThreadError
     finally:
         if not token.threads_gone:
             for _, conversion, _ in making:

@@ -16,7 +16,7 @@ import torch
 
 from videoloader.convert.spec import OutputSpec, full_geometry
 from videoloader.decoding.engine import Decode, choose_engine
-from videoloader.decoding.frame_threads import UnsureError, suits_threads
+from videoloader.decoding.frame_threads import NeedsOneThreadError, suits_threads
 from videoloader.errors import ConfigurationError, DecodeError, UnsupportedError, enough_memory
 from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.configurations import decoded_otherwise
@@ -200,7 +200,7 @@ class VideoReader:
                 return
             except WrongIndexError as found:
                 self.index, numbers = found.index, numbers[given:]
-            except (UnsureError, UnsupportedError, DecodeError):
+            except (NeedsOneThreadError, UnsupportedError, DecodeError):
                 numbers = numbers[given:]
         with self._reading() as token:
             yield from self._stream_in_parts(numbers, most, token)
