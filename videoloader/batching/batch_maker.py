@@ -176,10 +176,10 @@ class BatchMaker:
         """Plan a batch and allocate its memory."""
         clips = request.clips()
         if isinstance(clips, UnopenedClips):
-            rule, likely = clips.planner.rule, clips.planner.likely
-            fits_engines = likely[0].shape[0] == 1 or not self.for_engines  # engines make single images
+            rule, expected = clips.planner.rule, clips.planner.expected_views
+            fits_engines = expected[0].shape[0] == 1 or not self.for_engines  # engines make single images
             if self.takes_unopened and COLLATE[request.collate].wants_one_shape and fits_engines:
-                stacked = self._memory.allocate(len(clips.clips) * rule.num_views, likely[0].shape)
+                stacked = self._memory.allocate(len(clips.clips) * rule.num_views, expected[0].shape)
                 columns = ImageRows(stacked, self._memory.layout, rule, clips.wanted(), clips=clips)
                 return DecodingBatch(request, stacked, [], unreadable, token, columns)
             clips = clips.planned()

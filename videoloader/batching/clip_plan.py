@@ -304,12 +304,12 @@ class ClipPlanner:
         undrawn = Undrawn(self.rule, epoch, clip_in_video)
         return [
             PlannedClip(clip, video, like.frame_numbers, like.mask, like.drawn, view, repeated, like.roles, undrawn)
-            for view, like in enumerate(self.likely)
+            for view, like in enumerate(self.expected_views)
         ]
 
     @cached_property
-    def likely(self) -> list[PlannedClip]:
-        """The views of the first readable one of some unopened files; of 1 × 1 pixels if none is readable."""
+    def expected_views(self) -> list[PlannedClip]:
+        """The probable views of an unopened file: those of the first readable one; of 1 × 1 pixels if none is."""
         ends = self.table.clip_ends
         clips = ends[np.flatnonzero(self.table.ranges.unopened & (np.diff(ends, prepend=0) > 0))[:_MOST_TRIED]] - 1
         for clip in clips.tolist():

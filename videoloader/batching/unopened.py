@@ -81,8 +81,8 @@ def unopened_clips(
         return None
     if table.columns or table.in_pts[planner.table.ranges.rows[videos]].any():
         return None
-    likely = planner.likely
-    if len({view.shape for view in likely}) > 1 or likely[0].roles is not None:
+    expected = planner.expected_views
+    if len({view.shape for view in expected}) > 1 or expected[0].roles is not None:
         return None
     return UnopenedClips(planner, clips, epoch, repeated)
 
@@ -117,7 +117,7 @@ class ImageRows:
     @property
     def frames_each(self) -> int:
         """The number of frames that each clip probably has."""
-        return (self.rows[0].clip if self.clips is None else self.clips.planner.likely[0]).shape[0]
+        return (self.rows[0].clip if self.clips is None else self.clips.planner.expected_views[0]).shape[0]
 
     def parts(self, clips: int) -> Iterator[ImageRows]:
         """Parts of so many clips."""
