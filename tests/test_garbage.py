@@ -35,7 +35,7 @@ def most_objects(path: Path, device: torch.device, monkeypatch: pytest.MonkeyPat
         gc.collect()
         living.append(len(gc.get_objects()))
 
-    give = ClipSink.write_frames if device.type == "cpu" else ClipSink.take_surface
+    give = ClipSink.write_frames if device.type == "cpu" else ClipSink.collect_surface
 
     def give_and_count(sink: ClipSink, *pictures: object) -> None:
         give(sink, *pictures)  # type: ignore[arg-type]

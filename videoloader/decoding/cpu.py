@@ -30,7 +30,7 @@ _OPEN_CONTEXTS = 8
 # headers, which are tracked here. For all other codecs each run gets a new context.
 _WITH_CLEAN_START = (*WITH_HEADERS, "mjpeg", "vp8", "vp9", "av1")
 
-TakeFrame = Callable[[int, av.VideoFrame], None]
+FrameSink = Callable[[int, av.VideoFrame], None]
 _ContextKey = tuple[Hashable, ...]
 
 
@@ -89,7 +89,7 @@ class CpuDecoder:
         self,
         index: VideoIndex,
         packets: Iterable[PacketBytes],
-        sink: TakeFrame,
+        sink: FrameSink,
         *,
         strict: bool = False,
         fresh: bool = False,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 import av
 import numpy as np
 
-from videoloader.decoding.cpu import CpuDecoder, TakeFrame
+from videoloader.decoding.cpu import CpuDecoder, FrameSink
 from videoloader.errors import DecodeError
 from videoloader.indexing.bitstream.damage_reach import DamageReach
 from videoloader.indexing.bitstream.frame_num_gaps import FrameNumGaps
@@ -36,7 +36,7 @@ def lost_frame(index: VideoIndex, packet: int) -> DecodeError:
     return DecodeError(fault, index.source, packet)
 
 
-def decode_run(decoder: CpuDecoder, index: VideoIndex, run: Run, read: Read, sink: TakeFrame) -> tuple[int, set[int]]:
+def decode_run(decoder: CpuDecoder, index: VideoIndex, run: Run, read: Read, sink: FrameSink) -> tuple[int, set[int]]:
     """Decode a run on the CPU so that a frame comes out the same whatever else is wanted with it.
 
     A packet is suspect if libavcodec marks its picture as corrupt or refuses it when strict, or if its picture is
@@ -80,7 +80,7 @@ def decode_run(decoder: CpuDecoder, index: VideoIndex, run: Run, read: Read, sin
 class _DamagedGop:
     """Decodes frames of one GOP, which has suspect packets."""
 
-    def __init__(self, decoder: CpuDecoder, index: VideoIndex, start: int, read: Read, sink: TakeFrame) -> None:
+    def __init__(self, decoder: CpuDecoder, index: VideoIndex, start: int, read: Read, sink: FrameSink) -> None:
         self._decoder, self._index, self._start, self._read, self._sink = decoder, index, start, read, sink
         # Packets that are certainly damaged: a strict decoder refuses them, and another conceals them without a mark.
         self._surely: set[int] = set()

@@ -124,8 +124,8 @@ class ClipSink:
                 slots = self._clips[clip]
                 slots.corrupt[slots.positions[frames]] = corrupt
 
-    def take_frame(self, packet: int, frame: av.VideoFrame) -> None:
-        """Take a picture from the CPU engine. It is converted together with others, at the latest in ``finish``.
+    def collect_frame(self, packet: int, frame: av.VideoFrame) -> None:
+        """Collect a picture from the CPU engine. It is converted together with others, at the latest in ``finish``.
 
         Converting pictures one by one between calls of the decoder takes longer: see ``_many_at_once`` in
         ``engines.py``.
@@ -133,9 +133,9 @@ class ClipSink:
         self._frames.append((packet, frame))
         count = len(self._frames)
         if count == _MOST_FRAMES_HELD or count * frame.width * frame.height >= MOST_PIXELS_HELD:
-            self._write_taken()
+            self._write_collected()
 
-    def _write_taken(self) -> None:
+    def _write_collected(self) -> None:
         self.write_frames(self._frames)
         self._frames.clear()
 
@@ -155,7 +155,7 @@ class ClipSink:
                 frame = VideoReformatter().reformat(frame, info.width, info.height, threads=1)
             colors = color_spec(info, frame)
             if self._cuda_stream is not None and (surface := upload_frame(frame, self._cuda_stream)):
-                self.take_surface(packet, surface, self._cuda_stream)
+                self.collect_surface(packet, surface, self._cuda_stream)
                 self._convert(colors, self._cuda_stream)
             else:
                 alike[colors].append((packet, frame))
@@ -185,8 +185,8 @@ class ClipSink:
                         self._complete(clip, frames)
         self.done.update(packet for packet, _ in pictures)
 
-    def take_surface(self, packet: int, surface: CudaSurface, stream: torch.cuda.Stream) -> None:
-        """Take a picture in GPU memory that is ready on a stream and stays valid until ``finish``."""
+    def collect_surface(self, packet: int, surface: CudaSurface, stream: torch.cuda.Stream) -> None:
+        """Collect a picture in GPU memory that is ready on a stream and stays valid until ``finish``."""
         if stream is not self._last_stream:
             self._last_stream = stream
             self.streams.add(stream)
@@ -195,8 +195,8 @@ class ClipSink:
         self.done.add(packet)
 
     def finish(self) -> None:
-        """Convert the pictures that ``take_frame`` and ``take_surface`` have collected."""
-        self._write_taken()
+        """Convert the pictures that ``collect_frame`` and ``collect_surface`` have collected."""
+        self._write_collected()
         if self._last_stream is not None:
             self._convert(self._colors, self._last_stream)
 

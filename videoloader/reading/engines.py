@@ -87,7 +87,7 @@ class CpuEngine(DecodingEngine):
         self, index: VideoIndex, run: Run, read: Callable[[Run], Iterable[PacketBytes]], sink: ClipSink
     ) -> tuple[int, set[int]]:
         """Decode as ``decode_packets`` does, but the sink may still hold unconverted pictures."""
-        return decode_run(self._decoder, index, run, read, sink.take_frame)
+        return decode_run(self._decoder, index, run, read, sink.collect_frame)
 
     def _decode_in_threads(self, progress: ReadProgress, packets: Iterator[PacketBytes]) -> int:
         fed = count()
@@ -118,7 +118,7 @@ class NvdecEngine(DecodingEngine):
         sink = progress.sink
         kept = progress.cache.find(progress.index, sink.wanted, self._stream)
         for packet, surface in kept.items():
-            sink.take_surface(packet, surface, self._stream)
+            sink.collect_surface(packet, surface, self._stream)
         sink.finish()
         if kept:
             progress.settle(np.array(list(kept), np.int64))
@@ -128,7 +128,7 @@ class NvdecEngine(DecodingEngine):
         index, sink, cache = progress.index, progress.sink, progress.cache
         read = partial(read_packets, progress.source, index, places=True)
         if cache is None:
-            return self._decoder.decode(index, partial(read, run), sink.take_surface, sink.finish)
+            return self._decoder.decode(index, partial(read, run), sink.collect_surface, sink.finish)
         # Every picture of the run goes to clips or to the cache.
         run = with_all_frames(index, int(run.packets[0]), int(run.packets[-1]))
         kept: dict[int, CudaSurface] = {}
@@ -138,7 +138,7 @@ class NvdecEngine(DecodingEngine):
             kept[packet] = copy_surface(surface, stream)
             used.append(stream)
             if packet in wanted:
-                sink.take_surface(packet, surface, stream)
+                sink.collect_surface(packet, surface, stream)
 
         decoded = self._decoder.decode(index, partial(read, run), put, sink.finish)
         # Only now, at the end: in a run that fails, a packet may have got the wrong picture.
@@ -173,7 +173,7 @@ class JpegEngine(DecodingEngine):
                 single = np.array([packet.number])
                 self._cpu.decode_packets(index, Run(single, single), partial(_again, packet), sink)
             else:
-                sink.take_surface(packet.number, self._decoder.surface(picture, layout, self._stream), self._stream)
+                sink.collect_surface(packet.number, self._decoder.surface(picture, layout, self._stream), self._stream)
                 sink.finish()
             decoded += 1
         return decoded
