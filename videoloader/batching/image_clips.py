@@ -161,15 +161,19 @@ def gather_images(
     """
     images = list(columns.values())
     drawn, known = [view for image in images for view in image.drawn], [image.known for image in images]
-    times = [frame_times(image.known or IMAGE_INDEX, image.frame_numbers) for image in images]
+    numbers = np.array([image.frame_numbers for image in images], np.int64)
+    if any(known):
+        times = np.array([frame_times(of or IMAGE_INDEX, shown) for of, shown in zip(known, numbers, strict=True)])
+    else:  # one by one, the times of files would take longer than all else here
+        times = frame_times(IMAGE_INDEX, numbers)
     views = [len(image.drawn) for image in images]
     report = joined_reports(reports)
     return MadeImages(
         dict(others),
         list(columns),
-        np.repeat(np.array([image.frame_numbers for image in images], np.int64), views, axis=0),
+        np.repeat(numbers, views, axis=0),
         np.repeat(np.array([image.mask for image in images], np.bool_), views, axis=0),
-        np.repeat(np.array(times, np.float64), views, axis=0),
+        np.repeat(times, views, axis=0),
         np.array([picture_box(view.geometry) for view in drawn], np.int64).reshape(-1, 4),
         source_matrices(drawn).reshape(-1, 3, 3),
         pickle.dumps(drawn, pickle.HIGHEST_PROTOCOL),
