@@ -26,6 +26,8 @@ from videoloader.transforms.replay import Coordinates, Kind, Picture
 
 # The fields with a value for each frame.
 BY_FRAME = ("frame_numbers", "timestamps", "mask", "corrupt")
+# The fields that are tensors, or in a ``ListBatch`` lists of them.
+TENSORS = ("frames", "labels")
 
 _Kind = TypeVar("_Kind", bound="Batch")
 
@@ -203,7 +205,10 @@ class Batch(FramesByRole):
         return self._with_tensors(torch.Tensor.pin_memory)
 
     def _with_tensors(self: _Kind, change: Callable[[torch.Tensor], torch.Tensor]) -> _Kind:
-        return replace(self, frames=change(self.frames), labels=change(self.labels))
+        def changed(field: Any) -> Any:
+            return [change(tensor) for tensor in field] if isinstance(field, list) else change(field)
+
+        return replace(self, **{name: changed(getattr(self, name)) for name in TENSORS})
 
 
 @tells_of_attributes("batch", frames="batch.frames[0]")
@@ -254,9 +259,6 @@ class ListBatch(Batch):
     def targets(self) -> list[torch.Tensor]:  # type: ignore[override]
         """The targets of each clip; see ``Batch.targets``."""
         return [frames_at(clip, self.layout, self._known_roles().targets) for clip in self.frames]
-
-    def _with_tensors(self, change: Callable[[torch.Tensor], torch.Tensor]) -> ListBatch:
-        return replace(self, frames=[change(clip) for clip in self.frames], labels=change(self.labels))
 
 
 def _numbers(name: str, given: Sequence[int] | torch.Tensor, count: int | None) -> npt.NDArray[np.int64]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.batching.batch import Batch, ListBatch
+from videoloader.batching.batch import BY_FRAME, Batch, ListBatch
 from videoloader.batching.rows import BatchRow
 from videoloader.batching.unopened import ImageRows
 from videoloader.convert.spec import Layout
@@ -29,9 +29,9 @@ from videoloader.transforms.planning.pipeline import DrawnView
 
 def clip_of(batch: Batch, row: int) -> Clip:
     """One clip of a batch, as ``Video.read`` returns it."""
-    arrays = batch.frame_numbers[row], batch.timestamps[row], batch.mask[row], batch.corrupt[row]
+    by_frame = {name: getattr(batch, name)[row] for name in BY_FRAME}
     target_times = None if batch.roles is None else batch._target_times[row]
-    return Clip(batch.frames[row], *arrays, batch.layout, batch.roles, _target_times=target_times)
+    return Clip(batch.frames[row], **by_frame, layout=batch.layout, roles=batch.roles, _target_times=target_times)
 
 
 @overload

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from videoloader.batching.batch import Batch, ListBatch
+from videoloader.batching.batch import TENSORS, Batch
 from videoloader.batching.clip_plan import PlannedClip
 from videoloader.batching.row_decoding import SubmittedJob
 from videoloader.batching.rows import BatchRow, Collate
@@ -38,9 +39,9 @@ class MadeBatch:
     def hand_over(self) -> Batch | None:
         """The batch, ready for use on the current CUDA stream."""
         if self.batch is not None and self.ready is not None:
-            labels = self.batch.labels
-            frames = self.batch.frames if isinstance(self.batch, ListBatch) else [self.batch.frames]
-            hand_over(labels.device, [self.ready], [labels, *frames])
+            fields = (getattr(self.batch, name) for name in TENSORS)
+            tensors = chain.from_iterable(each if isinstance(each, list) else [each] for each in fields)
+            hand_over(self.batch.labels.device, [self.ready], tensors)
         return self.batch
 
 
