@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -34,7 +35,7 @@ from videoloader.indexing.packet_times import packet_times, presentation_times, 
 from videoloader.indexing.setups import Setups
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.stream import StreamSource
-from videoloader.indexing.stream_info import StreamInfo
+from videoloader.indexing.stream_info import StreamInfo, orientation
 from videoloader.indexing.wrong_times import deepest_reordering, times_are_wrong
 
 # The longest header between where libavformat says a packet is and its first byte: an Ogg page header.
@@ -178,7 +179,7 @@ def checked_by_decoding_head(index: VideoIndex, source: ByteSource) -> VideoInde
         height=first.height,
         bit_depth=first.format.components[0].bits,
         chroma=_chroma(first.format.name),
-        rotation=_rotation(first),
+        **_orientation(first),
     )
     return replace(index, stream=stream)
 
@@ -360,9 +361,13 @@ def _decode_head(source: ByteSource) -> tuple[int, list[int | None], av.VideoFra
     return fed, times, first
 
 
-def _rotation(frame: av.VideoFrame) -> int:
-    """Return the rotation in degrees clockwise if it is a multiple of 90; libav counts the other way."""
-    return -frame.rotation % 360 if frame.rotation % 90 == 0 else 0
+def _orientation(frame: av.VideoFrame) -> dict[str, Any]:
+    """Return the ``rotation`` and ``mirrored`` of a ``StreamInfo`` by the display matrix that libav gives a frame."""
+    matrix: Any = frame.side_data.get("DISPLAYMATRIX")
+    if matrix is None:
+        return {}
+    a, b, _, c, d = struct.unpack_from("=5i", matrix)
+    return dict(zip(("rotation", "mirrored"), orientation(a, b, c, d), strict=True))
 
 
 def index_by_decoding(source: ByteSource) -> VideoIndex:
@@ -381,7 +386,7 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
         frames: list[int] = []
         times: list[int | None] = []
         marked = packets.codec in WELL_KNOWN_CODECS or packets.codec in MARKED_BY_DECODER
-        sizes: dict[tuple[int, int], int] = {}
+        sizes: dict[tuple[int, int], dict[str, Any]] = {}
         for packet in packets_to_decode(container, stream, source):
             number = len(packets.pts)
             if _repeats_the_last(packet, packets.codec):
@@ -399,7 +404,7 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
                     if frame.pts is not None:
                         frames.append(frame.pts)
                         times.append(packets.pts[frame.pts])
-                        sizes.setdefault((frame.width, frame.height), _rotation(frame))
+                        sizes.setdefault((frame.width, frame.height), _orientation(frame))
                         packets.key[frame.pts] |= frame.key_frame and marked
             except av.error.FFmpegError as error:
                 raise DecodeError(f"packet {number} does not decode: {error.strerror}", source.name) from None
@@ -412,8 +417,6 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
         frame_pts = presentation_times(times, duration, in_order=container.format.name == "avi")
         packet_pts = packet_times(frame_packet, frame_pts, len(packets.pts))
         index = _assemble(packets, "decoded", packet_pts, frame_packet, frame_pts)
-        (width, height), rotation = next(iter(sizes.items()))
-        return replace(
-            index,
-            stream=replace(index.stream, width=width, height=height, rotation=rotation, size_varies=len(sizes) > 1),
-        )
+        (width, height), turned = next(iter(sizes.items()))
+        stream_info = replace(index.stream, width=width, height=height, size_varies=len(sizes) > 1, **turned)
+        return replace(index, stream=stream_info)

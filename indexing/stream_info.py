@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -73,6 +74,22 @@ class StreamInfo:
     def display_size(self) -> tuple[int, int]:
         """(height, width) after rotation, in pixels."""
         return (self.width, self.height) if self.rotation in (90, 270) else (self.height, self.width)
+
+
+def orientation(a: int, b: int, c: int, d: int) -> tuple[int, bool]:
+    """Return the degrees clockwise, and whether mirrored after that, of a display matrix.
+
+    Args:
+        a, b, c, d: a pixel at (x, y) is shown at (a x + c y, b x + d y), ISO/IEC 14496-12, 8.3.2, where y points down.
+    """
+    mirrored = a * d - b * c < 0
+    return quarter_turns(math.degrees(math.atan2(b, -a if mirrored else a))), mirrored
+
+
+def quarter_turns(degrees: float) -> int:
+    """Return 0, 90, 180 or 270 for an angle; 0 if it is more than a degree away from all of them."""
+    quarter = round(degrees / 90)
+    return quarter * 90 % 360 if abs(degrees - quarter * 90) < 1 else 0
 
 
 @dataclass(frozen=True)

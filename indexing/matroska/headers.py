@@ -23,6 +23,7 @@ from videoloader.indexing.matroska.ebml import (
     read_uint,
 )
 from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.stream_info import quarter_turns
 
 VIDEO = 1
 _TRACK_ENTRY = 0xAE
@@ -159,8 +160,7 @@ def _read_projection(data: bytes) -> dict[str, Any]:
     # Roll is counter-clockwise. Matroska mirrors before the turn, but here mirroring comes after it, so the turn is
     # reversed.
     clockwise = roll if mirrored else -roll
-    quarter = round(clockwise / 90)
-    return {"rotation": quarter * 90 % 360 if abs(clockwise - quarter * 90) < 1 else 0, "mirrored": mirrored}
+    return {"rotation": quarter_turns(clockwise), "mirrored": mirrored}
 
 
 CLUSTER, CUES, TAGS, SEEK_HEAD = 0x1F43B675, 0x1C53BB6B, 0x1254C367, 0x114D9B74

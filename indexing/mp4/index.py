@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
@@ -25,7 +24,7 @@ from videoloader.indexing.packet_times import depth_of
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.stream import StreamSource
 from videoloader.indexing.start_time import StreamStart, earliest_start
-from videoloader.indexing.stream_info import StreamInfo
+from videoloader.indexing.stream_info import StreamInfo, orientation
 from videoloader.indexing.true_order import with_decoded_frames
 from videoloader.indexing.wrong_times import times_are_wrong
 
@@ -108,6 +107,8 @@ def index_mp4(source: ByteSource, head: bytes = b"") -> VideoIndex | None:
         return None
     if any(other.codec != description.codec for other in track.descriptions):
         return None
+    if len(track.descriptions) == 1 and track.samples.config.any():
+        return None  # libavformat leaves out samples of a description that does not exist, unless there are several
     if len({each.kind for each in track.descriptions} - {b"encv"}) > 1:
         return None  # libavformat leaves out samples of another type than the first description's, by rules of its own
     if track.edits and track.fragmented:
@@ -225,14 +226,11 @@ def _read_track(
 
 
 def _orientation(data: bytes, at: int) -> tuple[int, bool]:
-    """Return the degrees clockwise, and whether mirrored after that, of a tkhd matrix. Other angles are ignored."""
+    """Return the ``orientation`` of a tkhd matrix."""
     if data[at : at + 20] == _UPRIGHT:
         return 0, False
     a, b, _, c, d = (int.from_bytes(data[i : i + 4], "big", signed=True) for i in range(at, at + 20, 4))
-    mirrored = a * d - b * c < 0
-    angle = math.degrees(math.atan2(b, -a if mirrored else a))
-    quarter = round(angle / 90)
-    return (quarter * 90) % 360 if abs(angle - quarter * 90) < 1 else 0, mirrored
+    return orientation(a, b, c, d)
 
 
 def _assemble(source: ByteSource, track: _Track, description: Description, others: Iterable[StreamStart]) -> VideoIndex:

@@ -1,8 +1,7 @@
-"""Edit lists, rotation, colours and pixel shape of mp4 files, against libav's decode of the same bytes."""
+"""Edit lists, colours and pixel shape of mp4 files, against libav's decode of the same bytes."""
 
 from __future__ import annotations
 
-import io
 import struct
 from fractions import Fraction
 from pathlib import Path
@@ -212,32 +211,6 @@ def test_a_gap_between_spans_moves_what_follows_and_shows_nothing(sample, gap):
     assert index.frame_packet.tolist() == without.frame_packet.tolist()
     moved = np.where(np.arange(20) < 10, 0, gap * 12800 // 1000)
     assert index.frame_pts.tolist() == (without.frame_pts + moved).tolist()
-
-
-@pytest.mark.parametrize("quarter", range(4))
-@pytest.mark.parametrize("mirrored", [False, True])
-def test_rotation_is_clockwise_and_mirroring_comes_after_it(sample, tmp_path, quarter, mirrored):
-    turn = np.linalg.matrix_power(np.array([[0, -1], [1, 0]]), quarter)  # of (x right, y down), 90 degrees clockwise
-    (a, c), (b, d) = np.array([[-1, 0], [0, 1]]) @ turn if mirrored else turn
-    data = sample("h264_mp4").read_bytes()
-    start, _ = find_box(data, (*TRACK, b"tkhd"))
-    one = 1 << 16
-    matrix = struct.pack(">9i", a * one, b * one, 0, c * one, d * one, 0, 0, 0, 1 << 30)
-    data = data[: start + 40] + matrix + data[start + 76 :]
-    stream = build_index(data).stream
-    assert (stream.rotation, stream.mirrored) == (90 * quarter, mirrored)
-    assert (stream.width, stream.height) == (160, 128)
-    assert stream.display_size == ((160, 128) if quarter % 2 else (128, 160))
-    if not mirrored:
-        with av.open(io.BytesIO(data)) as container:
-            assert -next(container.decode(video=0)).rotation % 360 == 90 * quarter
-
-
-def test_other_angles_are_not_kept(sample):
-    data = sample("h264_mp4").read_bytes()
-    start, _ = find_box(data, (*TRACK, b"tkhd"))
-    matrix = struct.pack(">9i", 46341, 46341, 0, -46341, 46341, 0, 0, 0, 1 << 30)
-    assert build_index(data[: start + 40] + matrix + data[start + 76 :]).stream.rotation == 0
 
 
 @pytest.mark.parametrize(("primaries", "transfer", "matrix", "full"), [(1, 1, 1, 1), (9, 16, 9, 1), (6, 6, 6, 2)])

@@ -9,11 +9,13 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
+import av
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mp4_writing import box, table
+from mp4_writing import TABLES, box, replace_box, table
+from sample_videos import Recipe, write_video
 
 from videoloader.errors import IndexingError
 from videoloader.indexing import MemorySource, build_index
@@ -311,3 +313,16 @@ def test_a_64_bit_size_that_cannot_be_ends_the_walk(size):
     written = struct.pack(">I4sQ", 1, b"abcd", size) + box(b"next")
     assert not list(iterate_boxes(written, 0, len(written)))
     assert len(list(iterate_file_boxes(MemorySource(written)))) == (size > 15)
+
+
+def test_samples_of_a_description_that_does_not_exist_are_left_out_as_by_libavformat(tmp_path):
+    path, changed = write_video(tmp_path / "whole.mp4", Recipe("mp4", "mpeg4", {"g": "1"})), tmp_path / "changed.mp4"
+    offsets = build_index(path).packet_offset.tolist()
+    chunks = table(b"stco", "I", [(offset,) for offset in offsets])
+    data = replace_box(path.read_bytes(), (*TABLES, b"stco"), chunks)
+    for numbers in ([1, 2], [1, 2, 1], [2, 1]):
+        rows = [(1 + at, 1, number) for at, number in enumerate(numbers)]
+        changed.write_bytes(replace_box(data, (*TABLES, b"stsc"), table(b"stsc", "III", rows)))
+        with av.open(str(changed)) as container:
+            decoded = sum(1 for _ in container.decode(video=0))
+        assert len(build_index(changed).frame_packet) == decoded < len(offsets)
