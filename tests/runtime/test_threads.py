@@ -11,7 +11,7 @@ import pytest
 from waiting import becomes
 
 from videoloader.runtime import threads
-from videoloader.runtime.threads import LentThreads
+from videoloader.runtime.threads import AtOnce, LentThreads, Outcome
 
 
 @pytest.fixture
@@ -72,6 +72,18 @@ def test_errors_are_the_futures(name: str) -> None:
     with pytest.raises(KeyboardInterrupt):
         executor.submit(_interrupt).result()
     assert executor.submit(abs, -1).result() == 1
+
+
+def test_an_error_of_a_signal_s_handler_is_the_caller_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = Outcome.set_result
+
+    def set_result(self: Outcome[int], result: int) -> None:
+        plain(self, result)
+        raise TimeoutError  # as a handler does whose signal comes now
+
+    monkeypatch.setattr(Outcome, "set_result", set_result)
+    with pytest.raises(TimeoutError):
+        AtOnce().submit(abs, -1)
 
 
 def _interrupt(*_: object) -> None:

@@ -72,6 +72,7 @@ reads = {
         )
         for threads in (0, 2)
     },
+    "an archive": lambda: vl.VideoDataset.from_archives(sys.argv[1]),
 }
 
 @atexit.register
@@ -88,7 +89,8 @@ def late():
 def test_reading_after_the_end_of_the_main_thread_is_an_error_that_says_so(sample: Sample) -> None:
     process = Program(AT_THE_END, sample("h264_mp4"))
     stdout, stderr = process.communicate()
-    told = [f"{name} the main thread has ended" for name in ("a frame", "frames", "a clip", "0 threads", "2 threads")]
+    names = ("a frame", "frames", "a clip", "0 threads", "2 threads", "an archive")
+    told = [f"{name} the main thread has ended" for name in names]
     assert (process.returncode, stdout.splitlines(), stderr) == (0, told, "")
 
 

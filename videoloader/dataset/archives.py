@@ -9,7 +9,6 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -29,6 +28,7 @@ from videoloader.indexing.sources.recordio import read_recordio
 from videoloader.indexing.sources.tar import read_tar
 from videoloader.indexing.sources.tfrecord import read_tfrecord
 from videoloader.indexing.sources.zip_member import read_zip
+from videoloader.runtime.threads import executor_of
 
 _ARCHIVES_AT_ONCE = 16
 _BRACES = re.compile(r"\{(?:(\d{1,9})\.\.(\d{1,9})|([^{},]*(?:,[^{},]*)+))\}")
@@ -55,7 +55,7 @@ def archive_entries(
             archives, or a file is not the JSON or text that its name promises.
     """
     names, doubts = names_of_archives(archives), list[tuple[str, str]]()
-    with ThreadPoolExecutor(_ARCHIVES_AT_ONCE, "videoloader-archives") as pool:
+    with executor_of(_ARCHIVES_AT_ONCE, "videoloader-archives") as pool:
         rows = list(chain(*pool.map(partial(_rows_of, video=video, doubts=doubts), names)))
     for doubt, count in sorted(Counter(doubt for doubt, _ in set(doubts)).items()):
         first = min(name for each, name in doubts if each == doubt)

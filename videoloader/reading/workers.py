@@ -75,19 +75,20 @@ class _Job(Generic[T]):
                 # If the reader cannot be made, that is the job's error: the thread survives and nobody waits in vain.
                 with reader as each:
                     result = self.make(each)
-                self.future.set_result(result)
             except BaseException as error:
                 self.future.set_exception(error)
                 # The error's traceback holds this frame and its caller's. As long as one of them refers to the future,
                 # which holds the error, only the garbage collector can free the job's memory.
                 del self
+            else:
+                self.future.set_result(result)
 
 
 class DecodeWorkers:
     """Runs decoding jobs in threads, each with decoders of its own.
 
     The main threads take the oldest job. Where they feed a GPU, a CPU thread takes a job that only the CPU can decode.
-    If there is none, it takes the youngest job of the main threads, provided that the CPU would finish it in half of
+    If there is none, it takes the youngest job of the main threads, provided that the CPU would finish it in a third of
     the time that they need, by the times measured so far. So the CPU takes work only from a queue that is long enough,
     and no batch waits longer for it.
 

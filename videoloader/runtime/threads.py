@@ -49,9 +49,11 @@ class AtOnce(Executor):
         """Call the function, and return a future that is done."""
         future: Future[T] = Outcome()
         try:
-            future.set_result(fn(*args, **kwargs))
+            result = fn(*args, **kwargs)
         except Exception as error:
             future.set_exception(error)
+        else:  # an error that a signal's handler raises in set_result is the caller's
+            future.set_result(result)
         try:
             return future
         finally:
@@ -151,10 +153,12 @@ def _call(future: Future[T], function: Callable[[], T]) -> None:
     """Call a function, and put the result or error into its future."""
     if future.set_running_or_notify_cancel():
         try:
-            future.set_result(function())
+            result = function()
         except BaseException as error:
             future.set_exception(error)
             del future, function  # as in AtOnce
+        else:
+            future.set_result(result)
 
 
 # The idle threads by name, each an executor of one thread and when it worked last; the latest comes last.
