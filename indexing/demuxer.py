@@ -16,7 +16,8 @@ import av.packet
 import av.stream
 
 from videoloader.errors import IndexingError, UnsupportedError
-from videoloader.indexing.limits import begin_search, count_time, current_limits
+from videoloader.indexing.decoder import common_options
+from videoloader.indexing.limits import begin_search, count_time
 from videoloader.indexing.matroska.ebml import EBML
 from videoloader.indexing.matroska.opening import OpeningWork
 from videoloader.indexing.sources.base import ByteSource
@@ -109,7 +110,7 @@ def open_demuxer(source: ByteSource) -> Iterator[av.container.InputContainer]:
         _check_once(source, found)
     options = {"protocol_whitelist": "", "format_whitelist": _whole_formats(with_nut=_NUT in found)}
     # libavformat decodes some packets to describe a stream.
-    probing = {"max_pixels": str(current_limits().picture_pixels), **UNCONCEALED}
+    probing = common_options() | UNCONCEALED
     file = _Input(source)
     if head.startswith(_MATROSKA):
         file.work = OpeningWork(source.name)
