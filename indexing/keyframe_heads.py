@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from videoloader.indexing.bitstream.formats import PictureFormat
-from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
+from videoloader.indexing.bitstream.nal import H264_IDR, iterate_nals, nal_length_size
 from videoloader.indexing.bitstream.parameter_sets import (
     SLICES,
     WITH_HEADERS,
@@ -16,7 +16,7 @@ from videoloader.indexing.bitstream.parameter_sets import (
     units_of,
 )
 from videoloader.indexing.bitstream.picture import picture_format
-from videoloader.indexing.bitstream.random_access import H264_IDR, has_idr, is_keyframe_slice, is_random_access
+from videoloader.indexing.bitstream.random_access import has_idr, is_keyframe_slice, is_random_access
 from videoloader.indexing.bitstream.vpx import LONGEST_KEYFRAME_HEADER, keyframe_format
 from videoloader.indexing.configurations import brings_others, with_configurations
 from videoloader.indexing.index import VideoIndex

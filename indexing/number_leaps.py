@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from videoloader.indexing.bitstream.frame_num_gaps import FrameNumGaps
 from videoloader.indexing.bitstream.h264_slices import SliceReader
-from videoloader.indexing.bitstream.nal import MOST_HELD
+from videoloader.indexing.bitstream.nal import H264_IDR, MOST_HELD
 from videoloader.indexing.bitstream.picture_counts import numbers_leap
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources.base import ByteSource, read_starts
@@ -20,7 +20,6 @@ from videoloader.indexing.sources.base import ByteSource, read_starts
 _LOOKED_AT = 2 * MOST_HELD
 # Bytes of a packet that usually contain the start of its first slice.
 _HEAD = 256
-_IDR = 5  # nal_unit_type of ITU-T H.264, table 7-1
 
 
 def looked_at_for(recovery_points: int) -> int:
@@ -71,7 +70,7 @@ def _not_plainly_sound(index: VideoIndex, source: ByteSource, recovery_points: l
     if np.count_nonzero(_go_on(packets) & ~known):
         raise ValueError("packets without a slice in their first bytes")
     packets = packets[known]
-    is_reference, is_idr = headers & 0x60 != 0, headers & 31 == _IDR
+    is_reference, is_idr = headers & 0x60 != 0, headers & 31 == H264_IDR
     restarts = is_idr & is_reference
     if np.count_nonzero(numbers_leap(numbers, size, ~_go_on(packets), restarts, is_reference)):
         return recovery_points

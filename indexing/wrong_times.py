@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.indexing.bitstream.display_order import Places
-from videoloader.indexing.bitstream.nal import MOST_HELD
+from videoloader.indexing.bitstream.nal import H264_IDR, MOST_HELD
 from videoloader.indexing.bitstream.picture import picture_format
 from videoloader.indexing.bitstream.picture_kinds import is_b_picture
-from videoloader.indexing.bitstream.random_access import H264_IDR, has_unit
+from videoloader.indexing.bitstream.random_access import has_unit
 from videoloader.indexing.decoder import make_packet, open_decoder
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import is_random_access_at, read_packet

@@ -13,7 +13,15 @@ from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.h264_parameter_sets import Sps
 from videoloader.indexing.bitstream.h264_slices import HEAD_BITS, SliceReader
 from videoloader.indexing.bitstream.hevc_parameter_sets import HevcSets, is_anchor, is_of_layer
-from videoloader.indexing.bitstream.nal import MOST_HELD, iterate_nals, nal_length_size, parameter_sets
+from videoloader.indexing.bitstream.nal import (
+    H264_IDR,
+    HEVC_CRA,
+    HEVC_IRAP,
+    MOST_HELD,
+    iterate_nals,
+    nal_length_size,
+    parameter_sets,
+)
 from videoloader.indexing.bitstream.parameter_sets import is_set, is_slice
 from videoloader.indexing.bitstream.picture_counts import whole_count
 from videoloader.indexing.bitstream.picture_kinds import BIDIRECTIONAL, picture_kind
@@ -115,7 +123,7 @@ class _H264Order(_CountedOrder):
         if not sps.frames_only:
             # field_pic_flag, followed by bottom_field_flag.
             left -= 1 + (value >> left - 1 & 1)
-        is_idr, is_reference = header & 31 == 5, header & 0x60 != 0
+        is_idr, is_reference = header & 31 == H264_IDR, header & 0x60 != 0
         if is_idr:
             # idr_pic_id, an Exp-Golomb code.
             left -= 2 * (left - (value & (1 << left) - 1).bit_length()) + 1
@@ -185,7 +193,7 @@ class _HevcOrder(_CountedOrder):
             raise ValueError("a picture does not begin with its first slice")
         sequence, low = self._sets.read_slice(kind, bits)
         order, anchor = low, self._anchor
-        starts = anchor is None or (16 <= kind <= 23 and kind != 21)
+        starts = anchor is None or (kind in HEVC_IRAP and kind != HEVC_CRA)
         if anchor is not None and not starts:
             order = whole_count(low, 1 << sequence.order_bits, anchor)
         if anchor is None or is_anchor(kind, payload[start + 1]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.h264_slices import HEAD_BITS, SliceReader
+from videoloader.indexing.bitstream.nal import H264_IDR
 
 _B = 1  # slice_type, table 7-6; plus 5 if all slices of the picture are of that type
 
@@ -59,7 +60,7 @@ class FrameNumGaps:
         highest = (1 << bits) - 1
         number, last, before = value >> left - bits & highest, self._last, self._before
         self._before = number
-        self.is_reference, self.restarts = header & 0x60 != 0, header & 31 == 5
+        self.is_reference, self.restarts = header & 0x60 != 0, header & 31 == H264_IDR
         if self.is_reference or last is None:
             self._last = number
         if self.restarts:

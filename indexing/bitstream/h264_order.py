@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from videoloader.indexing.bitstream.h264_parameter_sets import SetsByPicture, Sps
 from videoloader.indexing.bitstream.h264_slices import after_names
-from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size, parameter_sets
+from videoloader.indexing.bitstream.nal import H264_IDR, iterate_nals, nal_length_size, parameter_sets
 from videoloader.indexing.bitstream.parameter_sets import is_slice, sets_in_packet
 from videoloader.indexing.bitstream.picture_counts import (
     SLICE_WINDOW,
@@ -20,7 +20,7 @@ from videoloader.indexing.bitstream.picture_counts import (
 from videoloader.indexing.bitstream.picture_order import PacketHeads, PictureOrder
 from videoloader.indexing.bitstream.random_access import is_random_access
 
-_SLICE, _IDR_SLICE = 1, 5  # nal_unit_type of ITU-T H.264, table 7-1
+_SLICE = 1  # nal_unit_type of ITU-T H.264, table 7-1
 _HARMLESS = (9, 12)  # access unit delimiter, ends of sequence and stream, filler
 _HEAD = 1 + SLICE_WINDOW  # bytes of a slice that are kept
 _USUAL_HEADERS = 1024  # bytes, for everything before a slice
@@ -50,10 +50,10 @@ def _order(
     """Return the order of the pictures with these first slices; see ``_first_slices``."""
     header = heads[:, 0]
     first_block, bits, sps = after_names(slice_bits(heads[:, 1:].copy()), sets)
-    is_idr, is_reference = header & 31 == _IDR_SLICE, header & 0x60 != 0
+    is_idr, is_reference = header & 31 == H264_IDR, header & 0x60 != 0
     frame_num = top_bits(bits, sps.frame_num_bits)
     is_field = not sps.frames_only and bool((bits << np.uint64(sps.frame_num_bits) >> np.uint64(63)).any())
-    whole = not first_block.any() and not is_field and np.isin(header & 31, (_SLICE, _IDR_SLICE)).all()
+    whole = not first_block.any() and not is_field and np.isin(header & 31, (_SLICE, H264_IDR)).all()
     if sps.timed or not whole or not is_idr[0]:
         return None
     # Memory management operation 5, which restarts counts, also leaves a gap in the numbers.
@@ -98,11 +98,11 @@ def _first_slices(
     start = np.minimum(at, rows.shape[1] - 3 - _HEAD) + 3
     heads = rows[np.arange(len(rows))[:, None], start[:, None] + np.arange(_HEAD)]
     kind, zero = heads[:, 0] & 31, heads == 0
-    plain = (kind == _SLICE) | (kind == _IDR_SLICE)
+    plain = (kind == _SLICE) | (kind == H264_IDR)
     plain &= (start == at + 3) & is_first.any(1) & (packets.size >= start + _HEAD)
     # Two zero bytes may belong to the next start code.
     plain &= ~(zero[:, 1:] & zero[:, :-1]).any(1) & ~zero[:, -1] & (length_size == 0)
-    keys, short = kind == _IDR_SLICE, []
+    keys, short = kind == H264_IDR, []
     for number in (~plain).nonzero()[0].tolist():
         head, first, stop = _up_to_slice(packets, number, length_size)
         if units := sets_in_packet("h264", length_size, head):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from videoloader.indexing.bitstream.bits import BitReader
 from videoloader.indexing.bitstream.h264_parameter_sets import Vui, read_vui
-from videoloader.indexing.bitstream.nal import MOST_HELD, parameter_sets
+from videoloader.indexing.bitstream.nal import HEVC_IDR, HEVC_IRAP, MOST_HELD, parameter_sets
 
 # (difference of picture order counts, whether the current picture may use it) of pictures shown before the current one,
 # nearest first, then of those shown after it.
@@ -248,7 +248,7 @@ class HevcSets:
         Raises:
             ValueError: the header ends too early, or names missing parameter sets.
         """
-        if 16 <= kind <= 23:  # IRAP
+        if kind in HEVC_IRAP:
             bits.u(1)
         picture = self._pictures.get(bits.ue())
         sequence = self._sequences.get(picture.sequence) if picture else None
@@ -257,7 +257,7 @@ class HevcSets:
         bits.u(picture.extra_bits)
         bits.ue()
         bits.u(picture.output_flag + 2 * sequence.separate_planes)
-        return sequence, 0 if kind in (19, 20) else bits.u(sequence.order_bits)
+        return sequence, 0 if kind in HEVC_IDR else bits.u(sequence.order_bits)
 
 
 def is_of_layer(payload: bytes | memoryview, start: int) -> bool:

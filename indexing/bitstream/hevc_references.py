@@ -14,12 +14,17 @@ from videoloader.indexing.bitstream.hevc_parameter_sets import (
     is_of_layer,
     read_reference_picture_set,
 )
-from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size, parameter_sets
+from videoloader.indexing.bitstream.nal import (
+    HEVC_CRA,
+    HEVC_IDR,
+    HEVC_IRAP,
+    iterate_nals,
+    nal_length_size,
+    parameter_sets,
+)
 from videoloader.indexing.bitstream.picture_counts import whole_count
 
 _RASL_N, _RASL_R = 8, 9
-_FIRST_IRAP, _CRA, _LAST_IRAP = 16, 21, 23
-_IDR = (19, 20)
 _SPS, _PPS, _END_OF_SEQUENCE, _END_OF_STREAM, _PREFIX_SEI = 33, 34, 36, 37, 39
 _FILM_GRAIN = 19
 # Bytes within which slice headers name their references.
@@ -111,8 +116,8 @@ class HevcReferences:
         return missing - set(needed)
 
     def _read_picture(self, number: int, kind: int, head: bytes) -> set[int]:
-        is_irap = _FIRST_IRAP <= kind <= _LAST_IRAP
-        starts = is_irap and (kind != _CRA or self._without_past)
+        is_irap = kind in HEVC_IRAP
+        starts = is_irap and (kind != HEVC_CRA or self._without_past)
         if is_irap:
             self._irap, self._skips_leading, self._without_past = number, starts, False
         if self._irap is None:
@@ -131,7 +136,7 @@ class HevcReferences:
                 raise ValueError("no picture to count on from")
             order = whole_count(order, modulus, self._orders[anchor].order)
         # IDR pictures refer to no other.
-        self._buffer = {} if kind in _IDR else self._stays(bits, sequence, order)
+        self._buffer = {} if kind in HEVC_IDR else self._stays(bits, sequence, order)
         needs = {self._irap, *self._buffer.values()}
         self._buffer[order] = number
         counts_on = is_anchor(kind, head[1])

@@ -7,7 +7,11 @@ from functools import lru_cache
 
 _ANNEX_B_CONFIG = 0  # a NAL length size of zero stands for start codes
 _PREFIX = 14  # nal_unit_type of ITU-T H.264, table 7-1
-
+# nal_unit_type of pictures (ITU-T H.264, table 7-1; ITU-T H.265, table 7-1). In HEVC, IDR and CRA pictures are IRAP.
+H264_IDR = 5
+HEVC_IRAP = range(16, 24)
+HEVC_IDR = (19, 20)
+HEVC_CRA = 21
 
 # Maximum number of pictures that a decoder holds: MaxDpbFrames of ITU-T H.264, A.3.1, and MaxDpbSize of ITU-T H.265,
 # A.4.2. So no picture is shown before one that was decoded this many pictures earlier.

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from videoloader.indexing.bitstream.h264_parameter_sets import Sps, read_sps
 from videoloader.indexing.bitstream.hevc_parameter_sets import read_picture_parameters, read_sequence_parameters
-from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
+from videoloader.indexing.bitstream.nal import H264_IDR, HEVC_IDR, HEVC_IRAP, iterate_nals, nal_length_size
 from videoloader.indexing.bitstream.parameter_sets import (
     WITH_PARAMETER_SETS,
     Sets,
@@ -45,7 +45,7 @@ _FEW = 4
 # More than the order counts of a coded video sequence.
 _LONGEST_SEQUENCE = 1 << 40
 _ALL_BITS = (1 << 64) - 1
-_H264_IDR, _REFERENCE, _UNIT_TYPE = 5, 0x60, 31  # in the first byte of H.264's NAL units
+_REFERENCE, _UNIT_TYPE = 0x60, 31  # in the first byte of H.264's NAL units
 _H264_SPS, _HEVC_SPS, _HEVC_PPS = 7, 33, 34  # nal_unit_type
 # For the first byte of a NAL unit, whether it is a slice of the base layer.
 _SLICES = {
@@ -53,7 +53,7 @@ _SLICES = {
     for codec in WITH_PARAMETER_SETS
 }
 _BY_COUNT, _AS_DECODED = 0, 2  # pic_order_cnt_type of ITU-T H.264, 7.4.2.1.1
-_HEVC_IRAP, _HEVC_IDR, _HEVC_LEADING, _HEVC_LAST_DISPOSABLE = (16, 23), (19, 20), (6, 9), 14
+_HEVC_LEADING, _HEVC_LAST_DISPOSABLE = (6, 9), 14
 
 
 def slice_bits(window: npt.NDArray[np.uint8]) -> Bits:
@@ -122,8 +122,8 @@ def hevc_kinds(kind: npt.NDArray[Any], second: npt.NDArray[Any]) -> tuple[Flags,
         kind: nal_unit_type of each picture.
         second: second byte of the header, which has the temporal layer.
     """
-    is_irap = (kind >= _HEVC_IRAP[0]) & (kind <= _HEVC_IRAP[1])
-    is_idr = (kind == _HEVC_IDR[0]) | (kind == _HEVC_IDR[1])
+    is_irap = (kind >= HEVC_IRAP.start) & (kind < HEVC_IRAP.stop)
+    is_idr = (kind == HEVC_IDR[0]) | (kind == HEVC_IDR[1])
     is_disposable = (kind <= _HEVC_LAST_DISPOSABLE) & (kind % 2 == 0)
     # In the lowest layer, and neither leading nor disposable (ITU-T H.265, 8.3.1: prevTid0Pic).
     is_leading = (kind >= _HEVC_LEADING[0]) & (kind <= _HEVC_LEADING[1])
@@ -294,7 +294,7 @@ def places_of_packets(stream: StreamInfo, starts: Bytes, payload: Callable[[int]
     if codec == "h264":
         bits = skip_h264_head(slice_bits(heads[:, 1 : 1 + SLICE_WINDOW].copy()))
         first, told = heads[:, 0], _told(sets, _H264_SPS, h264_numbers)
-        return h264_places(bits, first & _UNIT_TYPE == _H264_IDR, first & _REFERENCE != 0, told)
+        return h264_places(bits, first & _UNIT_TYPE == H264_IDR, first & _REFERENCE != 0, told)
     if (heads[:, 1] >> 3).any():
         raise ValueError("pictures of several layers")
     is_irap, is_idr, _, anchor = hevc_kinds(heads[:, 0] >> 1 & 63, heads[:, 1])

@@ -10,12 +10,10 @@ import av.codec
 from videoloader.indexing.bitstream import av1, av1_references, vp8_references, vp9
 from videoloader.indexing.bitstream.intra_pictures import HEAD_READERS, LONGEST_HEAD
 from videoloader.indexing.bitstream.jpeg import has_own_tables
-from videoloader.indexing.bitstream.nal import iterate_messages, iterate_nals, nal_length_size
+from videoloader.indexing.bitstream.nal import H264_IDR, HEVC_IRAP, iterate_messages, iterate_nals, nal_length_size
 from videoloader.indexing.bitstream.parameter_sets import is_slice
 from videoloader.indexing.bitstream.picture_kinds import INTRA, picture_kind
 
-H264_IDR = 5  # nal_unit_type of ITU-T H.264, table 7-1
-_HEVC_IRAP = range(16, 24)  # nal_unit_type of ITU-T H.265, table 7-1
 _LONGEST_HEAD = 256  # bytes that contain everything read of a frame's header
 _LONGEST_MPEG4_HEADERS = 4100  # bytes, for everything before a picture's kind
 
@@ -85,7 +83,7 @@ def has_unit(codec: str, config: bytes, payload: bytes | memoryview, kinds: Cont
 
 def is_keyframe_slice(codec: str, first: int) -> bool:
     """Whether decoding of H.264 or HEVC can start at a slice, by the first byte of its header: IDR, or any IRAP."""
-    return first & 31 == H264_IDR if codec == "h264" else first >> 1 & 63 in _HEVC_IRAP
+    return first & 31 == H264_IDR if codec == "h264" else first >> 1 & 63 in HEVC_IRAP
 
 
 def is_skipped_leading(codec: str, config: bytes, payload: bytes | memoryview) -> bool:
@@ -165,7 +163,7 @@ def _recovers_at_once(sei: bytes) -> bool:
 
 _IS_RANDOM_ACCESS: dict[str, Callable[[bytes, bytes | memoryview], bool]] = {
     "h264": _h264, "vp9": _vp9, "av1": _av1, "mpeg1video": _mpeg2, "mpeg2video": _mpeg2,
-    "hevc": lambda config, payload: _picture_type("hevc", config, payload) in _HEVC_IRAP,
+    "hevc": lambda config, payload: _picture_type("hevc", config, payload) in HEVC_IRAP,
     "vvc": lambda config, payload: 7 <= _picture_type("vvc", config, payload) <= 9,
     "vp8": lambda _, payload: vp8_references.is_key_frame(bytes(payload[:_LONGEST_HEAD])),
     "mpeg4": lambda _, payload: picture_kind("mpeg4", bytes(payload[:_LONGEST_MPEG4_HEADERS])) == INTRA,

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from videoloader.errors import DecodeError
-from videoloader.indexing.bitstream.nal import MOST_HELD
-from videoloader.indexing.bitstream.random_access import H264_IDR, has_unit, is_intra_only
+from videoloader.indexing.bitstream.nal import H264_IDR, MOST_HELD
+from videoloader.indexing.bitstream.random_access import has_unit, is_intra_only
 from videoloader.indexing.decoder import FreshDecoder
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import is_random_access_at, read_packet, with_keyframes_read

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.indexing.bitstream.nal import iterate_messages
+from videoloader.indexing.bitstream.nal import H264_IDR, iterate_messages
 from videoloader.indexing.bitstream.picture_counts import SLICE_WINDOW, hevc_kinds, read_ue, skip_hevc_head
 from videoloader.indexing.bitstream.picture_counts import slice_bits as slice_bits_of
 from videoloader.indexing.bitstream.random_access import is_random_access
@@ -114,7 +114,7 @@ def _cut_h264(piece: Piece, begin: int, position: Positions, header: npt.NDArray
     kind = header & 31
     if ((kind >= 2) & (kind <= 4)).any():
         raise OddStreamError("is cut into data partitions")
-    is_slice = (kind == 1) | (kind == 5)
+    is_slice = (kind == 1) | (kind == H264_IDR)
     slices = is_slice.nonzero()[0]
     relevant = (is_slice | (kind >= 6) & (kind <= 9)).nonzero()[0]
     is_picture = is_slice[relevant]
@@ -130,7 +130,7 @@ def _cut_h264(piece: Piece, begin: int, position: Positions, header: npt.NDArray
     units, first, unit = _with_pictures(start, mark, position[slices])
     slice_type, bits = read_ue(bits[first])
     _, bits = read_ue(bits)
-    units.key[unit] = units.restarts[unit] = kind[slices[first]] == 5
+    units.key[unit] = units.restarts[unit] = kind[slices[first]] == H264_IDR
     units.anchor[unit] = header[slices[first]] & 0x60 != 0
     units.disposable[unit] = np.where(units.anchor[unit], DISPOSABLE_NO, DISPOSABLE_YES)
     units.slice_bits[unit] = bits
