@@ -15,7 +15,8 @@ from videoloader.convert.filters import FILTERS
 from videoloader.convert.native import convert_host_surfaces, host_surface
 from videoloader.convert.plan import check_slots
 from videoloader.convert.resize import needed_part, resize, take_nearest
-from videoloader.convert.spec import Conversion, Interpolation, OutputSpec, Samples, source_view, to_uint8
+from videoloader.convert.rounding import to_uint8
+from videoloader.convert.spec import Conversion, Interpolation, OutputSpec, Samples, source_view
 from videoloader.convert.swscale import format_facts, part_of_frame
 from videoloader.errors import UnsupportedError
 

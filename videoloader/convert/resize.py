@@ -10,7 +10,8 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert.filters import FILTERS
-from videoloader.convert.spec import Box, Interpolation, Samples, to_uint8
+from videoloader.convert.rounding import to_uint8
+from videoloader.convert.spec import Box, Interpolation, Samples
 
 # PyTorch (2.13) fails on narrower uint8 pictures, and is wrong for a single column of floats.
 _NARROWEST = 8

@@ -271,12 +271,6 @@ def fill_color(value: float | Sequence[float], name: str = "fill_value") -> tupl
     return red, green, blue
 
 
-def to_uint8(values: Samples) -> Samples:
-    """Round values of 0 … 255 to the nearest, halves up. For native code and CUDA ``conversion_plan`` adds the half."""
-    rounded: Samples = (values + np.float32(0.5)).astype(np.uint8)
-    return rounded
-
-
 def fill_pixel(stream: StreamInfo, color: ColorSpec, output: OutputSpec) -> tuple[float, float, float]:
     """Return a pixel of constant padding for frames of a video, as values of the output."""
     value = np.array(output.fill_value) / 255

@@ -26,7 +26,8 @@ import av
 import av.filter
 import numpy as np
 
-from videoloader.convert.spec import Box, Color, ColorSpec, Samples, to_uint8
+from videoloader.convert.rounding import to_uint8
+from videoloader.convert.spec import Box, Color, ColorSpec, Samples
 from videoloader.errors import ConfigurationError, UnsupportedError
 
 # Chroma subsampling by the size of the chroma planes of a 16×16 picture.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from videoloader.convert.rounding import to_uint8
 from videoloader.errors import ArgumentError, counted, needs
 from videoloader.errors.checks import check_type
 from videoloader.transforms.normalize import IMAGENET_MEAN, IMAGENET_STD, Normalize
@@ -211,8 +212,7 @@ def _to_8_bits(
         factors = (std, mean) if array.ndim == 3 else (std.mean(), mean.mean())
         with np.errstate(over="ignore", invalid="ignore"):  # values that overflow are shown white or black
             values = np.nan_to_num(array.astype(np.float32) * factors[0] + factors[1])
-            shown: npt.NDArray[np.uint8] = np.clip(values * 255 + 0.5, 0, 255).astype(np.uint8)
-        return shown
+            return to_uint8(np.clip(values * 255, 0, 255))
 
     return to_8_bits, told
 

@@ -11,6 +11,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from videoloader.convert.rounding import to_uint8
 from videoloader.transforms.operations import ColorMatrix, HueShift, Sharpen, StatisticTable, Table
 
 Values: TypeAlias = npt.NDArray[np.float64]
@@ -96,5 +97,4 @@ def equalize(*, per_frame: bool) -> StatisticTable:
 
 def _table(values: Values) -> Table:
     """The same table, float64[F, 256], for all channels."""
-    rounded = (values.clip(0, 255) + 0.5).astype(np.uint8)
-    return Table(np.repeat(rounded[:, None], 3, axis=1))
+    return Table(np.repeat(to_uint8(values.clip(0, 255))[:, None], 3, axis=1))

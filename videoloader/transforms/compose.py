@@ -8,6 +8,7 @@ from typing import Any, get_args, overload
 
 import torch
 
+from videoloader.convert.rounding import round_to
 from videoloader.convert.spec import OUTPUT_TYPES, Layout, OutputSpec
 from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.errors.argument_names import tells_of_arguments
@@ -16,7 +17,7 @@ from videoloader.errors.checks import check, check_choice, check_shape
 from videoloader.sampling.integers import one_integer
 from videoloader.sampling.mode import clip_rng
 from videoloader.transforms.backends.apply import apply_operations
-from videoloader.transforms.geometry.tensor_geometry import apply_geometry, round_to
+from videoloader.transforms.geometry.tensor_geometry import apply_geometry
 from videoloader.transforms.normalize import DType
 from videoloader.transforms.planning.pipeline import DrawnView, Transforms, arrange_transforms, list_transforms
 from videoloader.transforms.replay import Coordinates, Kind, Picture

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 import torch
 
+from videoloader.convert.rounding import to_uint8
 from videoloader.convert.spec import fill_color
 from videoloader.errors import ConfigurationError
 from videoloader.errors.checks import check_integer, check_numbers, check_probability
@@ -178,7 +179,7 @@ def erase_grid(frames: torch.Tensor, params: Params) -> torch.Tensor:
             angle in each frame. ``fill`` float64[N, 3], 0 … 255.
     """
     grids = torch.from_numpy(params["grid"].reshape(-1, 6)).to(frames.device, non_blocking=True)
-    colors = np.repeat(np.floor(params["fill"] + 0.5).astype(np.uint8), frames.shape[1], axis=0)
+    colors = np.repeat(to_uint8(params["fill"]), frames.shape[1], axis=0)
     fills = torch.from_numpy(colors).to(frames.device, non_blocking=True)
 
     def erase(part: torch.Tensor, which: slice) -> torch.Tensor:

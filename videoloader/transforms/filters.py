@@ -12,8 +12,9 @@ import numpy.typing as npt
 import torch
 
 from videoloader import padding
+from videoloader.convert.rounding import round_to
 from videoloader.errors.checks import both_ends, check
-from videoloader.transforms.backends.parts import for_all_frames, to_pixels
+from videoloader.transforms.backends.parts import for_all_frames
 from videoloader.transforms.curves import Range, check_range, draw_range_by_frame
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform, checked
 
@@ -71,7 +72,11 @@ def blur(frames: torch.Tensor, params: Params) -> torch.Tensor:
         weights = np.where(inside, np.exp(-(taps**2) / (2 * sigma**2)), 0)
         kernels.append(weights / weights.sum(axis=1, keepdims=True))
     down, across = kernels
-    return for_all_frames(frames, lambda part, which: to_pixels(_separable(part.float(), down[which], across[which])))
+
+    def blurred(part: torch.Tensor, which: slice) -> torch.Tensor:
+        return round_to(_separable(part.float(), down[which], across[which]), torch.uint8)
+
+    return for_all_frames(frames, blurred)
 
 
 @dataclass(frozen=True)
@@ -117,7 +122,7 @@ def show_edges(frames: torch.Tensor, params: Params) -> torch.Tensor:
         total = _separable(values, second[which], smooth[which])
         total += _separable(values, smooth[which], second[which])
         factors = torch.from_numpy(scale[which].astype(np.float32)).to(part.device, non_blocking=True)
-        return to_pixels(total.mul_(factors.view(-1, 1, 1, 1)).abs_())
+        return round_to(total.mul_(factors.view(-1, 1, 1, 1)).abs_(), torch.uint8)
 
     return for_all_frames(frames, edges)
 

@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from videoloader.convert.rounding import round_to
 from videoloader.convert.spec import Layout, as_planes
 from videoloader.errors import ArgumentError, ConfigurationError, warn_user
 from videoloader.errors.checks import check_choice
 from videoloader.errors.notes import note_rows
-from videoloader.transforms.backends.parts import to_pixels
 from videoloader.transforms.foreign_randomness import WATCHED_CALLS, generator_states, tell_of_foreign_randomness
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform
 
@@ -137,7 +137,7 @@ class Module(PixelTransform):
         if not pixels:
             return result.to(frames.dtype)
         self._check_scale(result, given)
-        return to_pixels(result.float() * 255)
+        return round_to(result.float() * 255, torch.uint8)
 
     def _warn_of_ones(self, result: torch.Tensor, frames: torch.Tensor) -> None:
         """Warn if a module that expects floats in [0, 1], and clamps to that, has turned uint8 pixels black."""

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.transforms.backends.parts import for_all_frames, to_pixels
+from videoloader.convert.rounding import round_to
+from videoloader.transforms.backends.parts import for_all_frames
 from videoloader.transforms.curves import Range, check_pixel_range, check_range, draw_range_by_frame
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform, checked
 
@@ -62,7 +63,7 @@ def add_gaussian_noise(frames: torch.Tensor, params: Params) -> torch.Tensor:
 
     def add(part: torch.Tensor, which: slice) -> torch.Tensor:
         noise = normal(keys[which], part.shape[2], part.shape[3], part.device)
-        return to_pixels(noise.mul_(std[which]).add_(mean[which]).add_(part))
+        return round_to(noise.mul_(std[which]).add_(mean[which]).add_(part), torch.uint8)
 
     return for_all_frames(frames, add)
 

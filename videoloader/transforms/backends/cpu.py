@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from videoloader.convert.rounding import round_to, to_uint8
 from videoloader.convert.spec import OutputSpec
-from videoloader.transforms.backends.parts import to_pixels
 from videoloader.transforms.backends.work import ClipWork
 from videoloader.transforms.geometry.warping import warp_tensor
 from videoloader.transforms.operations import ColorMatrix, Erase, HueShift, Sharpen, StatisticTable, Table, Warp
@@ -67,7 +67,7 @@ def _contrast(frames: torch.Tensor, factor: np.float32) -> npt.NDArray[np.uint8]
     mean = np.float32(int(gray.sum(dtype=torch.int64)) / gray.numel())
     values = np.arange(256, dtype=np.float32)
     table: npt.NDArray[np.float32] = np.clip(mean + factor * (values - mean), 0, 255)
-    return (table + np.float32(0.5)).astype(np.uint8)
+    return to_uint8(table)
 
 
 def _auto_contrast(frames: torch.Tensor, factor: np.float32) -> npt.NDArray[np.uint8]:
@@ -96,7 +96,7 @@ def _color_matrix(frames: torch.Tensor, operation: ColorMatrix) -> torch.Tensor:
     for channel in range(3):
         m = matrix[:, channel]
         mixed = (m[:, 0] * red).add_(m[:, 1] * green).add_(m[:, 2] * blue).add_(m[:, 3])
-        result[:, channel] = to_pixels(mixed)
+        result[:, channel] = round_to(mixed, torch.uint8)
     return result
 
 
@@ -117,7 +117,7 @@ def _hue_shift(frames: torch.Tensor, operation: HueShift) -> torch.Tensor:
     result = torch.empty_like(frames)
     for channel, part in enumerate(parts):
         turned = least + extent * part.clamp_(0, 1)
-        result[:, channel] = to_pixels(torch.where(extent > 0, turned, values[channel]))
+        result[:, channel] = round_to(torch.where(extent > 0, turned, values[channel]), torch.uint8)
     return result
 
 
@@ -130,13 +130,14 @@ def _sharpen(frames: torch.Tensor, operation: Sharpen) -> torch.Tensor:
     middle = values[..., 1:-1, 1:-1]
     sums = rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:] + 4 * middle
     smooth = (2 * sums + 13).div_(26, rounding_mode="floor").float()
-    result[..., 1:-1, 1:-1] = to_pixels(smooth + _per_frame(operation.factor)[..., None] * (middle - smooth))
+    sharp = smooth + _per_frame(operation.factor)[..., None] * (middle - smooth)
+    result[..., 1:-1, 1:-1] = round_to(sharp, torch.uint8)
     return result
 
 
 def _erase(frames: torch.Tensor, operation: Erase) -> torch.Tensor:
     result = frames.clone()
-    color = to_pixels(torch.tensor(operation.fill, dtype=torch.float32))[:, None, None]
+    color = round_to(torch.tensor(operation.fill, dtype=torch.float32), torch.uint8)[:, None, None]
     for row, boxes in enumerate(operation.boxes.tolist()):
         part = result if len(operation.boxes) == 1 else result[row]
         for top, left, height, width in boxes:

@@ -27,8 +27,3 @@ def for_all_frames(frames: torch.Tensor, function: Callable[[torch.Tensor, slice
         part = slice(start, min(start + at_once, len(flat)))
         flat[part] = function(flat[part], part)
     return flat.view(frames.shape)
-
-
-def to_pixels(values: torch.Tensor) -> torch.Tensor:
-    """Floats as uint8, rounded to the nearest, halves up, and clamped to 0 … 255. The floats are overwritten."""
-    return values.clamp_(0, 255).add_(0.5).to(torch.uint8)

@@ -8,6 +8,7 @@ import torch
 
 from videoloader.convert.border import extend_picture, fill_border
 from videoloader.convert.resize import central_pixels, filter_weights, nearest_pixels
+from videoloader.convert.rounding import round_to
 from videoloader.convert.spec import Geometry, Interpolation
 from videoloader.errors import ConfigurationError
 
@@ -81,16 +82,3 @@ def _resized(picture: torch.Tensor, geometry: Geometry, interpolation: Interpola
         for side, span in zip(sides, spans, strict=True)
     )
     return round_to(down @ (picture.to(dtype) @ across.T), picture.dtype)
-
-
-def round_to(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Floats as another dtype: integers are rounded to the nearest, halves up, and clamped to its range.
-
-    The floats may be overwritten.
-    """
-    if dtype.is_floating_point:
-        return values.to(dtype)
-    if dtype == torch.bool:
-        return values >= 0.5
-    limits = torch.iinfo(dtype)
-    return values.add_(0.5).floor_().clamp_(limits.min, limits.max).to(dtype)

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from videoloader.convert.rounding import round_to
 from videoloader.convert.spec import Interpolation
-from videoloader.transforms.geometry.tensor_geometry import round_to
 from videoloader.transforms.operations import Warp
 
 
