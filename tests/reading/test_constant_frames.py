@@ -90,3 +90,12 @@ def test_as_coded_samples_it_is_the_code_of_that_colour(bits: int, full_range: b
     assert codes == pytest.approx([white, 2 ** (bits - 1), 2 ** (bits - 1)])
     black = OutputSpec(torch.uint8, color="ycbcr")
     assert fill_pixel(stream(), ColorSpec("bt601", full_range), black) == (0 if full_range else 16, 128, 128)
+
+
+@pytest.mark.parametrize(("color", "place"), [((0, 0, 255), 1), ((255, 0, 0), 2)])
+@pytest.mark.parametrize(("dtype", "last"), [(torch.uint8, 255), (torch.float32, 1)])
+def test_chroma_beyond_the_last_code_is_the_last_code(
+    color: tuple[int, int, int], place: int, dtype: torch.dtype, last: int
+) -> None:
+    output = OutputSpec(dtype, color="ycbcr", fill_value=color)
+    assert fill_pixel(stream(), ColorSpec("bt601", full_range=True), output)[place] == last

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert.border import Border
+from videoloader.convert.rounding import to_uint8
 from videoloader.errors import ConfigurationError, UnsupportedError
 from videoloader.errors.checks import check, check_choice, given
 from videoloader.indexing.bitstream.picture import picture_format
@@ -273,14 +274,14 @@ def fill_color(value: float | Sequence[float], name: str = "fill_value") -> tupl
 
 def fill_pixel(stream: StreamInfo, color: ColorSpec, output: OutputSpec) -> tuple[float, float, float]:
     """Return a pixel of constant padding for frames of a video, as values of the output."""
-    value = np.array(output.fill_value) / 255
+    value: Samples = np.array(output.fill_value) / 255
     if output.color == "ycbcr":
         header = picture_format(stream)
         depth = (header.bit_depth if header else stream.bit_depth) or 8
         matrix, offset = color.rgb_from_codes(depth)
-        value = np.linalg.solve(matrix, value - offset) / (2**depth - 1)
-    if output.dtype == torch.uint8:
-        value = np.floor(value * 255 + 0.5)
+        # In full range, the chroma of pure blue and red lies half a code beyond the last one.
+        value = np.linalg.solve(matrix, value - offset).clip(0, 2**depth - 1) / (2**depth - 1)
+    value = to_uint8(value * 255) if output.dtype == torch.uint8 else value
     scale, shift = output.scale_shift()
     first, second, third = (value * scale + shift).tolist()
     return first, second, third
