@@ -17,7 +17,7 @@ from sample_videos import RECIPES, Recipe, write_video
 
 import videoloader as vl
 from videoloader.batching import clip_plan
-from videoloader.order import clip_table, entry_video
+from videoloader.order import clip_table, video_range
 from videoloader.reading import process_pool
 
 Sample = Callable[[str], Path]
@@ -147,7 +147,7 @@ def test_no_file_is_opened_for_its_length(data: vl.VideoDataset, monkeypatch: py
         read.append(path)
         return real(path)
 
-    for module in (clip_plan, entry_video):
+    for module in (clip_plan, video_range):
         monkeypatch.setattr(module, "read_unopened", watched)
     loader = load(data, num_workers=0, shuffle=False)
     assert len(loader) == -(-len(data) // 5)

@@ -17,7 +17,7 @@ from store_contents import make_store
 
 import videoloader as vl
 from videoloader.indexing import build_store
-from videoloader.order.clip_table import ClipTable, build_clip_table, entry_videos
+from videoloader.order.clip_table import ClipTable, build_clip_table, video_ranges
 from videoloader.sampling.mode import FrameMode
 
 FRAMES = {"a.mp4": 60, "b.mp4": 1, "c.mp4": 300, "caf\udce9.mp4": 24}
@@ -258,7 +258,7 @@ def test_a_range_beyond_its_video_is_an_error(tmp_path: Path, store: vl.IndexSto
     beyond = {"frames.first": 100, "frames.stop": 109, "frames.frames": 200}
     edit(tmp_path / "rows.arrow", {name: pyarrow.array([number]) for name, number in beyond.items()})
     loaded = vl.VideoDataset.load(tmp_path / "rows.arrow")
-    (video,) = entry_videos(loaded, table_of(loaded, vl.EveryWindow(4), store).ranges, np.array([0]))
+    (video,) = video_ranges(loaded, table_of(loaded, vl.EveryWindow(4), store).ranges, np.array([0]))
     with pytest.raises(
         vl.IndexingError, match=r"a\.mp4: .*ends at 109, but the video has 60 frames: save the data set"
     ):

@@ -30,7 +30,7 @@ from videoloader.indexing import VideoIndex
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.unopened import check_shown, read_unopened
 from videoloader.order.clip_table import ClipTable
-from videoloader.order.entry_video import UNOPENED, EntryVideo, SameIndex
+from videoloader.order.video_range import UNOPENED, SameIndex, VideoRange
 from videoloader.padding.pad import real_frames
 from videoloader.reading.own_code import contents, is_own
 from videoloader.runtime.cached_property import cached_property
@@ -104,13 +104,13 @@ class ClipRule:
         """The number of views of each clip."""
         return self.repeats * self.transforms.views
 
-    def views(self, clip: int, epoch: int, video: EntryVideo, clip_in_video: int) -> list[PlannedClip]:
+    def views(self, clip: int, epoch: int, video: VideoRange, clip_in_video: int) -> list[PlannedClip]:
         """The views of a clip in an epoch; see ``views_by``."""
         rngs = [clip_rng(self.seed, epoch, clip, use) for use in range(self.repeats)]
         return self.views_by(rngs, clip, video, clip_in_video)
 
     def views_by(
-        self, rngs: Sequence[np.random.Generator], clip: int, video: EntryVideo, clip_in_video: int
+        self, rngs: Sequence[np.random.Generator], clip: int, video: VideoRange, clip_in_video: int
     ) -> list[PlannedClip]:
         """Plan the views of a clip from the index alone.
 
@@ -148,7 +148,7 @@ class ClipRule:
         return [PlannedClip(clip, video, frame_numbers, mask, view, at, roles=roles) for at, view in enumerate(views)]
 
     def views_of_unopened(
-        self, clip: int, epoch: int, video: EntryVideo, clip_in_video: int
+        self, clip: int, epoch: int, video: VideoRange, clip_in_video: int
     ) -> tuple[ByteSource, VideoIndex, list[PlannedClip]]:
         """Read an image file or a folder of them: its source, its index, and the views of its clip in an epoch.
 
@@ -163,7 +163,7 @@ class ClipRule:
                 told = f"has {len(index)} image files, but had {video.stop} when it was listed"
                 raise StaleIndexError(told, source.name)
             with nullcontext() if self.is_own else _one_at_a_time:
-                known = EntryVideo(video.entry, video.first, video.stop, SameIndex(index), video.row)
+                known = VideoRange(video.entry, video.first, video.stop, SameIndex(index), video.row)
                 views = self.views(clip, epoch, known, clip_in_video)
             try:
                 check_shown(source, index, real_frames(views[0].frame_numbers))
@@ -205,7 +205,7 @@ class PlannedClip:
     """
 
     number: int
-    video: EntryVideo
+    video: VideoRange
     frame_numbers: npt.NDArray[np.int64]
     mask: npt.NDArray[np.bool_]
     drawn: DrawnView
@@ -297,7 +297,7 @@ class ClipPlanner:
         ):
             yield self._plan(clip, video, number, epoch, again)
 
-    def _plan(self, clip: int, video: EntryVideo, clip_in_video: int, epoch: int, repeated: bool) -> list[PlannedClip]:
+    def _plan(self, clip: int, video: VideoRange, clip_in_video: int, epoch: int, repeated: bool) -> list[PlannedClip]:
         if video.indexes is not UNOPENED:
             views = self.rule.views(clip, epoch, video, clip_in_video)
             return [replace(view, repeated=True) for view in views] if repeated else views

@@ -30,7 +30,7 @@ from videoloader.indexing.index import Times
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.patience import cancellable
 from videoloader.indexing.sources.remote_reads import NO_READS, RemoteReads, reads_so_far
-from videoloader.order.entry_video import UNOPENED, EntryVideo, SameIndex
+from videoloader.order.video_range import UNOPENED, SameIndex, VideoRange
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.padding.pad import real_frames
 from videoloader.reading.cancellation import CancelToken
@@ -96,7 +96,7 @@ class MadeImage(NamedTuple):
         """Let a row show what was made for it."""
         old, video = row.clip, row.clip.video
         known = _ALL_IMAGES if self.known is None else SameIndex(self.known)
-        video = EntryVideo(video.entry, video.first, video.stop, known, video.row)
+        video = VideoRange(video.entry, video.first, video.stop, known, video.row)
         drawn = self.drawn[old.view]
         # The constructor is four times as fast as ``replace``.
         clip = PlannedClip(old.number, video, self.frame_numbers, self.mask, drawn, old.view, old.repeated, old.roles)
@@ -323,7 +323,7 @@ def _draw_image(
     """Read and draw a clip. The outcome is known already if its file cannot be used, or it has another shape."""
     epoch, clip, clip_in_video, frames, row, path, label, columns, times = wanted
     token.raise_if_cancelled()
-    video = EntryVideo(VideoEntry(path, label, columns=columns, times=times), 0, frames, UNOPENED, row)
+    video = VideoRange(VideoEntry(path, label, columns=columns, times=times), 0, frames, UNOPENED, row)
     try:
         with cancellable(token.raise_if_cancelled):
             drawn = _DrawnImage(*rule.views_of_unopened(clip, epoch, video, clip_in_video))

@@ -14,7 +14,7 @@ from videoloader.decoding.gop_cache import GopCache
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.configurations import decoded_otherwise
 from videoloader.indexing.sources.remote_reads import reads_so_far
-from videoloader.order.entry_video import EntryVideo
+from videoloader.order.video_range import VideoRange
 from videoloader.packets.decode_plan import gops_in_common
 from videoloader.padding.pad import real_frames
 from videoloader.reading.cancellation import CancelToken
@@ -88,7 +88,7 @@ def _groups(index: VideoIndex, rows: list[BatchRow]) -> list[list[BatchRow]]:
 
 def decode_rows(
     job: DecodeJob,
-    video: EntryVideo,
+    video: VideoRange,
     output: OutputSpec,
     cache: GopCache | None,
     reader: Reader,

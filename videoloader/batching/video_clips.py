@@ -14,7 +14,7 @@ from videoloader.convert.spec import Layout
 from videoloader.dataset import VideoEntry
 from videoloader.errors.checks import check_choice
 from videoloader.errors.notes import note
-from videoloader.order.entry_video import EntryVideo, SameIndex
+from videoloader.order.video_range import SameIndex, VideoRange
 from videoloader.reading.clip import Clip
 from videoloader.reading.video_reader import VideoReader
 from videoloader.sampling.mode import count_clips
@@ -38,7 +38,7 @@ def make_clips(
     """
     check_choice("layout", layout, get_args(Layout))
     transforms, index = rule.transforms, reader.index
-    video = EntryVideo(VideoEntry(index.source, times=index.times), 0, len(index), SameIndex(index))
+    video = VideoRange(VideoEntry(index.source, times=index.times), 0, len(index), SameIndex(index))
     with note("for {}", index.source, source=index.source):
         numbers = range(count_clips(rule.mode, video)) if clips is None else clips
     planned = [view for clip in numbers for view in rule.views(clip, 0, video, clip)]

@@ -22,8 +22,8 @@ from videoloader.indexing.images.frame_times import OddTimes, odd_times_of, tell
 from videoloader.indexing.sources.state import state_of
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.live_line import counted_live
-from videoloader.order.entry_video import UNOPENED, BuiltIndexes, EntryVideo, Indexes
 from videoloader.order.unopened_rows import CountedFolder, count_folders, counted_if_folders, taken_as_images
+from videoloader.order.video_range import UNOPENED, BuiltIndexes, Indexes, VideoRange
 from videoloader.runtime.cached_property import cached_property
 from videoloader.runtime.threads import executor_of
 from videoloader.sampling.mode import IN_MODE, CountsByFrames, CountsByLength, FrameMode, KnownFrames, count_clips
@@ -77,14 +77,14 @@ class ClipTable:
         """The number of clips."""
         return int(self.clip_ends[-1]) if len(self.clip_ends) else 0
 
-    def __getitem__(self, clip: int) -> tuple[EntryVideo, int]:
+    def __getitem__(self, clip: int) -> tuple[VideoRange, int]:
         """The video of a clip and the clip's number in it."""
         return self.clips(np.array([clip]))[0]
 
-    def clips(self, clips: npt.NDArray[np.int64]) -> list[tuple[EntryVideo, int]]:
+    def clips(self, clips: npt.NDArray[np.int64]) -> list[tuple[VideoRange, int]]:
         """The video of each clip, and the clip's number in it."""
         videos, within = self.places(clips)
-        return list(zip(entry_videos(self.dataset, self.ranges, videos), within.tolist(), strict=True))
+        return list(zip(video_ranges(self.dataset, self.ranges, videos), within.tolist(), strict=True))
 
     def places(self, clips: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.int64]]:
         """The position of each clip's video in ``ranges``, and the clip's number in it."""
@@ -193,7 +193,7 @@ def _count_all(
     uncounted = np.flatnonzero(clips < 0)
     for start in range(0, len(uncounted), _PATHS_AT_ONCE):
         videos = uncounted[start : start + _PATHS_AT_ONCE]
-        for video, asked in zip(videos.tolist(), entry_videos(dataset, ranges, videos), strict=True):
+        for video, asked in zip(videos.tolist(), video_ranges(dataset, ranges, videos), strict=True):
             with note("for {}", asked.entry.path, source=asked.entry.path, row=asked.row):
                 clips[video] = count_clips(mode, asked)
     return clips
@@ -212,12 +212,12 @@ def _frames_and_hint(mode: FrameMode, frames: int) -> str:
     return counted(frames, "frame") + hint
 
 
-def entry_videos(dataset: VideoDataset, ranges: FrameRanges, videos: npt.NDArray[np.int64]) -> list[EntryVideo]:
+def video_ranges(dataset: VideoDataset, ranges: FrameRanges, videos: npt.NDArray[np.int64]) -> list[VideoRange]:
     """Some usable rows as a frame mode sees them. Making many at once costs a fifth of making them one by one."""
     rows = ranges.rows[videos]
     numbers = (each[videos].tolist() for each in (ranges.first, ranges.stop, ranges.unopened, ranges.rows))
     return [
-        EntryVideo(entry, first, stop, UNOPENED if unopened else ranges.indexes, row)
+        VideoRange(entry, first, stop, UNOPENED if unopened else ranges.indexes, row)
         for entry, first, stop, unopened, row in zip(dataset.table.take(rows), *numbers, strict=True)
     ]
 

@@ -15,7 +15,7 @@ from videoloader.indexing.images.frame_times import odd_times_of, tell_of_frame_
 from videoloader.indexing.sources.state import SourceState, state_of
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.interop.torch.clip_request import ClipRequest
-from videoloader.order.entry_video import EntryVideo, Indexes, SameIndex
+from videoloader.order.video_range import Indexes, SameIndex, VideoRange
 from videoloader.runtime.forks import after_fork
 from videoloader.runtime.threads import executor_of
 from videoloader.sampling.mode import clip_rng
@@ -53,7 +53,7 @@ class RequestPlanner:
             for row, (request, video) in enumerate(zip(requests, videos, strict=True))
         ]
 
-    def _plan_one(self, request: ClipRequest, video: EntryVideo, epoch: int, number: int) -> PlannedClip:
+    def _plan_one(self, request: ClipRequest, video: VideoRange, epoch: int, number: int) -> PlannedClip:
         if request.seed is None:
             rank, ranks = self.shard
             rng = clip_rng(self.seed, epoch, number * ranks + rank)
@@ -102,7 +102,7 @@ class VideoIndexes:
     def _start_threads(self) -> None:
         self._threads = executor_of(self._workers, "videoloader-index")
 
-    def frames_of(self, videos: Sequence[tuple[VideoEntry, ByteSource | None]]) -> list[EntryVideo]:
+    def frames_of(self, videos: Sequence[tuple[VideoEntry, ByteSource | None]]) -> list[VideoRange]:
         """The range of frames of each entry. Several videos are looked up, or indexed, at a time.
 
         Args:
@@ -116,10 +116,10 @@ class VideoIndexes:
         unknown = dict.fromkeys(entry.path for entry, source in videos if source is None)
         self._several(self._kept.__getitem__, [path for path in unknown if path not in self._kept])
         made = iter(self._several(build_index, given))
-        found: list[EntryVideo] = []
+        found: list[VideoRange] = []
         for entry, source in videos:
             indexes: Indexes = self._kept if source is None else SameIndex(next(made))
-            found.append(EntryVideo(entry, *entry_range(entry, indexes[entry.path]), indexes, source=source))
+            found.append(VideoRange(entry, *entry_range(entry, indexes[entry.path]), indexes, source=source))
         return found
 
     def _several(self, make: Callable[[_Video], VideoIndex], videos: Sequence[_Video]) -> list[VideoIndex]:

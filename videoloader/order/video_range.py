@@ -65,7 +65,7 @@ class SameIndex:
 
 
 @dataclass(eq=False, slots=True)
-class EntryVideo:
+class VideoRange:
     """One entry of the data set with its range of frames, as a ``SampledVideo`` for frame modes.
 
     Attributes:
