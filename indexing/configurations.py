@@ -116,7 +116,7 @@ def renews_sequences(index: VideoIndex, brought: Brought) -> bool:
 
 def is_closed(index: VideoIndex, packet: int) -> bool:
     """Whether a packet is a keyframe, and no packet after it needs what comes before."""
-    return bool(index.packet_key[packet]) and not index.is_leading(slice(packet, packet + MOST_HELD), packet).any()
+    return bool(index.packet_key[packet]) and not index.needs_earlier(slice(packet, packet + MOST_HELD), packet).any()
 
 
 def decoded_otherwise(before: VideoIndex, after: VideoIndex, packets: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

@@ -303,7 +303,7 @@ class VideoIndex:
 
     @_cached_array
     def packet_start(self) -> npt.NDArray[np.int64]:
-        """int64[P]: the packet at which decoding must start for each packet's picture.
+        """int64[P], by packet: where decoding must start for its picture; by frame it is ``start_packet(frames)``.
 
         It is the last keyframe at or before the packet in decode order that is not shown after the packet, except for
         ``other_starts``.
@@ -316,7 +316,7 @@ class VideoIndex:
             found[packet] = start
         return found
 
-    def is_leading(
+    def needs_earlier(
         self, packets: slice | npt.NDArray[np.int64], keyframe: int | npt.NDArray[np.int64]
     ) -> npt.NDArray[np.bool_]:
         """Return whether pictures at or after a keyframe need packets before it: leading pictures of an open GOP.
@@ -328,7 +328,7 @@ class VideoIndex:
         return self.packet_start[packets] < keyframe
 
     def start_packet(self, frames: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """Return the packet at which decoding must start to get each frame; see ``packet_start``.
+        """Return, by frame, the packet at which decoding must start; by packet it is the array ``packet_start``.
 
         A frame shown before its keyframe but coded after it (a leading frame of an open GOP) needs the keyframe before
         that one. If no keyframe fits, decoding starts at the first packet.

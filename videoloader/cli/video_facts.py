@@ -134,7 +134,7 @@ def _gops(index: VideoIndex) -> dict[str, Any]:
     keys = np.flatnonzero(index.packet_key)
     lengths = np.diff(np.append(keys, len(index.packet_key)))
     last_key = np.maximum.accumulate(np.where(index.packet_key, np.arange(len(index.packet_key)), -1))
-    leading = index.is_leading(slice(None), last_key) & index.packet_has_frame
+    leading = index.needs_earlier(slice(None), last_key) & index.packet_has_frame
     return {
         "keyframes": len(keys),
         "shortest": int(lengths.min()) if len(keys) else None,

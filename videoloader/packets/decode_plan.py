@@ -218,5 +218,5 @@ def _run(index: VideoIndex, start: int, stop: int, wanted: npt.NDArray[np.int64]
 def with_all_frames(index: VideoIndex, first: int, last: int) -> Run:
     """Return the run of all packets from first to last, which wants all frames that come out of it."""
     packets = np.arange(first, last + 1)
-    wanted = ~index.is_leading(packets, first) & index.packet_has_frame[packets]
+    wanted = ~index.needs_earlier(packets, first) & index.packet_has_frame[packets]
     return Run(packets, packets[wanted])
