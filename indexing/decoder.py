@@ -50,7 +50,8 @@ def size_told(index: VideoIndex, start: int) -> tuple[int, int]:
 def common_options() -> dict[str, str]:
     """Return the options of libavcodec that every decoder gets, libavformat's own included.
 
-    What these two decode differently is an error of ``verify``, so an option that changes pictures belongs here.
+    Only libvpx, with which ``decoding/vp8_check.py`` compares pictures of VP8, gets none. What our decoder and
+    libavformat's decode differently is an error of ``verify``, so an option that changes pictures belongs here.
     """
     return {"max_pixels": str(current_limits().picture_pixels)}
 

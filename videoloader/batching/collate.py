@@ -1,7 +1,7 @@
 """Collates rows to a batch: the fields of ``Batch`` get their values here.
 
 Rows are objects (``collate_rows``), or columns for image files that were not opened before (``collate_columns``). The
-samples of ``ClipDataset``, which may come from other processes, are collated beside it.
+samples of ``ClipDataset``, which may come from other processes, are collated in ``interop/torch/clip_dataset.py``.
 """
 
 from __future__ import annotations

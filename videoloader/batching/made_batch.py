@@ -101,7 +101,8 @@ class DecodingBatch:
         unreadable: see ``BatchInMaking``.
         token: the token that cancels it.
         columns: the rows as columns; None where they are objects.
-        by_job: the same, those of each job apart, until one of them must be an object; then all are.
+        by_job: ``columns``, divided by job. It is emptied when the jobs are done and one row had to become an object,
+            since then all rows do.
         jobs: jobs that decode for it.
         shared: jobs that also decode for an earlier batch, which counts them in its statistics.
         seconds: seconds that planning took.

@@ -31,7 +31,8 @@ class SubmittedJob(NamedTuple):
 
     Attributes:
         report: future of the job's report.
-        rows: the rows; for ``UnopenedClips``, none until the job is done, and then only if some became objects.
+        rows: the rows. For ``UnopenedClips`` the list is empty, and is filled when the job ends if its clips had to
+            become objects.
         planned_by: index by which the job was planned; None for image files.
     """
 

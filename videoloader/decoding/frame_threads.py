@@ -44,7 +44,7 @@ _LEAST_PACKETS = 8
 
 
 class NeedsOneThreadError(Exception):
-    """One thread might decode the frames differently, or better. It must decode all of them again."""
+    """Several threads cannot be trusted with these frames: one thread must decode all of them again."""
 
 
 def suits_threads(index: VideoIndex, *runs: Run) -> bool:

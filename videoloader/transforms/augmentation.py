@@ -101,7 +101,7 @@ class AugmentationAt(PixelTransform):
         check(f"{name}'s magnitude", self.magnitude, inside, f"in [{low:g}, {high:g}]")
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-        """The function with its parameters."""
+        """Return the function with its parameters."""
         magnitude, strength = self.magnitude, self.augmentation.strength
         if magnitude is not None and strength is not None and strength.signed and rng.random() < 0.5:
             magnitude = -magnitude

@@ -157,7 +157,7 @@ class RandAugment(_Automatic):
         return RAND_AUGMENT if self.monotonic else NOT_MONOTONIC
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-        """At most ``n`` operations."""
+        """Return at most ``n`` operations."""
         choices = self._choices
         numbers = zip(*rng.random((2, self.n)).tolist(), strict=True)
         steps = [(choices[int(chosen * len(choices))], self.m, sign) for chosen, sign in numbers]
@@ -191,7 +191,7 @@ class TrivialAugmentWide(_Automatic):
         return TRIVIAL_AUGMENT_WIDE
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-        """At most one operation."""
+        """Return at most one operation."""
         choices = self._choices
         chosen, share, sign = rng.random(3).tolist()
         step = choices[int(chosen * len(choices))], int(share * self.bins), sign
@@ -242,7 +242,7 @@ class AutoAugment(_Automatic):
         return RAND_AUGMENT if self.monotonic else NOT_MONOTONIC
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-        """All or some of the operations of one sub-policy."""
+        """Return all or some of the operations of one sub-policy."""
         allowed = None if self.operations is None else dict(self._choices)
         policy: OwnPolicy = POLICIES[self.policy] if isinstance(self.policy, str) else self.policy
         sub_policy = policy[int(rng.random() * len(policy))]

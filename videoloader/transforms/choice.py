@@ -35,7 +35,7 @@ def draw_all(transforms: Iterable[Step], rng: np.random.Generator, clip: ClipInf
 
 class _Drawn(Choice):
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-        """The operations that the chosen transforms draw."""
+        """Return the operations that the chosen transforms draw."""
         return draw_all(self.choose(rng, clip), rng, clip)
 
 

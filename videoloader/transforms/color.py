@@ -49,7 +49,7 @@ class Brightness(ByFactor):
     """
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-        """One table."""
+        """Return one table."""
         return [to.brightness(draw_range(self.factor, rng, clip.length))]
 
 
@@ -72,7 +72,7 @@ class Contrast(ByFactor):
     per_frame: bool = False
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-        """One table that follows from the pixels."""
+        """Return one table that follows from the pixels."""
         return [to.contrast(draw_range(self.factor, rng, clip.length), per_frame=self.per_frame)]
 
 
@@ -91,7 +91,7 @@ class Saturation(ByFactor):
     """
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-        """One matrix."""
+        """Return one matrix."""
         return [to.saturation(draw_range(self.factor, rng, clip.length))]
 
 
@@ -113,7 +113,7 @@ class Hue(PixelTransform):
     turns: Range = field(metadata=checked(check_range, -0.5, 0.5))
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-        """One turn of the hue."""
+        """Return one turn of the hue."""
         return [to.hue(draw_range(self.turns, rng, clip.length))]
 
 
@@ -152,7 +152,7 @@ class ColorJitter(PixelTransform):
         check_range("ColorJitter's hue", self.hue, least, 0.5)
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-        """One operation for each of the four parameters that is not 0."""
+        """Return one operation for each of the four parameters that is not 0."""
         changes: list[tuple[Range, Callable[[to.Values], Operation]]] = [
             (self.brightness, to.brightness),
             (self.contrast, partial(to.contrast, per_frame=self.per_frame)),
@@ -179,7 +179,7 @@ class Grayscale(PixelTransform):
     """
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-        """One matrix."""
+        """Return one matrix."""
         return [to.grayscale()]
 
 
@@ -197,5 +197,5 @@ class RandomGrayscale(PixelTransform):
     p: float = field(default=0.1, metadata=checked(check_probability))
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-        """One matrix, or nothing."""
+        """Return one matrix, or nothing."""
         return [to.grayscale()] if rng.random() < self.p else []

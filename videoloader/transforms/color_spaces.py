@@ -50,7 +50,7 @@ class ConvertColor(PixelTransform):
     target: Space = field(metadata=checked(check_choice, get_args(Space)))
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[ColorMatrix | BatchFunction]:
-        """At most one matrix, and a function for HSV."""
+        """Return at most one matrix, and a function for HSV."""
         if self.source == self.target:
             return []
         operations: list[ColorMatrix | BatchFunction] = []

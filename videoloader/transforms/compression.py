@@ -71,7 +71,7 @@ class JpegCompression(PixelTransform):
     chroma: Chroma = field(default="4:2:0", kw_only=True, metadata=checked(check_choice, get_args(Chroma)))
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
-        """One round trip, with one quality for the clip or one for each frame."""
+        """Return one round trip, with one quality for the clip or one for each frame."""
         quality = np.floor(draw_range_by_frame(self.quality, rng, clip.length) + 0.5).astype(np.int64)
         function = compress_420 if self.chroma == "4:2:0" else compress_444
         return [BatchFunction(function, {"quality": quality})]

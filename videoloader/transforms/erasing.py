@@ -59,7 +59,7 @@ class RandomErasing(PixelTransform):
             fill_color(self.value, "RandomErasing's value")
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Erase | BatchFunction]:
-        """The box, or none."""
+        """Return the box, or none."""
         if rng.random() >= self.p:
             return []
         frames = clip.length if self.per_frame else 1
@@ -119,7 +119,7 @@ class Cutout(Sized, PixelTransform):
     per_frame: bool = field(default=False, kw_only=True)
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Erase]:
-        """The boxes."""
+        """Return the boxes."""
         whole, sides = np.array([clip.height, clip.width]), np.array(self._sides)
         if self._sides[0] >= 2 * clip.height and self._sides[1] >= 2 * clip.width:
             boxes, frames = "×".join(map(str, self._sides)), f"{clip.height}×{clip.width}"
@@ -159,7 +159,7 @@ class GridMask(PixelTransform):
     fill: float | Sequence[float] = 0
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
-        """The grid's cells, their phase and direction, for each frame."""
+        """Return the grid's cells, their phase and direction, for each frame."""
         cell, ratio, angle = (
             draw_range_by_frame(value, rng, clip.length) for value in (self.d, self.ratio, self.angle)
         )

@@ -50,7 +50,7 @@ class GaussianBlur(PixelTransform):
     sigma: Range = field(default=(0.1, 2.0), metadata=checked(check_range, 0.01))
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
-        """One blur, with one sigma for the clip or one for each frame."""
+        """Return one blur, with one sigma for the clip or one for each frame."""
         sigma = draw_range_by_frame(self.sigma, rng, clip.length)
         return [BatchFunction(blur, {"kernel_size": np.array(both_ends(self.kernel_size)), "sigma": sigma})]
 
@@ -99,7 +99,7 @@ class Laplacian(PixelTransform):
     scale: Range = field(default=1.0, metadata=checked(check_range))
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
-        """One filter, with one scale for the clip or one for each frame."""
+        """Return one filter, with one scale for the clip or one for each frame."""
         scale = draw_range_by_frame(self.scale, rng, clip.length)
         return [BatchFunction(show_edges, {"window_size": np.array(self.window_size), "scale": scale})]
 

@@ -104,7 +104,7 @@ class Module(PixelTransform):
             )
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
-        """The seed of the clip's randomness."""
+        """Return the seed of the clip's randomness."""
         return [BatchFunction(self, {"seed": np.array(rng.integers(1 << 63))})]
 
     def __call__(self, frames: torch.Tensor, params: Params) -> torch.Tensor:
@@ -252,7 +252,7 @@ class PythonFunction(PixelTransform):
             ) from None
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
-        """The seed of the clip's randomness."""
+        """Return the seed of the clip's randomness."""
         return [BatchFunction(self, {"seed": np.array(rng.integers(1 << 63))})]
 
     def __call__(self, frames: torch.Tensor, params: Params) -> torch.Tensor:

@@ -45,7 +45,7 @@ class GaussianNoise(PixelTransform):
     per_frame: bool = field(default=True, kw_only=True)
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
-        """The mean, standard deviation and keys for each frame."""
+        """Return the mean, standard deviation and keys for each frame."""
         mean, std = (draw_range_by_frame(value, rng, clip.length) for value in (self.mean, self.std))
         keys = draw_keys(rng, clip.length, per_frame=self.per_frame)
         return [BatchFunction(add_gaussian_noise, {"mean": mean, "std": std, "keys": keys})]
@@ -91,7 +91,7 @@ class SaltAndPepper(PixelTransform):
     per_channel: bool = field(default=False, kw_only=True)
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
-        """The probabilities and keys for each frame."""
+        """Return the probabilities and keys for each frame."""
         amount, salt = (draw_range_by_frame(value, rng, clip.length) for value in (self.amount, self.salt))
         keys = draw_keys(rng, clip.length, per_frame=self.per_frame)
         if not self.per_channel:

@@ -38,7 +38,7 @@ class Gamma(PixelTransform):
     gain: Range = field(default=1, metadata=checked(check_range, 0))
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-        """One table."""
+        """Return one table."""
         return [to.gamma(draw_range(self.gamma, rng, clip.length), draw_range(self.gain, rng, clip.length))]
 
 
@@ -51,7 +51,7 @@ class Invert(PixelTransform):
     """
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-        """One table."""
+        """Return one table."""
         return [to.invert()]
 
 
@@ -73,7 +73,7 @@ class Posterize(PixelTransform):
     bits: Range = field(metadata=checked(check_range, 0, 8))
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-        """One table."""
+        """Return one table."""
         bits: Range = self.bits
         if isinstance(bits, Sequence):
             # Once rounded, each integer between them is equally likely.
@@ -101,7 +101,7 @@ class Solarize(PixelTransform):
     threshold: Range = field(default=128, metadata=checked(check_pixel_range, 0, 256))
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-        """One table."""
+        """Return one table."""
         return [to.solarize(draw_range(self.threshold, rng, clip.length))]
 
 
@@ -125,7 +125,7 @@ class SolarizeAdd(PixelTransform):
     threshold: Range = field(default=128, metadata=checked(check_pixel_range, 0, 256))
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-        """One table."""
+        """Return one table."""
         return [
             to.solarize_add(draw_range(self.addend, rng, clip.length), draw_range(self.threshold, rng, clip.length))
         ]
@@ -146,7 +146,7 @@ class AutoContrast(PixelTransform):
     per_frame: bool = False
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-        """One table that follows from the pixels."""
+        """Return one table that follows from the pixels."""
         return [to.auto_contrast(per_frame=self.per_frame)]
 
 
@@ -165,7 +165,7 @@ class Equalize(PixelTransform):
     per_frame: bool = False
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-        """One table that follows from the pixels."""
+        """Return one table that follows from the pixels."""
         return [to.equalize(per_frame=self.per_frame)]
 
 
@@ -184,5 +184,5 @@ class Sharpness(ByFactor):
     """
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Operation]:
-        """One sharpening."""
+        """Return one sharpening."""
         return [to.sharpness(draw_range(self.factor, rng, clip.length))]

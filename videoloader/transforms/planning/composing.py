@@ -42,7 +42,7 @@ class GeometricGroup(PixelTransform):
                     raise ConfigurationError(f"{told} transforms of pixels or another border")
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Warp]:
-        """One warp, none if nothing changes, or two if one cannot express the result."""
+        """Return one warp, none if nothing changes, or two if one cannot express the result."""
         steps: list[Resampling] = []
         size = clip.height, clip.width
         for transform in self.transforms:

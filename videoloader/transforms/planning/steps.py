@@ -75,7 +75,7 @@ class WarpStep(PixelTransform):
         """The step as drawn for one clip; None to leave it unchanged."""
 
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[Warp]:
-        """The step as a warp, or no operation if it changes nothing."""
+        """Return the step as a warp, or no operation if it changes nothing."""
         step = self.resampling(rng, clip)
         return [] if step is None else compose([step], (clip.height, clip.width))
 
