@@ -116,9 +116,13 @@ def _whole_videos(arguments: argparse.Namespace, worlds: Sequence[int]) -> Work:
             Team(torch_, all_cores=True),
         ),
         tuple(
-            Times(_label("ours", world), (other,), goal)
+            Times(_label("ours", world), others, goal)
             for world in worlds
-            for other, goal in ((torch_.label, 1), (_label("DALI", world), 1), (_label(_CEILING, world), 0.95))
+            for others, goal in (
+                ((torch_.label,), 1),
+                ((_label("DALI", world),), 1),
+                (tuple(_label(each.label, world) for each in ceilings), 0.95),
+            )
         ),
         rounds=1,
         limit=500,
