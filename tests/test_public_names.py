@@ -7,6 +7,7 @@ import inspect
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,30 @@ def test_old_import_paths_lead_to_the_same_modules(old: str, new: str, monkeypat
 def test_what_fills_a_store_has_its_old_name_too() -> None:
     old, new = vl.VideoDataset.build_index, vl.VideoDataset.build_store
     assert inspect.unwrap(old) is inspect.unwrap(new)
+
+
+INTERRUPTED = """
+import sys
+import videoloader as vl
+
+class Interrupt:
+    def find_spec(self, name, path, target=None):
+        if name == sys.argv[2]:
+            sys.meta_path.remove(self)
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupt())
+try:
+    vl.Video
+except KeyboardInterrupt:
+    print("interrupted")
+print(len(vl.Video(sys.argv[1], device="cpu")), vl.VideoLoader.__name__)
+print(vl.indexing is sys.modules["videoloader.indexing"])
+"""
+
+
+@pytest.mark.parametrize("module", ["indexing.stream_info", "indexing.bitstream.h264_parameter_sets", "indexing.build"])
+def test_a_first_use_that_is_interrupted_can_be_tried_again(sample: Callable[[str], Path], module: str) -> None:
+    run = [sys.executable, "-W", "error", "-c", INTERRUPTED, str(sample("h264_mp4")), f"videoloader.{module}"]
+    done = subprocess.run(run, cwd=CHECKOUT, env=PLAIN, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("interrupted\n60 VideoLoader\nTrue\n", "")

@@ -8,7 +8,7 @@ import importlib
 import sys
 
 from videoloader.errors.attribute_names import no_such_name
-from videoloader.public_names import ModuleFinder, modules_of_names, public_name
+from videoloader.public_names import ModuleFinder, modules_of_names, public_name, whole_import
 
 __version__ = "0.2.0.dev0"
 
@@ -20,9 +20,10 @@ __all__ = sorted(_MODULES)
 def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise no_such_name(__name__, name, __all__)
-    if _MODULES[name] == __name__:
-        return importlib.import_module(f"{__name__}.{name}")
-    return public_name(_MODULES[name], name)
+    with whole_import():
+        if _MODULES[name] == __name__:
+            return importlib.import_module(f"{__name__}.{name}")
+        return public_name(_MODULES[name], name)
 
 
 def __dir__() -> list[str]:

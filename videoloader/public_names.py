@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import sys
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
@@ -55,6 +57,29 @@ def modules_of_names(package_file: str) -> dict[str, str]:
         else:
             modules |= dict.fromkeys((each.name for each in statement.names), statement.module)
     return modules
+
+
+_importing = threading.RLock()
+
+
+@contextmanager
+def whole_import() -> Iterator[None]:
+    """Import in the block, one thread at a time, all or nothing: an exception makes the block's modules forgotten.
+
+    Python itself forgets only the modules that a Ctrl-C leaves incomplete. The next attempt would find the others, so
+    it would import in another order, in which some modules need others that are not complete yet.
+    """
+    with no_forks(), _importing:
+        before = set(sys.modules)
+        try:
+            yield
+        except BaseException:
+            for name in set(sys.modules) - before:
+                package, _, rest = name.partition(".")
+                if package == "videoloader":
+                    sys.modules.pop(name, None)
+                    vars(sys.modules[package]).pop(rest, None)
+            raise
 
 
 @cache

@@ -140,6 +140,8 @@ class StoreBuild:
     ) -> None:
         if fingerprint is not None:
             check_choice("fingerprint", fingerprint, get_args(FingerprintKind))
+        if isinstance(paths, str | bytes | os.PathLike):
+            raise ArgumentError(f"paths must be a list of paths, got {paths!r}")
         self._started = time.monotonic()
         if is_remote(os.fspath(store)):
             raise ConfigurationError(
@@ -155,8 +157,6 @@ class StoreBuild:
             if self._kind != recorded:
                 self._connection.execute("INSERT OR REPLACE INTO settings VALUES ('fingerprint', ?)", (self._kind,))
         self._keys = SourceKeys(recorded_roots(settings, self._store) if given is None else (given,))
-        if isinstance(paths, str | bytes | os.PathLike):
-            raise ArgumentError(f"paths must be a list of paths, got {paths!r}")
         try:
             self._paths = {self._keys.key_of(path): path for path in (os.fspath(each) for each in paths)}
         except TypeError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from itertools import compress, islice, repeat
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -22,6 +22,7 @@ from videoloader.indexing.build import INDEXER_VERSION
 from videoloader.indexing.store.columns import LONGEST, Integers
 from videoloader.indexing.store.frame_facts import NO_RULE, RULE_SIZE
 from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
+from videoloader.runtime.threads import executor_of
 
 # Number of rows for one statement that asks by name, and for one that passes over all rows.
 _NAMED_AT_ONCE, _PASSED_AT_ONCE = 500, 1 << 15
@@ -200,7 +201,7 @@ def _numbers_in(text: str, wanted: Sequence[Number], rows: int) -> dict[Number, 
 
 def _read_ahead(read: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
     """Map with the next call under way in a thread while a result is used, since SQLite releases the GIL."""
-    with ThreadPoolExecutor(1, "videoloader-store") as pool:
+    with executor_of(1, "videoloader-store") as pool:
         reading: Future[_Result] | None = None
         for item in items:
             following = pool.submit(read, item)

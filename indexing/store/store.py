@@ -6,7 +6,6 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -57,6 +56,7 @@ from videoloader.indexing.store.schema import (
     needs_rollback,
     recorded_roots,
 )
+from videoloader.runtime.threads import executor_of
 
 # Threads that query the file system: a network file system answers many queries at once.
 _STAT_THREADS = 8
@@ -239,7 +239,7 @@ class IndexStore:
         if not self.verify or not any(found.fingerprints):
             return {}
         difference = partial(self._difference, archives={})
-        with ThreadPoolExecutor(_STAT_THREADS, "videoloader-store") as pool:
+        with executor_of(_STAT_THREADS, "videoloader-store") as pool:
             errors = pool.map(difference, (sources[position] for position in found.positions), found.fingerprints)
             return {
                 position: error for position, error in zip(found.positions, errors, strict=True) if error is not None

@@ -10,6 +10,7 @@ from concurrent.futures import wait
 import pytest
 from waiting import becomes
 
+from videoloader.errors import ConfigurationError
 from videoloader.runtime import threads
 from videoloader.runtime.threads import AtOnce, LentThreads, Outcome
 
@@ -84,6 +85,16 @@ def test_an_error_of_a_signal_s_handler_is_the_caller_s(monkeypatch: pytest.Monk
     monkeypatch.setattr(Outcome, "set_result", set_result)
     with pytest.raises(TimeoutError):
         AtOnce().submit(abs, -1)
+
+
+def test_own_threads_say_that_the_program_ends(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    executor = threads.executor_of(1, name, lent=False)
+    executor.shutdown()
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        executor.submit(abs, -1)
+    monkeypatch.setattr(threads, "_process_ends", True)
+    with pytest.raises(ConfigurationError, match="the main thread has ended"):
+        executor.submit(abs, -1)
 
 
 def _interrupt(*_: object) -> None:

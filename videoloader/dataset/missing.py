@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
 import numpy as np
@@ -14,6 +13,7 @@ from videoloader.dataset.left_out import tell_left_out
 from videoloader.dataset.table import EntryTable
 from videoloader.errors import SourceError
 from videoloader.errors.checks import check
+from videoloader.runtime.threads import executor_of
 
 # Network file systems answer many requests at once.
 _THREADS, _PATHS_AT_ONCE = 16, 1024
@@ -37,7 +37,7 @@ def without_missing(table: EntryTable, missing: Missing | Literal["unchecked"], 
     if missing == "unchecked":
         return table, []
     starts = range(0, len(table), _PATHS_AT_ONCE)
-    with ThreadPoolExecutor(_THREADS, "videoloader-missing") as pool:
+    with executor_of(_THREADS, "videoloader-missing") as pool:
         there = pool.map(lambda start: _are_there(table.path[start : start + _PATHS_AT_ONCE]), starts)
         return leave_out(table, np.array([one for some in there for one in some], np.bool_), missing, source)
 

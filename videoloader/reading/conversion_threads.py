@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Executor, Future, wait
 from functools import cache
 
 import av
@@ -12,12 +12,13 @@ import av
 from videoloader.reading.clip_sink import ClipSink
 from videoloader.runtime.cores import available_cores
 from videoloader.runtime.forks import after_fork
+from videoloader.runtime.threads import executor_of
 
 
 @cache
-def conversion_threads() -> ThreadPoolExecutor:
+def conversion_threads() -> Executor:
     """Return the thread pool, with one thread for each core. Its tasks never wait for anything."""
-    return ThreadPoolExecutor(available_cores(), "videoloader-convert")
+    return executor_of(available_cores(), "videoloader-convert", lent=False)
 
 
 after_fork(conversion_threads.cache_clear)

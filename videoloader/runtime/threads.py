@@ -145,7 +145,12 @@ class LentThreads(Executor):
 class _OwnThreads(ThreadPoolExecutor):
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         future: Future[T] = Outcome()
-        super().submit(_call, future, partial(fn, *args, **kwargs))
+        try:
+            super().submit(_call, future, partial(fn, *args, **kwargs))
+        except RuntimeError:
+            if _process_ends:
+                raise ConfigurationError(PROGRAM_ENDS) from None
+            raise
         return future
 
 
