@@ -140,8 +140,6 @@ class StoreBuild:
     ) -> None:
         if fingerprint is not None:
             check_choice("fingerprint", fingerprint, get_args(FingerprintKind))
-        if isinstance(paths, str | bytes | os.PathLike):
-            raise ArgumentError(f"paths must be a list of paths, got {paths!r}")
         self._started = time.monotonic()
         if is_remote(os.fspath(store)):
             raise ConfigurationError(
@@ -149,6 +147,8 @@ class StoreBuild:
             )
         self._store = os.path.abspath(os.fspath(store))
         given = None if root is None else os.path.abspath(os.fspath(root))
+        if isinstance(paths, str | bytes | os.PathLike):
+            raise ArgumentError(f"paths must be a list of paths, got {paths!r}")
         self._connection = connect_writer(self._store, given)
         with told_as_unwritable(self._store):
             settings = dict(self._connection.execute("SELECT name, value FROM settings"))
