@@ -404,7 +404,8 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
                     if frame.pts is not None:
                         frames.append(frame.pts)
                         times.append(packets.pts[frame.pts])
-                        sizes.setdefault((frame.width, frame.height), _orientation(frame))
+                        if (size := (frame.width, frame.height)) not in sizes:
+                            sizes[size] = _orientation(frame)
                         packets.key[frame.pts] |= frame.key_frame and marked
             except av.error.FFmpegError as error:
                 raise DecodeError(f"packet {number} does not decode: {error.strerror}", source.name) from None

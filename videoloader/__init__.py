@@ -6,6 +6,7 @@ needs no torch.
 
 import importlib
 import sys
+from functools import cache
 
 from videoloader.errors.attribute_names import no_such_name
 from videoloader.public_names import ModuleFinder, modules_of_names, public_name, whole_import
@@ -20,6 +21,11 @@ __all__ = sorted(_MODULES)
 def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise no_such_name(__name__, name, __all__)
+    return _first_use(name)
+
+
+@cache
+def _first_use(name: str) -> object:
     with whole_import():
         if _MODULES[name] == __name__:
             return importlib.import_module(f"{__name__}.{name}")

@@ -55,7 +55,7 @@ def archive_entries(
             archives, or a file is not the JSON or text that its name promises.
     """
     names, doubts = names_of_archives(archives), list[tuple[str, str]]()
-    with executor_of(_ARCHIVES_AT_ONCE, "videoloader-archives") as pool:
+    with executor_of(_ARCHIVES_AT_ONCE, "videoloader-archives", lent=False) as pool:
         rows = list(chain(*pool.map(partial(_rows_of, video=video, doubts=doubts), names)))
     for doubt, count in sorted(Counter(doubt for doubt, _ in set(doubts)).items()):
         first = min(name for each, name in doubts if each == doubt)
