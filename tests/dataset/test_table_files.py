@@ -151,6 +151,20 @@ def test_noise_is_no_parquet(tmp_path_factory: pytest.TempPathFactory, noise: by
         VideoDataset.from_csv(file)
 
 
+def test_any_changed_byte_of_a_parquet_gives_rows_or_an_error(tmp_path: Path) -> None:
+    sound = parquet(tmp_path / "sound.parquet", [{"path": "a.mp4", "label": 1}, {"path": "b.mp4", "label": 2}])
+    content, file = sound.read_bytes(), tmp_path / "rows.parquet"
+    refused = 0
+    for place in range(4, len(content)):
+        for bit in (1, 2, 4, 64):
+            file.write_bytes(content[:place] + bytes([content[place] ^ bit]) + content[place + 1 :])
+            try:
+                VideoDataset.from_csv(file)
+            except ConfigurationError:
+                refused += 1
+    assert 100 < refused < 4 * len(content)
+
+
 def test_rows_that_name_no_text_of_a_damaged_parquet_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
