@@ -17,7 +17,7 @@ from videoloader.batching.completion import OnError
 from videoloader.batching.made_batch import BatchInMaking, BatchRequest
 from videoloader.batching.one_loop import OneLoop
 from videoloader.batching.options import check_dataset, pipeline_of
-from videoloader.batching.prefetch import FILES_AHEAD, give_out, how_far_ahead
+from videoloader.batching.prefetch import FILES_AHEAD, BatchGroups, give_out, how_far_ahead
 from videoloader.batching.rows import COLLATE, Collate
 from videoloader.batching.unopened import UnopenedClips, unopened_clips
 from videoloader.convert.native import native_code
@@ -116,8 +116,8 @@ class VideoLoader(OneLoop):
             clip kills its process, the clip raises DecodeError. The threads read remote videos themselves.
         prefetch: int, default enough for two clips a thread, or for four in the orders named below; for image files on
             a GPU, for four lists of 64 a process. The number of batches prepared ahead while one is used. In data set
-            order and with ``ShuffleVideos``, half of them are planned at once, and a GOP that several of those need is
-            decoded once. With ``num_workers=0`` none is prepared ahead.
+            order and with ``ShuffleVideos``, up to half of them, until one ends with its video, are planned at once,
+            and a GOP that several of those need is decoded once. With ``num_workers=0`` none is prepared ahead.
         gop_cache: int, default 0, no cache. The bytes of GPU memory for decoded frames that later clips may need again;
             least recently used GOPs are evicted first. It helps with long videos that are sampled often.
         collate: str, default ``"stack"``. The way to collate the clips of a batch. ``"stack"`` requires that all have
@@ -239,7 +239,7 @@ class VideoLoader(OneLoop):
             on, pipeline, layout, collate, decode, gop_cache, *numbers, on_error, on_corrupt, images=images
         )
         threads = self._workers.num_workers + self._workers.cpu_workers
-        self._prefetch, self._planned_at_once = how_far_ahead(threads, batch_size, order, prefetch)
+        self._prefetch, self._most_together = how_far_ahead(threads, batch_size, order, prefetch)
         table = build_clip_table(
             dataset,
             mode,
@@ -252,7 +252,7 @@ class VideoLoader(OneLoop):
         )
         if self._maker.for_engines and table.ranges.unopened.all():
             each = self._workers.num_processes, batch_size, order, prefetch, FILES_AHEAD
-            self._prefetch, self._planned_at_once = how_far_ahead(*each)
+            self._prefetch, self._most_together = how_far_ahead(*each)
         self._account = LoaderAccount(table.unreadable, expects_padding=COLLATE[collate].pads)
         self.unreadable = self._account.unreadable
         self._epochs = Epochs(table, order, seed, rank, ranks, batch_size, last_batch, sharding, mode)
@@ -336,21 +336,17 @@ class VideoLoader(OneLoop):
         if self._shard_found:
             tell_of_later_ranks(self._epochs.ranks)
         epoch = self._epoch
-        begun, finish = self._start_batches(epoch, token), partial(self._finish, epoch)
+        begin, finish = partial(self._begin, epoch, token), partial(self._finish, epoch)
+        groups = BatchGroups(epoch.groups(self._most_together), begin, self._prefetch)
         resumed = self._resumed  # the rest of an epoch may consist of clips that cannot be made
-        yield from give_out(begun, self._has_room, finish, self._workers.set_pace, self._account, token)
+        yield from give_out(groups, groups.has_room, finish, self._workers.set_pace, self._account, token)
         if not resumed:
             self._account.raise_if_nothing()
         if self._epoch is epoch:  # this rank gets fewer batches than others, or none
             self.set_epoch(epoch.number + 1)
 
-    def _start_batches(self, epoch: EpochShard, token: CancelToken) -> Iterator[list[BatchInMaking]]:
-        for first in range(0, len(epoch), self._planned_at_once):
-            some = range(first, min(first + self._planned_at_once, len(epoch)))
-            yield self._maker.start([self._request_batch(epoch, batch) for batch in some], token)
-
-    def _has_room(self, pending: Sequence[BatchInMaking]) -> bool:
-        return len(pending) + self._planned_at_once <= self._prefetch + 1
+    def _begin(self, epoch: EpochShard, token: CancelToken, batches: range) -> list[BatchInMaking]:
+        return self._maker.start([self._request_batch(epoch, batch) for batch in batches], token)
 
     def _finish(self, epoch: EpochShard, pending: deque[BatchInMaking]) -> list[Batch]:
         """Wait for the oldest batch, and return it in a list, which is empty if none of its clips could be made."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from videoloader.batching.account import LoaderAccount
-from videoloader.batching.prefetch import give_out
+from videoloader.batching.prefetch import BatchGroups, give_out
 from videoloader.errors import ConfigurationError
 from videoloader.reading.cancellation import CancelToken, ReadCancelled
 
@@ -69,6 +69,28 @@ def test_all_come_in_order_and_no_more_than_asked_for_are_begun(at_once: int, mo
 
     assert list(work.loop(most, CancelToken(), finish)) == work.begun == list(range(11))
     assert not work.given_up
+
+
+def test_a_group_of_batches_begins_as_soon_as_the_queue_has_room_for_it() -> None:
+    work, begun = Work(0), []
+
+    def begin(batches: range) -> list[Number]:
+        begun.append(batches)
+        return list(map(work.number, batches))
+
+    sizes = (3, 2, 1, 3, 1)
+    bounds = [sum(sizes[:place]) for place in range(len(sizes) + 1)]
+    groups = BatchGroups(map(range, bounds, bounds[1:]), begin, 4)
+    queue: deque[Number] = deque()
+    told = []
+    while queue or groups.has_room(queue):
+        while groups.has_room(queue):
+            queue += next(groups)
+        told.append((len(begun), len(queue)))
+        queue.popleft()
+    assert told == [(2, 5), (3, 5), (3, 4), (3, 3), (4, 5), (5, 5), (5, 4), (5, 3), (5, 2), (5, 1)]
+    assert begun == list(map(range, bounds, bounds[1:]))
+    assert not list(groups)
 
 
 def test_batches_count_as_ready_once_the_loop_has_not_waited_for_a_whole_queue() -> None:

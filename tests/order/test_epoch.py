@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -423,3 +424,20 @@ def test_a_damaged_state_is_refused(change: dict[str, Any]) -> None:
         world.plans(table, ShuffleClips(), 0, state | change)
     with pytest.raises(ConfigurationError, match="not the state"):
         world.plans(table, ShuffleClips(), 0, {"position": 3})
+
+
+@given(counts=counts, order=orders, world=worlds(DEALINGS, tuple(LAST_BATCH)), most=st.integers(1, 6), data=st.data())
+def test_groups_of_batches_end_where_no_video_goes_on(
+    counts: list[int], order: Order, world: World, most: int, data: st.DataObject
+) -> None:
+    paths = data.draw(st.lists(st.sampled_from("abc"), min_size=len(counts), max_size=len(counts)))
+    table = table_of_counts(counts, paths=paths)
+    for plan in plans_or_assume(world, table, order, 1):
+        groups = list(plan.groups(most))
+        assert [batch for group in groups for batch in group] == list(range(len(plan)))
+        assert all(1 <= len(group) <= most for group in groups)
+        videos = [[table[clip][0].entry.path for clip in plan.clips(batch).tolist()] for batch in range(len(plan))]
+        goes_on = [before[-1] == here[0] for before, here in pairwise(videos)]
+        for group in groups[:-1]:
+            assert all(goes_on[batch] for batch in group[:-1])
+            assert len(group) == most or not goes_on[group[-1]]

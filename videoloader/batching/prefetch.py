@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import takewhile
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from videoloader.batching.account import LoaderAccount
 from videoloader.batching.image_rows import FILES_OF_JOB
@@ -48,12 +48,12 @@ Given = TypeVar("Given")
 def how_far_ahead(
     threads: int, batch_size: int, order: Order, prefetch: int | None, clips_ahead: int = CLIPS_AHEAD
 ) -> tuple[int, int]:
-    """(number of batches in the making while one is used, number of batches planned at once).
+    """(number of batches in the making while one is used, the most batches planned at once).
 
     Args:
         threads: the number of decoding threads.
         batch_size: clips in a batch.
-        order: the order of the clips. Where neighbours share GOPs, half of the batches are planned at once.
+        order: the order of the clips. Where neighbours share GOPs, up to half of the batches are planned at once.
         prefetch: the first number, if the user gave it.
         clips_ahead: clips in the making for each thread.
 
@@ -68,6 +68,33 @@ def how_far_ahead(
         return prefetch or enough, 1
     ahead = prefetch or 2 * enough - 1
     return ahead, (ahead + 1) // 2  # while one half is planned, the other is in the making
+
+
+class BatchGroups(Generic[T]):
+    """Iterator that begins the batches of one loop, a group at a time; for ``give_out``.
+
+    Args:
+        groups: the numbers of the batches that are planned at once, group after group.
+        begin: begins the batches of a group.
+        ahead: the number of batches in the making while one is used.
+    """
+
+    def __init__(self, groups: Iterator[range], begin: Callable[[range], list[T]], ahead: int) -> None:
+        self._groups, self._begin, self._ahead = groups, begin, ahead
+        self._following = next(groups, None)
+
+    def has_room(self, pending: Sequence[T]) -> bool:
+        """Whether there is room for the next group beside the batches in the making."""
+        return self._following is not None and len(pending) + len(self._following) <= self._ahead + 1
+
+    def __iter__(self) -> Iterator[list[T]]:
+        return self
+
+    def __next__(self) -> list[T]:
+        if self._following is None:
+            raise StopIteration
+        group, self._following = self._following, next(self._groups, None)
+        return self._begin(group)
 
 
 def has_room_for_clips(clips: Sequence[int], threads: int) -> bool:

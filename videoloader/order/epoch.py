@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, Literal, get_args
@@ -237,6 +237,22 @@ class EpochShard:
             return self.rounds
         own = -(-(self._size - self._turn) // deal.together)
         return max(own - deal.batches, 0)
+
+    def groups(self, most: int) -> Iterator[range]:
+        """All batches in groups of at most ``most``; a group ends after the first batch that ends with its video."""
+        first, batches = 0, len(self)
+        for batch in range(1, batches + 1):
+            if batch - first == most or batch == batches or not self._continues(batch):
+                yield range(first, batch)
+                first = batch
+
+    def _continues(self, batch: int) -> bool:
+        """Whether a batch begins in the video in which the batch before it ends."""
+        table = self._epochs.table
+        places, _ = table.places(np.array([self.clips(batch - 1)[-1], self.clips(batch)[0]]))
+        before, row = table.ranges.rows[places].tolist()
+        paths = table.dataset.table.path
+        return bool(before == row or paths[before] == paths[row])
 
     def clips(self, batch: int) -> Integers:
         """int64[B]: the clips of one batch; batches are counted from the first that is left."""
