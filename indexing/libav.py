@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -28,6 +27,7 @@ from videoloader.indexing.bitstream.vpx import hides_frame
 from videoloader.indexing.configurations import renews_sequences, with_configurations
 from videoloader.indexing.decoder import WELL_KNOWN_CODECS, common_options
 from videoloader.indexing.demuxer import UNCONCEALED, demuxed, open_demuxer
+from videoloader.indexing.display_matrix import frame_orientation
 from videoloader.indexing.images.png import check_unpacked
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.limits import check_picture, count_decoded_packet
@@ -35,7 +35,7 @@ from videoloader.indexing.packet_times import packet_times, presentation_times, 
 from videoloader.indexing.setups import Setups
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.stream import StreamSource
-from videoloader.indexing.stream_info import StreamInfo, orientation
+from videoloader.indexing.stream_info import StreamInfo
 from videoloader.indexing.wrong_times import deepest_reordering, times_are_wrong
 
 # The longest header between where libavformat says a packet is and its first byte: an Ogg page header.
@@ -179,7 +179,7 @@ def checked_by_decoding_head(index: VideoIndex, source: ByteSource) -> VideoInde
         height=first.height,
         bit_depth=first.format.components[0].bits,
         chroma=_chroma(first.format.name),
-        **_orientation(first),
+        **frame_orientation(first),
     )
     return replace(index, stream=stream)
 
@@ -361,15 +361,6 @@ def _decode_head(source: ByteSource) -> tuple[int, list[int | None], av.VideoFra
     return fed, times, first
 
 
-def _orientation(frame: av.VideoFrame) -> dict[str, Any]:
-    """Return the ``rotation`` and ``mirrored`` of a ``StreamInfo`` by the display matrix that libav gives a frame."""
-    matrix: Any = frame.side_data.get("DISPLAYMATRIX")
-    if matrix is None:
-        return {}
-    a, b, _, c, d = struct.unpack_from("=5i", matrix)
-    return dict(zip(("rotation", "mirrored"), orientation(a, b, c, d), strict=True))
-
-
 def index_by_decoding(source: ByteSource) -> VideoIndex:
     """Index a video with one full decode, which is exact for any stream but costs that decode.
 
@@ -405,7 +396,7 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
                         frames.append(frame.pts)
                         times.append(packets.pts[frame.pts])
                         if (size := (frame.width, frame.height)) not in sizes:
-                            sizes[size] = _orientation(frame)
+                            sizes[size] = frame_orientation(frame)
                         packets.key[frame.pts] |= frame.key_frame and marked
             except av.error.FFmpegError as error:
                 raise DecodeError(f"packet {number} does not decode: {error.strerror}", source.name) from None

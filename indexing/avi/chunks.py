@@ -21,8 +21,10 @@ _INDEX_OF_INDEXES, _INDEX_OF_CHUNKS = 0, 1
 # Chunks whose own headers are compared with the index, spread over the stream.
 _COMPARED = 8
 _LARGEST_READ = 16 << 10
-_LARGEST_TAIL = 1 << 20
-_LIKE_A_CHUNK = re.compile(rb"\d\d[\0-\x7f]{2}")
+_LARGEST_UNKNOWN = 1 << 20
+# Chunks that libavformat passes over.
+_WITHOUT_PACKETS = (b"JUNK", b"idx1", b"indx")
+_LIKE_A_CHUNK = re.compile(rb"\d\d[\0-\x7f]{2}|ix\d\d|LIST|RIFF|JUNK|idx1|indx")
 
 
 class Chunks(NamedTuple):
@@ -218,20 +220,23 @@ def _walk(source: ByteSource, start: int, stop: int, streams: int) -> Iterator[t
             position += 12
             continue
         if len(block) - at < 8 or position + 8 + size > stop or not name.isalnum():
-            _check_tail(source, position, stop)
+            if stop != source.size:
+                raise _NotPlainError
+            _check_unknown(source, position, stop)
             return
         if name[:2].isdigit() and int(name[:2]) < streams:
             if name[2:] in (b"pc", b"wc"):
                 raise _NotPlainError
             if name[2:] != b"ix":
                 yield int(name[:2]), position, size
+        elif name not in _WITHOUT_PACKETS and not (name[:2] == b"ix" and name[2:].isdigit()):
+            _check_unknown(source, position, position + 8 + size)
         # With small chunks, the following headers are read at the same time.
         ahead = _LARGEST_READ if size < _LARGEST_READ // 4 else 8
         position += 8 + size + (size & 1)
 
 
-def _check_tail(source: ByteSource, position: int, stop: int) -> None:
-    """Raise if bytes outside of chunks look like a chunk, since libavformat searches there byte by byte."""
-    at_end = stop == source.size and stop - position <= _LARGEST_TAIL
-    if not at_end or _LIKE_A_CHUNK.search(source.read(position, stop - position)):
+def _check_unknown(source: ByteSource, start: int, stop: int) -> None:
+    """Raise if bytes that are no chunk of a stream look like one, since libavformat searches there byte by byte."""
+    if stop - start > _LARGEST_UNKNOWN or _LIKE_A_CHUNK.search(source.read(start, stop - start)):
         raise _NotPlainError

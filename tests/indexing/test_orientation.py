@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import struct
+import zlib
 
 import av
 import numpy as np
@@ -80,6 +81,27 @@ def test_libavformat_s_files_are_turned_as_their_stream_states(tmp_path, sample,
     expected = np.empty((3, *video.index.stream.display_size), np.uint8)
     expected[:, y - y.min(), x - x.min()] = upright
     np.testing.assert_array_equal(video[0].numpy(), expected)
+
+
+@pytest.mark.parametrize("container", ["nut", "asf", "mov"])
+@pytest.mark.parametrize("orientation", [1, 2, 6])
+def test_pngs_with_exif_data_are_read_whatever_the_container_is(tmp_path, container, orientation):
+    tiff = b"MM\0*\0\0\0\x08\0\1\x01\x12\0\3\0\0\0\1" + struct.pack(">H", orientation) + bytes(6)
+    exif = struct.pack(">I", len(tiff)) + b"eXIf" + tiff + struct.pack(">I", zlib.crc32(b"eXIf" + tiff))
+    path = tmp_path / "pngs.video"
+    with av.open(str(path), "w", format=container) as written:
+        stream = written.add_stream("png", rate=25)
+        stream.width, stream.height, stream.pix_fmt = 32, 16, "rgb24"
+        noise = np.random.default_rng(0).integers(0, 256, (16, 32, 3), np.uint8)
+        for packet in [*stream.encode(av.VideoFrame.from_ndarray(noise, "rgb24")), *stream.encode(None)]:
+            data = bytes(packet)
+            whole = av.Packet(data[:33] + exif + data[33:])
+            whole.pts, whole.dts, whole.time_base, whole.stream = packet.pts, packet.dts, packet.time_base, stream
+            whole.is_keyframe = True
+            written.mux(whole)
+    video = vl.Video(path, device="cpu")
+    turned = {1: noise, 2: noise[:, ::-1], 6: np.rot90(noise, -1)}[orientation]
+    np.testing.assert_array_equal(video[0].permute(1, 2, 0).numpy(), turned)
 
 
 def test_other_angles_are_not_kept(sample):

@@ -124,6 +124,35 @@ def test_palette_changes_are_left_to_libavformat(video: Video) -> None:
     )
 
 
+@pytest.mark.parametrize("layout", ["index from the list's name", "no index"])
+def test_joined_files_have_the_frames_of_both(layout: str, video: Video, tmp_path: Path) -> None:
+    path = tmp_path / "joined.avi"
+    path.write_bytes(2 * LAYOUTS[layout](video))
+    index, truth = build_index(path), full_decode(path)
+    assert index.frame_pts.tolist() == sorted(truth.pts)
+    assert len(index) == 48
+
+
+def test_chunks_that_hold_nothing_like_a_frame_are_passed_over(video: Video, tmp_path: Path) -> None:
+    chunks = [chunk(b"00dc", packet) for packet in video.packets]
+    chunks.insert(8, chunk(b"abcd", b"a remark"))
+    information = chunk_list(b"INFO", chunk(b"INAM", b"a name"))
+    data = riff(b"AVI ", header_list(stream_header(video)), chunk_list(b"movi", *chunks), information)
+    assert len(assert_as_libav_finds(data, tmp_path / "a.avi")) == 24
+
+
+@pytest.mark.parametrize("name", [b"abcd", b"junk", b"01dc", b"RIFF"])
+def test_chunks_in_which_libavformat_finds_frames_are_left_to_it(name: bytes, video: Video, tmp_path: Path) -> None:
+    chunks = [chunk(b"00dc", packet) for packet in video.packets]
+    chunks.insert(8, chunk(name, b"AVI " + chunks[0]))
+    path = tmp_path / "hidden.avi"
+    path.write_bytes(riff(b"AVI ", header_list(stream_header(video)), chunk_list(b"movi", *chunks)))
+    index, truth = build_index(path), full_decode(path)
+    assert index_avi(FileSource(path)) is None
+    assert index.frame_pts.tolist() == sorted(truth.pts)
+    assert len(index.packet_pts) == 25
+
+
 @pytest.mark.parametrize(
     "lie",
     [
