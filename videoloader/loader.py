@@ -135,7 +135,8 @@ class VideoLoader(OneLoop):
             for that batch. ``"replace"`` also leaves unreadable files out, and replaces a clip that does not decode by
             another one: with ``"stack"`` one of the same shape, with ``"pad"`` one no longer than the longest planned,
             with ``"list"`` any. Image files, and folders of them, that were not opened before count as clips that do
-            not decode.
+            not decode. Files are opened before if there is an ``index``, if ``mode`` needs more than the number of
+            frames, and folders also on a GPU: if files cannot be read, later clips then have other numbers.
         on_corrupt: str, default ``"keep"``. The treatment of damaged frames, independent of ``on_error``. ``"keep"``
             returns them, marked in ``batch.corrupt`` and counted in ``stats()``, and warns once for each file and
             process (``CorruptFramesWarning``). ``"raise"``, ``"skip"`` and ``"replace"`` treat such clips as
