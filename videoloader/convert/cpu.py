@@ -120,7 +120,7 @@ def _write(image: Samples, output: OutputSpec, slot: torch.Tensor) -> None:
 def _table(output: OutputSpec) -> Samples:
     """Return the bits of the output for each 8-bit value, [3, 256]."""
     scale, shift = (torch.from_numpy(values).double()[:, None] for values in output.scale_shift())
-    table = (torch.arange(256, dtype=torch.float64) / 255 * scale + shift).to(output.dtype)
+    table = (torch.arange(256, dtype=torch.float64, device="cpu") / 255 * scale + shift).to(output.dtype)
     bits: Samples = table.view(_bits_type(output.dtype)).numpy()
     return bits
 

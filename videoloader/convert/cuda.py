@@ -103,7 +103,7 @@ def convert_each(
     for kind in set(kinds.tolist()):
         some = np.flatnonzero(kinds == kind)
         sample_bytes, across, down, number = plans["kind"][some[0]].tolist()
-        host = torch.empty(len(some) * _PICTURE.itemsize, dtype=torch.uint8, pin_memory=True)
+        host = torch.empty(len(some) * _PICTURE.itemsize, dtype=torch.uint8, device="cpu", pin_memory=True)
         records = host.numpy().view(_PICTURE)
         records["surface"], records["slot"], records["plan"] = surfaces[some], slots[some], plans["plan"][some]
         with torch.cuda.stream(stream):

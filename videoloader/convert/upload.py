@@ -109,7 +109,7 @@ class PinnedMemory:
     """
 
     def __init__(self, size: int) -> None:
-        self.array: npt.NDArray[np.uint8] = torch.empty(size, dtype=torch.uint8, pin_memory=True).numpy()
+        self.array: npt.NDArray[np.uint8] = torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True).numpy()
         self.view = self.array.data
         self.pointer = self.array.ctypes.data
         self.sent = torch.cuda.Event()  # type: ignore[no-untyped-call]

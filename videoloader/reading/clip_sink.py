@@ -173,7 +173,7 @@ class ClipSink:
             targets = [self._positions[clip][frames[0]] for _, frames in arrived]
             made, places = slots, targets
             if slots.is_cuda:
-                made = torch.empty((len(targets), *slots.shape[1:]), dtype=slots.dtype, pin_memory=True)
+                made = torch.empty((len(targets), *slots.shape[1:]), dtype=slots.dtype, device="cpu", pin_memory=True)
                 places = list(range(len(targets)))
             frames_there = [frame for frame, _ in arrived]
             convert_frames(frames_there, self._conversion(clip, colors), made, places)

@@ -52,7 +52,7 @@ class _Memory:
 
     def __call__(self) -> torch.Tensor:
         self.given += 1
-        return self.slots.popleft() if self.slots else torch.empty(self.size, dtype=self.dtype)
+        return self.slots.popleft() if self.slots else torch.empty(self.size, dtype=self.dtype, device="cpu")
 
 
 @dataclass(eq=False)

@@ -59,7 +59,7 @@ class FramesByRole(ShownInNotebooks):
             ...     made = model(batch.inputs, batch.target_times)
         """
         self._known_roles()
-        return torch.as_tensor(self._target_times).to(self.frames.device, non_blocking=True)
+        return torch.from_numpy(self._target_times).to(self.frames.device, non_blocking=True)
 
     def _known_roles(self) -> Roles:
         if self.roles is None:

@@ -58,7 +58,7 @@ def stream_in_threads(
     """
     warn_of_hdr(index)
     geometry = full_geometry(index.stream)
-    memory = memory or partial(torch.empty, (3, *geometry.size), dtype=output.dtype)
+    memory = memory or partial(torch.empty, (3, *geometry.size), dtype=output.dtype, device="cpu")
     making: deque[tuple[torch.Tensor, Future[None], int]] = deque()
     # A packet may be shown several times.
     packet_of = index.frame_packet[frames].astype(np.int64)

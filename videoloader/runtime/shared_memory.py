@@ -85,7 +85,7 @@ def new_memory(size: int) -> torch.Tensor:
     converting the frames that are written there.
     """
     if size < _LEAST_HUGE or not hasattr(mmap, "MADV_HUGEPAGE"):
-        return torch.empty(size, dtype=torch.uint8)
+        return torch.empty(size, dtype=torch.uint8, device="cpu")
     memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     with suppress(OSError):  # a system without them
         memory.madvise(mmap.MADV_HUGEPAGE)

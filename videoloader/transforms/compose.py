@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args, overload
 
+import numpy as np
 import torch
 
 from videoloader.convert.rounding import round_to
@@ -127,7 +128,7 @@ class Compose:
                 raise ArgumentError(f"{kind} of apply_to must be a tensor, got a {type(given).__name__}")
         pixels, output = self._checked(frames)
         single = frames.ndim == 4
-        seed = int(torch.randint(1 << 62, ())) if seed is None else seed
+        seed = int(torch.randint(1 << 62, (), device="cpu")) if seed is None else seed
         clips, length, _, height, width = pixels.shape
         all_labels = _one_each("labels", labels, clips, single)
         all_columns = _one_each("columns", columns, clips, single)
@@ -135,7 +136,7 @@ class Compose:
         shown: list[torch.Tensor] = []
         for clip in range(clips):
             rng = clip_rng(seed, 0, clip)
-            shown.append(torch.from_numpy(self._plan.positions(rng, length)) if length else torch.arange(0))
+            shown.append(torch.from_numpy(self._plan.positions(rng, length) if length else np.empty(0, np.int64)))
             label = -1 if all_labels[clip] is None else one_integer(all_labels[clip])
             check("labels", all_labels[clip], label is not None and label >= -1, "integers of at least -1, or None")
             row = all_columns[clip]

@@ -256,7 +256,7 @@ def soft_labels(labels: npt.ArrayLike, num_classes: int, label_smoothing: float,
         raise ConfigurationError(f"clip {clip} of the batch has no label, but mixing clips mixes their labels")
     check("labels", int(numbers.max(initial=0)), (numbers < num_classes).all(), f"below num_classes={num_classes}")
     spread = label_smoothing / num_classes
-    soft = torch.full((len(numbers), num_classes), spread, device=device)
+    soft = torch.full((len(numbers), num_classes), spread, dtype=torch.float32, device=device)
     index = torch.from_numpy(numbers.astype(np.int64)).to(device, non_blocking=True)
     return soft.scatter_(1, index[:, None], 1 - label_smoothing + spread)
 

@@ -296,7 +296,7 @@ class PythonFunction(PixelTransform):
         down, up = (torch.cuda.Stream(frames.device) for _ in range(2))  # type: ignore[no-untyped-call]
         for stream in (down, up):
             frames.record_stream(stream)
-        copies = [torch.empty(part.shape, dtype=torch.uint8, pin_memory=True) for part in parts]
+        copies = [torch.empty(part.shape, dtype=torch.uint8, device="cpu", pin_memory=True) for part in parts]
         down.wait_stream(current)
         arrived = []
         with torch.cuda.stream(down):
@@ -323,7 +323,7 @@ def _watched(owner: Module | PythonFunction, call: Callable[[_F], _F], frames: _
     result = call(frames)
     if generator_states() != before:
         with suppress(Exception):  # what is wrong with a result is told where it is used
-            if not torch.as_tensor(result == call(copy)).all():
+            if not torch.as_tensor(result == call(copy), device="cpu").all():
                 tell_of_foreign_randomness(owner._name)
                 object.__setattr__(owner, "_watches_left", 0)
     return result

@@ -64,9 +64,9 @@ class BatchStream(IterableDataset[Batch]):
         self._process = os.getpid()
         self._loaded = self._nothing_left = False
         # Shared, so that worker processes see it. If negative, each loader advances from epoch to epoch by itself.
-        self._epoch = torch.full((), -1, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
+        self._epoch = torch.full((), -1, dtype=torch.int64, device="cpu").share_memory_()  # type: ignore[no-untyped-call]
         # Shared as well: whether new processes have begun a loop: 0, 1, or 2 after the warning.
-        self._begun = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
+        self._begun = torch.zeros((), dtype=torch.int64, device="cpu").share_memory_()  # type: ignore[no-untyped-call]
         self._begun_in: int | None = None  # the process that began a loop with this object
 
     def __repr__(self) -> str:

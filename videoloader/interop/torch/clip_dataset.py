@@ -106,9 +106,9 @@ class ClipDataset(Dataset[dict[str, Any]]):
         )
         self._planner = ClipPlanner(table, ClipRule(mode, pipeline, seed))
         # Shared, so that persistent worker processes see the next epoch.
-        self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
+        self._epoch = torch.zeros((), dtype=torch.int64, device="cpu").share_memory_()  # type: ignore[no-untyped-call]
         # Shared as well: the first clip that a loop requested; -1 before that, -2 after the warning.
-        self._first_clip = torch.full((), -1, dtype=torch.int64).share_memory_()  # type: ignore[no-untyped-call]
+        self._first_clip = torch.full((), -1, dtype=torch.int64, device="cpu").share_memory_()  # type: ignore[no-untyped-call]
 
     @cached_property
     def _maker(self) -> BatchMaker:

@@ -137,7 +137,7 @@ def _sharpen(frames: torch.Tensor, operation: Sharpen) -> torch.Tensor:
 
 def _erase(frames: torch.Tensor, operation: Erase) -> torch.Tensor:
     result = frames.clone()
-    color = round_to(torch.tensor(operation.fill, dtype=torch.float32), torch.uint8)[:, None, None]
+    color = round_to(torch.tensor(operation.fill, dtype=torch.float32, device="cpu"), torch.uint8)[:, None, None]
     for row, boxes in enumerate(operation.boxes.tolist()):
         part = result if len(operation.boxes) == 1 else result[row]
         for top, left, height, width in boxes:

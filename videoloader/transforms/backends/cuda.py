@@ -193,7 +193,7 @@ def _scale_shift(output: OutputSpec) -> list[float]:
 
 def _send(data: bytes, device: torch.device) -> torch.Tensor:
     """uint8 on the GPU."""
-    pinned = torch.empty(len(data), dtype=torch.uint8, pin_memory=True)
+    pinned = torch.empty(len(data), dtype=torch.uint8, device="cpu", pin_memory=True)
     pinned.numpy()[:] = np.frombuffer(data, np.uint8)
     return pinned.to(device, non_blocking=True)
 

@@ -56,8 +56,8 @@ def apply_geometry(
     planes = result.flatten(0, 1)
     border.picture(planes).copy_(picture.flatten(0, 1))
     if border.mode == "constant":
-        values = torch.as_tensor(border.fill if fill is None else fill, device=frames.device).expand(frames.shape[1])
-        fill_border(planes, border, values.repeat(len(frames)).to(frames.dtype))
+        values = torch.as_tensor(border.fill if fill is None else fill, dtype=torch.float64, device=frames.device)
+        fill_border(planes, border, values.to(frames.dtype).expand(frames.shape[1]).repeat(len(frames)))
     else:
         extend_picture(planes, border)
     return result
