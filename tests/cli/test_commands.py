@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -50,12 +51,25 @@ def test_errors_are_one_line_and_exit_code_2(folder: Path, arguments: tuple[str,
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is always full")
-def test_output_that_cannot_be_written_is_one_line_and_exit_code_2(folder: Path) -> None:
-    command = [sys.executable, *SAFE_PATH, "-m", "videoloader", "info", str(folder / "h264_mp4/h264_mp4.mp4"), "--json"]
+@pytest.mark.parametrize("arguments", [("info", "{0}", "--json"), ("--help",), ("--version",)])
+def test_output_that_cannot_be_written_is_one_line_and_exit_code_2(folder: Path, arguments: tuple[str, ...]) -> None:
+    given = [argument.format(folder / "h264_mp4/h264_mp4.mp4") for argument in arguments]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [sys.executable, *SAFE_PATH, "-m", "videoloader", *given]
     with open("/dev/full", "w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+
+
+def test_characters_that_the_output_cannot_show_are_escaped(folder: Path, tmp_path: Path) -> None:
+    path = shutil.copy(folder / "h264_mp4/h264_mp4.mp4", tmp_path / "é.mp4")
+    run("index", path, "-o", tmp_path / "index.db")
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    for arguments, shown in [(["describe", path], r"160\xd7128"), (["query", tmp_path / "index.db"], r"\xe9.mp4")]:
+        command = [sys.executable, *SAFE_PATH, "-m", "videoloader", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert shown in done.stdout
 
 
 def test_a_wrong_name_in_a_mode_is_told_in_a_new_process(folder: Path) -> None:

@@ -5,7 +5,9 @@ Their modules import what needs PyTorch inside functions, so that help and compl
 
 from __future__ import annotations
 
-from typing import Annotated
+import io
+import sys
+from typing import Annotated, Any
 
 import typer
 
@@ -20,8 +22,21 @@ from videoloader.cli.info import info
 from videoloader.cli.merge import merge
 from videoloader.cli.preview import preview
 from videoloader.cli.query import query
+from videoloader.cli.terminal import errors_told
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="markdown")
+
+class _App(typer.Typer):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(sys.stdout, io.TextIOWrapper):  # it may be unable to show a name, or the × of sizes
+            sys.stdout.reconfigure(errors="backslashreplace")
+        try:
+            with errors_told():  # commands tell their own, but help is printed by Typer
+                return super().__call__(*args, **kwargs)
+        except typer.Exit as told:
+            sys.exit(told.exit_code)
+
+
+app = _App(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="markdown")
 for _command in (index, info, check, preview, describe, bench, query, export, merge, doctor):
     app.command()(_command)
 app.command("verify", hidden=True)(check)
@@ -29,7 +44,8 @@ app.command("verify", hidden=True)(check)
 
 def _print_version(asked: bool) -> None:
     if asked:
-        print(f"videoloader {__version__}")
+        with errors_told():
+            print(f"videoloader {__version__}")
         raise typer.Exit
 
 
