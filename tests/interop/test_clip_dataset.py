@@ -82,6 +82,20 @@ def test_what_is_no_number_of_a_clip_is_refused(data: vl.VideoDataset, number: A
         ClipDataset(data, MODE)[number]
 
 
+@pytest.mark.parametrize(
+    "make", [ClipDataset, lambda data, mode: BatchStream(partial(vl.VideoLoader, data, mode, batch_size=2))]
+)
+def test_a_system_without_shared_memory_is_told_of(
+    make: Callable[..., Any], data: vl.VideoDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(tensor: torch.Tensor) -> torch.Tensor:
+        raise RuntimeError("unable to allocate shared memory(shm): No space left on device (28)")
+
+    monkeypatch.setattr(torch.Tensor, "share_memory_", full)
+    with pytest.raises(vl.ConfigurationError, match=r"no shared memory for worker processes .*: free some of /dev/shm"):
+        make(data, vl.RandomWindow(4))
+
+
 def test_a_second_loop_of_the_same_random_clips_is_warned_of_once(data: vl.VideoDataset) -> None:
     def warned(clips: ClipDataset, *, told: bool = False) -> list[int]:
         counts = []

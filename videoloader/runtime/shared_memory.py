@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from videoloader.errors import ConfigurationError
+
 _numbers = count()
 
 
@@ -71,6 +73,19 @@ def can_share() -> bool:
     except (AttributeError, OSError):
         return False
     return True
+
+
+def shared_number(value: int) -> torch.Tensor:
+    """int64[]: a number that the worker processes of a torch DataLoader share.
+
+    Raises:
+        ConfigurationError: the system has no shared memory left.
+    """
+    try:
+        return torch.full((), value, dtype=torch.int64, device="cpu").share_memory_()  # type: ignore[no-untyped-call]
+    except RuntimeError as error:
+        advice = "free some of /dev/shm, or make it larger (docker run --shm-size)"
+        raise ConfigurationError(f"there is no shared memory for worker processes ({error}): {advice}") from error
 
 
 def own_block(size: int) -> MemoryBlock:

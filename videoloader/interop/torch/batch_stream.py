@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
-import torch
 from torch.utils.data import IterableDataset, get_worker_info
 from torch.utils.data._utils.collate import default_collate_fn_map
 
@@ -18,6 +17,7 @@ from videoloader.errors.checks import check_shared_epoch
 from videoloader.interop.epoch_loop import EpochLoop, check_maker
 from videoloader.loader import VideoLoader
 from videoloader.runtime.ranks import shard_of
+from videoloader.runtime.shared_memory import shared_number
 
 
 @tells_of_arguments
@@ -64,9 +64,9 @@ class BatchStream(IterableDataset[Batch]):
         self._process = os.getpid()
         self._loaded = self._nothing_left = False
         # Shared, so that worker processes see it. If negative, each loader advances from epoch to epoch by itself.
-        self._epoch = torch.full((), -1, dtype=torch.int64, device="cpu").share_memory_()  # type: ignore[no-untyped-call]
+        self._epoch = shared_number(-1)
         # Shared as well: whether new processes have begun a loop: 0, 1, or 2 after the warning.
-        self._begun = torch.zeros((), dtype=torch.int64, device="cpu").share_memory_()  # type: ignore[no-untyped-call]
+        self._begun = shared_number(0)
         self._begun_in: int | None = None  # the process that began a loop with this object
 
     def __repr__(self) -> str:

@@ -32,6 +32,7 @@ from videoloader.reading.corrupt_frames import KeepOrRaise, check_on_corrupt
 from videoloader.reading.workers import DecodeWorkers
 from videoloader.runtime.cached_property import cached_property
 from videoloader.runtime.cores import available_cores
+from videoloader.runtime.shared_memory import shared_number
 from videoloader.sampling.integers import one_integer
 from videoloader.sampling.mode import FrameMode, FrameNumbers, mode_of
 from videoloader.transforms.compose import Compose
@@ -106,9 +107,9 @@ class ClipDataset(Dataset[dict[str, Any]]):
         )
         self._planner = ClipPlanner(table, ClipRule(mode, pipeline, seed))
         # Shared, so that persistent worker processes see the next epoch.
-        self._epoch = torch.zeros((), dtype=torch.int64, device="cpu").share_memory_()  # type: ignore[no-untyped-call]
+        self._epoch = shared_number(0)
         # Shared as well: the first clip that a loop requested; -1 before that, -2 after the warning.
-        self._first_clip = torch.full((), -1, dtype=torch.int64, device="cpu").share_memory_()  # type: ignore[no-untyped-call]
+        self._first_clip = shared_number(-1)
 
     @cached_property
     def _maker(self) -> BatchMaker:
