@@ -81,11 +81,13 @@ def shared_number(value: int) -> torch.Tensor:
     Raises:
         ConfigurationError: the system has no shared memory left.
     """
+    number = torch.full((), value, dtype=torch.int64, device="cpu")
     try:
-        return torch.full((), value, dtype=torch.int64, device="cpu").share_memory_()  # type: ignore[no-untyped-call]
+        number.share_memory_()  # type: ignore[no-untyped-call]
     except RuntimeError as error:
         advice = "free some of /dev/shm, or make it larger (docker run --shm-size)"
         raise ConfigurationError(f"there is no shared memory for worker processes ({error}): {advice}") from error
+    return number
 
 
 def own_block(size: int) -> MemoryBlock:
