@@ -58,6 +58,8 @@ def _gives_the_same(index: VideoIndex, source: ByteSource) -> bool:
             if sum(frame.width * frame.height for frame in expected) >= _CHECKED_PIXELS:
                 break
         expected += decode_if_sound(stream.codec_context, None) or ()
+    if len(payloads) > len(index.packet_pts):
+        return False
     # libavformat may leave some pictures out, so ours may be more.
     missing = deque(expected)
     for picture in FreshDecoder(index, 0).all_frames(payloads):

@@ -21,7 +21,7 @@ _INDEX_OF_INDEXES, _INDEX_OF_CHUNKS = 0, 1
 # Chunks whose own headers are compared with the index, spread over the stream.
 _COMPARED = 8
 _LARGEST_READ = 16 << 10
-_LARGEST_UNKNOWN = 1 << 20
+_MOST_UNKNOWN = 4 << 20
 # Chunks that libavformat passes over.
 _WITHOUT_PACKETS = (b"JUNK", b"idx1", b"indx")
 _LIKE_A_CHUNK = re.compile(rb"\d\d[\0-\x7f]{2}|ix\d\d|LIST|RIFF|JUNK|idx1|indx")
@@ -69,13 +69,14 @@ def find_chunks(source: ByteSource, header: Header, number: int) -> Chunks | Non
         header: header of the same file.
         number: number of the stream.
     """
+    between = _Between(source)
     try:
         entries = _read_indexes(source, header, number)
         if entries is None:
             if header.by_index_only:
                 return None
-            entries = _walk_all(source, header)
-        elif not _index_is_complete(source, header, entries, number):
+            entries = _walk_all(between, header)
+        elif not _index_is_complete(between, header, entries, number):
             return None
     except _NotPlainError:
         return None
@@ -182,8 +183,29 @@ def _read_idx1(source: ByteSource, header: Header) -> _Entries | None:
     return _Entries(offset + base, table["size"].astype(np.int64), stream, table["flags"] & _KEYFRAME != 0)
 
 
-def _index_is_complete(source: ByteSource, header: Header, entries: _Entries, number: int) -> bool:
+class _Between:
+    """Bytes between the chunks of the streams. libavformat searches there for chunks, byte by byte."""
+
+    def __init__(self, source: ByteSource) -> None:
+        self.source, self._left = source, _MOST_UNKNOWN
+
+    def check(self, start: int, stop: int, block: bytes, begin: int) -> None:
+        """Raise if some bytes look like a chunk, or are too many; those of ``block``, from ``begin``, are there already.
+
+        Their search begins one byte before, where a chunk of odd length may lack its padding.
+        """
+        start -= 1
+        self._left -= stop - start
+        if self._left < 0:
+            raise _NotPlainError
+        here = begin <= start and stop <= begin + len(block)
+        if _LIKE_A_CHUNK.search(block[start - begin : stop - begin] if here else self.source.read(start, stop - start)):
+            raise _NotPlainError
+
+
+def _index_is_complete(between: _Between, header: Header, entries: _Entries, number: int) -> bool:
     """Whether the chunks of an index lie side by side, with nothing of the stream between or after them."""
+    source = between.source
     begin, size = entries.begin, entries.size
     end = begin + 8 + size + (size & 1)
     if begin[0] < header.packets or (begin[1:] < end[:-1]).any() or end[-1] > source.size + (size[-1] & 1):
@@ -192,7 +214,7 @@ def _index_is_complete(source: ByteSource, header: Header, entries: _Entries, nu
     starts = [header.packets, *end[gaps].tolist(), int(end[-1])]
     stops = [int(begin[0]), *begin[gaps + 1].tolist(), source.size]
     for start, stop in zip(starts, stops, strict=True):
-        if any(found == number for found, _, _ in _walk(source, start, stop, len(header.streams))):
+        if any(found == number for found, _, _ in _walk(between, start, stop, len(header.streams))):
             return False
     own = np.flatnonzero((entries.stream == number) & (size > 0))
     for entry in own[:: max(1, len(own) // _COMPARED)].tolist():
@@ -202,14 +224,15 @@ def _index_is_complete(source: ByteSource, header: Header, entries: _Entries, nu
     return True
 
 
-def _walk_all(source: ByteSource, header: Header) -> _Entries:
-    found = list(_walk(source, header.packets, source.size, len(header.streams)))
+def _walk_all(between: _Between, header: Header) -> _Entries:
+    found = list(_walk(between, header.packets, between.source.size, len(header.streams)))
     table = np.array(found, np.int64).reshape(-1, 3)
     return _Entries(table[:, 1], table[:, 2], table[:, 0], np.ones(len(table), np.bool_))
 
 
-def _walk(source: ByteSource, start: int, stop: int, streams: int) -> Iterator[tuple[int, int, int]]:
+def _walk(between: _Between, start: int, stop: int, streams: int) -> Iterator[tuple[int, int, int]]:
     """Yield (stream number, position of the header, payload size) of chunks in a range; lists are entered."""
+    source = between.source
     position, begin, block, ahead = start, 0, b"", 8
     while position < stop:
         at = position - begin
@@ -222,7 +245,7 @@ def _walk(source: ByteSource, start: int, stop: int, streams: int) -> Iterator[t
         if len(block) - at < 8 or position + 8 + size > stop or not name.isalnum():
             if stop != source.size:
                 raise _NotPlainError
-            _check_unknown(source, position, stop)
+            between.check(position, stop, block, begin)
             return
         if name[:2].isdigit() and int(name[:2]) < streams:
             if name[2:] in (b"pc", b"wc"):
@@ -230,13 +253,7 @@ def _walk(source: ByteSource, start: int, stop: int, streams: int) -> Iterator[t
             if name[2:] != b"ix":
                 yield int(name[:2]), position, size
         elif name not in _WITHOUT_PACKETS and not (name[:2] == b"ix" and name[2:].isdigit()):
-            _check_unknown(source, position, position + 8 + size)
+            between.check(position, position + 8 + size, block, begin)
         # With small chunks, the following headers are read at the same time.
         ahead = _LARGEST_READ if size < _LARGEST_READ // 4 else 8
         position += 8 + size + (size & 1)
-
-
-def _check_unknown(source: ByteSource, start: int, stop: int) -> None:
-    """Raise if bytes that are no chunk of a stream look like one, since libavformat searches there byte by byte."""
-    if stop - start > _LARGEST_UNKNOWN or _LIKE_A_CHUNK.search(source.read(start, stop - start)):
-        raise _NotPlainError

@@ -133,6 +133,21 @@ def test_joined_files_have_the_frames_of_both(layout: str, video: Video, tmp_pat
     assert len(index) == 48
 
 
+@pytest.mark.parametrize("unpadded", ["a frame", "something else"])
+def test_a_last_frame_behind_a_chunk_without_padding_is_found(unpadded: str, video: Video, tmp_path: Path) -> None:
+    odd = next(number for number, packet in enumerate(video.packets) if number > 2 and len(packet) % 2)
+    chunks = [chunk(b"00dc", packet) for packet in video.packets[: odd + 2]]
+    if unpadded == "a frame":
+        chunks[odd] = chunks[odd][:-1]
+    else:
+        chunks.insert(odd + 1, chunk(b"abcd", b"odd")[:-1])
+    path = tmp_path / "unpadded.avi"
+    path.write_bytes(riff(b"AVI ", header_list(stream_header(video)), chunk_list(b"movi", *chunks)))
+    index, truth = build_index(path), full_decode(path)
+    assert index.frame_pts.tolist() == sorted(truth.pts)
+    assert len(index.packet_pts) == odd + 2
+
+
 def test_chunks_that_hold_nothing_like_a_frame_are_passed_over(video: Video, tmp_path: Path) -> None:
     chunks = [chunk(b"00dc", packet) for packet in video.packets]
     chunks.insert(8, chunk(b"abcd", b"a remark"))
