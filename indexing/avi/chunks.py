@@ -190,7 +190,7 @@ class _Between:
         self.source, self._left = source, _MOST_UNKNOWN
 
     def check(self, start: int, stop: int, block: bytes, begin: int) -> None:
-        """Raise if some bytes look like a chunk, or are too many; those of ``block``, from ``begin``, are there already.
+        """Raise if some bytes look like a chunk, or are too many. ``block`` holds what was read, from ``begin`` on.
 
         Their search begins one byte before, where a chunk of odd length may lack its padding.
         """

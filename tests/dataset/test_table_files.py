@@ -151,6 +151,27 @@ def test_noise_is_no_parquet(tmp_path_factory: pytest.TempPathFactory, noise: by
         VideoDataset.from_csv(file)
 
 
+@pytest.mark.parametrize("rows_of_a_group", [1, 3, 4])
+def test_nested_texts_of_a_parquet_may_lie_in_several_groups(tmp_path: Path, rows_of_a_group: int) -> None:
+    rows = [
+        {"path": f"{row}.mp4", "tags": ["a", f"b{row}"], "about": {"place": f"p{row}"}, "more": [{"x": ["y"]}]}
+        for row in range(7)
+    ]
+    path = tmp_path / "rows.parquet"
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=rows_of_a_group)
+    data = VideoDataset.from_csv(path)
+    assert [entry.columns for entry in data] == [
+        {name: row[name] for name in ("tags", "about", "more")} for row in rows
+    ]
+
+
+def test_a_parquet_without_columns_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({}), path)
+    with pytest.raises(ConfigurationError, match="the table has no rows"):
+        VideoDataset.from_csv(path)
+
+
 def test_any_changed_byte_of_a_parquet_gives_rows_or_an_error(tmp_path: Path) -> None:
     sound = parquet(tmp_path / "sound.parquet", [{"path": "a.mp4", "label": 1}, {"path": "b.mp4", "label": 2}])
     content, file = sound.read_bytes(), tmp_path / "rows.parquet"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,10 @@ def read_parquet(source: str) -> RawTable:
             if len(set(header)) < len(header):
                 raise ConfigurationError(f"the table has two columns of one name: {header}", source)
             parts: list[list[Column]] = []
-            for batch in file.iter_batches(ROWS_AT_ONCE):
+            groups = list(range(file.num_row_groups))
+            # Arrow cannot join nested texts of several dictionaries, and each group has its own.
+            together = [[group] for group in groups] if any("." in text for text in texts) else [groups]
+            for batch in chain.from_iterable(file.iter_batches(ROWS_AT_ONCE, some) for some in together):
                 size += sum(_size_of_texts(values, source) for values in batch.columns)
                 check_table(source, len(header), size)
                 parts.append([arrow_column(*each, source) for each in zip(header, batch.columns, strict=True)])
@@ -62,7 +66,7 @@ def _check_columns(reader: Any) -> None:
     it reads values, it raises an error; where it gives the metadata to Python, it ends the process (26.0.1). So it
     reads no values of each group first.
     """
-    for group in range(reader.num_row_groups):
+    for group in range(reader.num_row_groups if reader.column_paths else 0):
         next(reader.iter_batches(0, [group]), None)
 
 
