@@ -1,4 +1,4 @@
-"""What a program sets as PyTorch's default device or default number type changes no result.
+"""What a program sets as PyTorch's default device, default number type or autocast changes no result.
 
 A GPU as the default device is the usual case. The device "meta" stands in for it, and whatever is made there by mistake
 has no values to compare.
@@ -43,6 +43,7 @@ DEFAULTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "meta": partial(torch.device, "meta"),
     "float64": partial(default_dtype, torch.float64),
     "float16": partial(default_dtype, torch.float16),
+    "autocast": partial(torch.autocast, "cpu", torch.bfloat16),
 }
 TRANSFORMS: dict[str, list[Any]] = {
     "none": [],

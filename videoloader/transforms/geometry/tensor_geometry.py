@@ -81,4 +81,5 @@ def _resized(picture: torch.Tensor, geometry: Geometry, interpolation: Interpola
         torch.from_numpy(filter_weights(*side, interpolation, geometry.antialias)[span]).to(picture.device, dtype)
         for side, span in zip(sides, spans, strict=True)
     )
-    return round_to(down @ (picture.to(dtype) @ across.T), picture.dtype)
+    with torch.autocast("cpu", enabled=False):  # a training loop may have it on; on a GPU it leaves float64 alone
+        return round_to(down @ (picture.to(dtype) @ across.T), picture.dtype)
