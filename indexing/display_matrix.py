@@ -12,7 +12,8 @@ from av.sidedata.sidedata import Type
 
 from videoloader.indexing.stream_info import orientation
 
-# The kinds of side data have numbers. PyAV 18 knows them up to 27, and FFmpeg 8 has five more.
+# The kinds of side data have numbers. PyAV 18 knows them up to 27, and Exif is 31. So many numbers are tried, since
+# FFmpeg's filter accepts any number and does not say how many kinds there are.
 _MOST_UNKNOWN = 32
 
 

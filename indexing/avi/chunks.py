@@ -21,6 +21,7 @@ _INDEX_OF_INDEXES, _INDEX_OF_CHUNKS = 0, 1
 # Chunks whose own headers are compared with the index, spread over the stream.
 _COMPARED = 8
 _LARGEST_READ = 16 << 10
+# Bytes between the chunks of streams in which to search for others.
 _MOST_UNKNOWN = 4 << 20
 # Chunks that libavformat passes over.
 _WITHOUT_PACKETS = (b"JUNK", b"idx1", b"indx")
