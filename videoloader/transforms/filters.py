@@ -164,7 +164,6 @@ def _separable(frames: torch.Tensor, down: npt.NDArray[np.float64], across: npt.
         kernels = kernels[:, None].expand(-1, 3, -1).reshape(shape)
         # All planes are channels of one picture, each in its own group. PyTorch has a kernel for that, which computes
         # in float32 whatever the TF32 settings.
-        with torch.autocast("cpu", enabled=False):  # a training loop may have it on
-            filtered = torch.nn.functional.conv2d(frames.flatten(0, 1)[None], kernels, groups=len(kernels))
+        filtered = torch.nn.functional.conv2d(frames.flatten(0, 1)[None], kernels, groups=len(kernels))
         frames = filtered.view(-1, 3, *filtered.shape[2:])
     return frames

@@ -11,7 +11,7 @@ _PART = 1 << 24
 
 
 def for_all_frames(frames: torch.Tensor, function: Callable[[torch.Tensor, slice], torch.Tensor]) -> torch.Tensor:
-    """Apply a function that takes any number of frames to all frames.
+    """Apply a function that takes any number of frames to all frames, without autocast.
 
     Args:
         frames: [N, T, 3, H, W]; changed in place where they are contiguous.
@@ -25,5 +25,6 @@ def for_all_frames(frames: torch.Tensor, function: Callable[[torch.Tensor, slice
     at_once = max(_PART // max(flat[0].numel(), 1), 1) if len(flat) else 1
     for start in range(0, len(flat), at_once):
         part = slice(start, min(start + at_once, len(flat)))
-        flat[part] = function(flat[part], part)
+        with torch.autocast(frames.device.type, enabled=False):  # a training loop may have it on
+            flat[part] = function(flat[part], part)
     return flat.view(frames.shape)
