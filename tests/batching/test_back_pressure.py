@@ -204,3 +204,41 @@ def test_only_a_store_that_lasts_slows_decoding_down(data: vl.VideoDataset, monk
             break
     assert [ready for ready, _ in told[:5]] == [0] * 5, "no batch had to be waited for four times, as many as are ahead"
     assert told[5][0] >= 3
+
+
+def test_the_next_batch_is_planned_after_the_quiet_time(data: vl.VideoDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A training loop that gets a batch from the store needs the GIL at once."""
+    order: list[str] = []
+    begun, over = threading.Event(), threading.Event()
+
+    def set_pace(workers: DecodeWorkers, ready: int, asked_for: int) -> None:
+        if ready > 1:
+            order.append("quiet time begins")
+            begun.set()
+
+    def wait_for_quiet_time() -> None:
+        if begun.is_set() and threading.current_thread().name.startswith("videoloader-plan"):
+            over.wait(60)
+
+    arrange = BatchMaker._arrange
+    monkeypatch.setattr(DecodeWorkers, "set_pace", set_pace)
+    monkeypatch.setattr("videoloader.reading.workers.wait_for_quiet_time", wait_for_quiet_time)
+    monkeypatch.setattr(BatchMaker, "_arrange", lambda *arguments: order.append("planned") or arrange(*arguments))
+    making: list[BatchInMaking] = []
+    start = BatchMaker.start
+
+    def begin(*arguments: object) -> list[BatchInMaking]:
+        order.append("begun")
+        making.extend(made := start(*arguments))
+        return made
+
+    monkeypatch.setattr(BatchMaker, "start", begin)
+    batches = iter(make(data, prefetch=3))
+    while not begun.is_set():
+        next(batches)
+        assert begun.is_set() or becomes(lambda: all(each.made.done() for each in making))
+    time.sleep(0.05)  # for a planning thread that does not wait
+    assert order[-2:] == ["quiet time begins", "begun"]
+    over.set()
+    assert becomes(lambda: order[-1] == "planned")
+    assert len(list(batches)) > 2

@@ -97,10 +97,10 @@ def test_batches_count_as_ready_once_the_loop_has_not_waited_for_a_whole_queue()
     work = Work(20)
     work.made.update(range(12))
     assert len(list(work.loop(3, CancelToken()))) == 20
-    assert work.paces[:3] == [(0, 3)] * 3, "they may have been planned together"
-    assert work.paces[3:10] == [(3, 3)] * 7
-    assert work.paces[10:12] == [(2, 3), (1, 3)]
-    assert work.paces[12:] == [(0, 3)] * 6 + [(0, 2), (0, 1)]
+    assert work.paces[:4] == [(0, 1)] + [(0, 3)] * 3, "they may have been planned together"
+    assert work.paces[4:11] == [(2, 3)] * 7, "the third is begun next"
+    assert work.paces[11:13] == [(1, 3), (0, 3)]
+    assert work.paces[13:] == [(0, 3)] * 6 + [(0, 2), (0, 1)]
 
 
 def test_nothing_is_given_out_where_nothing_is_begun() -> None:

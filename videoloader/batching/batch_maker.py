@@ -138,6 +138,7 @@ class BatchMaker:
         decoding: SimpleQueue[DecodingBatch | BaseException],
     ) -> list[Future[ClipsReport]]:
         """Plan some batches, submit their decoding, and pass each batch, or its error, to the finishing thread."""
+        self._workers.let_others_run()
         begin = time.perf_counter()
         batches: list[DecodingBatch] = []
         jobs: list[Future[ClipsReport]] = []

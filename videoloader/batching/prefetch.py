@@ -144,6 +144,12 @@ def give_out(
         try:
             while True:
                 try:
+                    token.raise_if_forked()
+                    ready = sum(1 for _ in takewhile(lambda each: each.is_made(), queue))
+                    unwaited = unwaited + 1 if ready else 0
+                    in_making = len(queue) + 1  # with the one that is begun next
+                    # This comes first, so that the next batches are planned after the quiet time that it may begin.
+                    set_pace(ready if unwaited > in_making else 0, in_making)
                     while not queue or has_room(queue):
                         try:
                             # A variable would keep a batch that is made at once alive while it is used.
@@ -152,10 +158,6 @@ def give_out(
                             break
                     if not queue:
                         return
-                    token.raise_if_forked()
-                    ready = sum(1 for _ in takewhile(lambda each: each.is_made(), queue))
-                    unwaited = unwaited + 1 if ready else 0
-                    set_pace(ready if unwaited > len(queue) else 0, len(queue))
                     finished = finish(queue)
                 except Exception:
                     # Another thread may have ended the loop, and with it the threads that make batches.
