@@ -369,12 +369,14 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
 
     Raises:
         DecodeError: a packet does not decode.
+        UnsupportedError: a packet decodes to several pictures.
         NothingDecodesError: all packets decode, but to no frame.
     """
     with open_video(source) as (container, stream):
         packets = _Packets(container, stream, source)
         stream.codec_context.options = stream.codec_context.options | UNCONCEALED
         frames: list[int] = []
+        shown: set[int] = set()
         times: list[int | None] = []
         marked = packets.codec in WELL_KNOWN_CODECS or packets.codec in MARKED_BY_DECODER
         sizes: dict[tuple[int, int], dict[str, Any]] = {}
@@ -393,6 +395,10 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
                 for frame in packet.decode():
                     assert isinstance(frame, av.VideoFrame)
                     if frame.pts is not None:
+                        if frame.pts in shown:
+                            told = f"packet {frame.pts} decodes to several pictures, which cannot be told apart"
+                            raise UnsupportedError(f"{told}: re-encode the file", source.name)
+                        shown.add(frame.pts)
                         frames.append(frame.pts)
                         times.append(packets.pts[frame.pts])
                         if (size := (frame.width, frame.height)) not in sizes:

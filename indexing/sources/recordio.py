@@ -122,7 +122,7 @@ def read_header(record: ByteSource) -> RecordHeader | None:
         return None
     count, label, *ids = _IMAGE_HEADER.unpack(head)
     size = _IMAGE_HEADER.size + 4 * count
-    if count >= _MOST_LABELS or size >= record.size or not math.isfinite(label) or abs(label) > _LARGEST_LABEL:
+    if count >= _MOST_LABELS or size > record.size or not math.isfinite(label) or abs(label) > _LARGEST_LABEL:
         return None
     labels = struct.unpack(f"<{count}f", record.read(_IMAGE_HEADER.size, 4 * count)) if count else [label]
     return RecordHeader(size, list(labels), *ids)

@@ -281,6 +281,8 @@ def _doubt_at_end(archive: ByteSource, position: int) -> str:
         return "have no end-of-archive marker, so they may be truncated and later files lost"
     if archive.read(position, _RECORD + _BLOCK).strip(b"\0"):
         return "contain more after the end-of-archive marker, as joined archives do: that part is not read"
+    if archive.size - position > _RECORD + _BLOCK:
+        return "go on with more zeros than an end needs, as incomplete downloads do, so later files may be lost"
     return ""
 
 

@@ -50,6 +50,14 @@ def test_labels_in_the_headers_of_recordio(sample: Sample, tmp_path: Path, with_
     assert [row.columns for row in data] == [{"id": 70, "label": 2.5}, {"id": 71, "labels": [4.0, 5.0]}]
 
 
+def test_a_record_without_a_video_is_a_row(tmp_path: Path) -> None:
+    path = tmp_path / "x.rec"
+    path.write_bytes(recordio_bytes([struct.pack("<IfQQ", 0, 2.0, 70, 0)])[0])
+    assert vl.VideoDataset.from_archives(path).labels.tolist() == [2]
+    with pytest.raises(vl.SourceError, match="0: is empty"):
+        vl.Video(f"{path}::0", device="cpu")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -111,6 +111,41 @@ def test_archives_that_were_joined_end_to_end_are_warned_of(shards: list[Path], 
         assert len(vl.VideoDataset.from_archives([shards[0], joined])) == 4
 
 
+def test_zeros_in_place_of_the_rest_are_warned_of(shards: list[Path], recwarn: pytest.WarningsRecorder) -> None:
+    """As in the file of a download that reserved its space and was interrupted."""
+    whole = shards[1].read_bytes().rstrip(b"\0")
+    shards[1].write_bytes(whole + bytes(512 - len(whole) % 512 + 10240))
+    assert len(vl.VideoDataset.from_archives(shards)) == 4
+    assert not recwarn
+    with tarfile.open(shards[1]) as shard:
+        cut = [member.offset for member in shard if member.name.endswith(".mp4")][1]
+    shards[1].write_bytes(whole[:cut] + bytes(20_000))
+    with pytest.warns(
+        vl.VideoLoaderWarning, match=r"1 of 2 archives go on with more zeros .*so later files may be lost"
+    ):
+        assert len(vl.VideoDataset.from_archives(shards)) == 3
+
+
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+def test_files_that_belong_to_no_video_are_told(tmp_path: Path, kind: str) -> None:
+    files = {"a.mp4": b"v", "a.txt": b"text", "b.m2v": b"v", "b.cls": b"1", "notes.md": b"", ".hidden": b""}
+    (tmp_path / "x").write_bytes(tar_bytes(files) if kind == "tar" else zip_bytes(files))
+    told = r"x: 2 of 3 files are left out \(1 .cls, 1 .m2v\); left_out lists them, video=… takes them"
+    with pytest.warns(vl.VideoLoaderWarning, match=told):
+        data = vl.VideoDataset.from_archives(tmp_path / "x")
+    reason = "its name does not end like a video's"
+    assert data.left_out == ((f"{tmp_path}/x::b.cls", reason), (f"{tmp_path}/x::b.m2v", reason))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not vl.VideoDataset.from_archives(tmp_path / "x", video="mp4").left_out, "the user chose"
+
+
+def test_two_files_for_one_column_are_told(tmp_path: Path) -> None:
+    (tmp_path / "x.tar").write_bytes(tar_bytes({"a.mp4": b"v", "a.cls": b"1", "a.CLS": b"2"}))
+    with pytest.warns(vl.VideoLoaderWarning, match="hold several files with the same name, and the last one counts"):
+        assert vl.VideoDataset.from_archives(tmp_path / "x.tar").labels.tolist() == [2]
+
+
 @pytest.mark.parametrize("kind", ["tar", "zip"])
 def test_several_files_of_one_name_are_warned_of(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "x"

@@ -194,6 +194,11 @@ class TestFromCsv:
         assert str(warning.message) == f"{file}: {message}"
         assert warning.filename == __file__
 
+    def test_a_name_that_is_written_exactly_comes_before_others(self, tmp_path):
+        data = VideoDataset.from_csv(table(tmp_path, "Path,LABEL,path,label\nx.mp4,7,a.mp4,1\n"))
+        assert (data.paths, data.labels.tolist()) == ([str(tmp_path / "a.mp4")], [1])
+        assert data[0].columns == {"Path": "x.mp4", "LABEL": "7"}
+
     @pytest.mark.parametrize(
         ("header", "known"),
         [("start_ms,end_ms", ""), ("class_id,start_ms,endMs", "if they are, give columns={'label': 'class_id'}; ")],

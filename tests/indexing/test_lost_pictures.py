@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
+import av
 import pytest
 import torch
 from lies import LIES
 from lies.joined import joined
+from sample_videos import Recipe, write_video
 from truth import full_decode
 
-from videoloader import Video
+from videoloader import UnsupportedError, Video
 from videoloader.indexing import build_index
 
 
@@ -83,3 +87,21 @@ def test_changes_at_closed_keyframes_need_no_decode(tmp_path, family, container)
     index = build_index(write(tmp_path, (family, (0, 1, 2), "once", container)))
     assert index.method != "decoded"
     assert len(index) == 72
+
+
+def test_a_packet_of_several_pictures_is_refused(tmp_path):
+    """As where files are joined within a packet. Which of its pictures is meant cannot be told."""
+    recipe = Recipe(
+        "h264", "libx264", {"preset": "veryfast", "x264-params": "keyint=6:scenecut=0:bframes=3"}, frames=14
+    )
+    with av.open(write_video(tmp_path / "plain.h264", recipe)) as raw, av.open(tmp_path / "joined.mp4", "w") as output:
+        packets = [bytes(packet) for packet in raw.demux(video=0) if packet.size]
+        stream = output.add_stream_from_template(raw.streams.video[0])
+        for number, data in enumerate([*packets, b"".join(packets)]):
+            packet = av.Packet(data)
+            packet.stream, packet.time_base = stream, Fraction(1, 25)
+            packet.pts = packet.dts = number
+            packet.is_keyframe = number == 0
+            output.mux(packet)
+    with pytest.raises(UnsupportedError, match=r"joined\.mp4: packet 14 decodes to several pictures"):
+        build_index(tmp_path / "joined.mp4")

@@ -63,7 +63,8 @@ def errors_told(interrupted: str = "interrupted") -> Iterator[None]:
         raise  # the reader of the pipe is gone: Typer exits quietly
     except OSError as error:
         _drop_what_cannot_be_written()
-        raise _told(f"{error.filename}: {error.strerror}" if error.filename else str(error)) from None
+        # Reading files gives errors of the library, and what has no name is the output.
+        raise _told(f"{error.filename or 'the output cannot be written'}: {error.strerror or error}") from None
     except KeyboardInterrupt:
         err.print(interrupted)
         raise typer.Exit(INTERRUPTED) from None

@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any
 
 from videoloader.dataset.entry import VideoEntry
-from videoloader.dataset.folders import VIDEO_EXTENSIONS, file_endings
+from videoloader.dataset.folders import VIDEO_EXTENSIONS, file_endings, left_out_files
 from videoloader.dataset.labels import parse_labels
 from videoloader.errors import ConfigurationError, SourceError, needs, warn_user
 from videoloader.errors.checks import check, is_finite, path_text
@@ -46,17 +46,19 @@ def archive_entries(
     video: str | Collection[str] | None,
     label: str | None,
     class_names: Sequence[str] | None,
-) -> tuple[list[VideoEntry], Sequence[str]]:
-    """Entries for the videos of all archives in order, and the class names; see ``VideoDataset.from_archives``.
+) -> tuple[list[VideoEntry], Sequence[str], list[tuple[str, str]]]:
+    """Entries for the videos of all archives in order, the class names, and (path, reason) for members left out.
+
+    See ``VideoDataset.from_archives``.
 
     Raises:
         SourceError, IndexingError, UnsupportedError: an archive cannot be read, or is damaged.
         ConfigurationError: there is no video, some videos have a label and others do not, an argument does not fit the
             archives, or a file is not the JSON or text that its name promises.
     """
-    names, doubts = names_of_archives(archives), list[tuple[str, str]]()
+    names, doubts, others = names_of_archives(archives), list[tuple[str, str]](), list[str]()
     with executor_of(_ARCHIVES_AT_ONCE, "videoloader-archives", lent=False) as pool:
-        rows = list(chain(*pool.map(partial(_rows_of, video=video, doubts=doubts), names)))
+        rows = list(chain(*pool.map(partial(_rows_of, video=video, doubts=doubts, others=others), names)))
     for doubt, count in sorted(Counter(doubt for doubt, _ in set(doubts)).items()):
         first = min(name for each, name in doubts if each == doubt)
         warn_user(f"{count} of {len(names)} archives {doubt} (for example {first})")
@@ -74,7 +76,8 @@ def archive_entries(
         raise ConfigurationError(f"no video has a label {label!r}; columns: {known}")
     labels, known_names = parse_labels(texts, class_names, lambda i: rows[i].path)
     entries = [VideoEntry(row.path, number, columns=row.columns) for row, number in zip(rows, labels, strict=True)]
-    return entries, known_names
+    source = names[0] if len(names) == 1 else f"{len(names)} archives"
+    return entries, known_names, left_out_files(source, others, _endings(video), len(rows), "video")
 
 
 def _endings(video: str | Collection[str] | None) -> tuple[str, ...]:
@@ -83,7 +86,9 @@ def _endings(video: str | Collection[str] | None) -> tuple[str, ...]:
     return file_endings(VIDEO_EXTENSIONS if video is None else [video] if isinstance(video, str) else video)
 
 
-def _rows_of(name: str, video: str | Collection[str] | None, doubts: list[tuple[str, str]]) -> list[ArchiveRow]:
+def _rows_of(
+    name: str, video: str | Collection[str] | None, doubts: list[tuple[str, str]], others: list[str]
+) -> list[ArchiveRow]:
     kind, archive = open_archive_of_kind(name)
     if kind == "TFRecord":
         check("video", video, video is None or isinstance(video, str), "the name of a feature", source=name)
@@ -92,7 +97,7 @@ def _rows_of(name: str, video: str | Collection[str] | None, doubts: list[tuple[
         if video is not None:
             raise ConfigurationError(f"records of RecordIO have no names: leave video={video!r} out", name)
         return rows_of_records(name, archive)
-    return rows_of_members(name, kind, archive, _endings(video), doubts)
+    return rows_of_members(name, kind, archive, _endings(video), doubts, others)
 
 
 def _read_as_text(rows: Sequence[ArchiveRow]) -> None:
@@ -202,28 +207,35 @@ class ArchiveRow:
 
 
 def rows_of_members(
-    name: str, kind: ArchiveKind, archive: ByteSource, endings: tuple[str, ...], doubts: list[tuple[str, str]]
+    name: str,
+    kind: ArchiveKind,
+    archive: ByteSource,
+    endings: tuple[str, ...],
+    doubts: list[tuple[str, str]],
+    others: list[str],
 ) -> list[ArchiveRow]:
     """The members with one of the endings, in archive order, with small files of the same key as columns.
 
     The key of a file is its path up to the first dot of its name; the rest of the name says what it holds: JSON
     (parsed), text (``cls``, ``txt``, ``text``, ``transcript``), or else bytes. Hidden files, whose names begin with a
-    dot, are left out, as in folders. Doubts about the archive are added to ``doubts``, with its name.
+    dot, are left out, as in folders. Doubts about the archive are added to ``doubts``, with its name, and to ``others``
+    the paths of files whose key no video has.
 
     Raises:
         ConfigurationError: a file is not the JSON or text that its name promises.
     """
     contents = _members(name, kind, archive, lambda member, size: _is_beside(member, size, endings), doubts)
-    videos = {
-        member: _split_name(member)[0]
-        for member in contents
-        if member.lower().endswith(endings) and not (kind != "LMDB" and posixpath.basename(member).startswith("."))
-    }
+    shown = [each for each in contents if kind == "LMDB" or not posixpath.basename(each).startswith(".")]
+    videos = {member: _split_name(member)[0] for member in shown if member.lower().endswith(endings)}
     keys, of_key = set(videos.values()), dict[str, dict[str, Any]]()
     for member, content in contents.items():
         key, extension = _split_name(member)
         if content is not None and key in keys and extension != "__key__":
-            of_key.setdefault(key, {})[extension] = _parse(extension, content, f"{name}::{member}")
+            columns = of_key.setdefault(key, {})
+            doubts += [(_SEVERAL, name)] * (extension in columns)
+            columns[extension] = _parse(extension, content, f"{name}::{member}")
+    if kind != "LMDB":  # its keys need not end like files
+        others += [f"{name}::{member}" for member in shown if _split_name(member)[0] not in keys]
     rows = [ArchiveRow(f"{name}::{member}", {"__key__": key, **of_key.get(key, {})}) for member, key in videos.items()]
     for row in rows:
         row.label = row.columns.pop("cls", "")

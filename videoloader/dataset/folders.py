@@ -47,7 +47,7 @@ def entries_of_files(
     """Entries for the files in a folder with one of these endings, the class names, and (path, reason) for other files.
 
     With the default ``VIDEO_EXTENSIONS``, a warning counts the other files, except those that usually accompany videos
-    (``_BESIDE_VIDEOS``). Endings that the user chose exclude other files on purpose.
+    (``_BESIDE_VIDEOS``).
 
     Raises:
         SourceError: a folder cannot be read.
@@ -57,7 +57,6 @@ def entries_of_files(
     flat = [name for name in files if name.lower().endswith(endings)]
     others = [] if flat else [os.path.join(root, name) for name in files]
     found = _labelled(root, bool(flat), lambda folder: files_below(folder, endings, others), class_names)
-    unknown = natural_order(path for path in others if _ending(path) not in _BESIDE_VIDEOS)
     if not found:
         there = ", ".join(f"{name} ({count})" for name, count in Counter(map(_ending, others)).most_common(5))
         hint = f"; there are {there}: extensions=… says which are videos" if others else ""
@@ -69,11 +68,26 @@ def entries_of_files(
         none = "so the subfolders are not read as classes and give no labels: if they are classes, move it into one"
         others_are = f"while {len(found[0]) - len(flat)} other videos are in subfolders"
         warn_user(f"{root}: {flat[0]} is directly in this folder {others_are}, {none}")
+    return *found, left_out_files(root, others, endings, len(found[0]), "extensions")
+
+
+def left_out_files(
+    source: str, others: Iterable[str], endings: tuple[str, ...], videos: int, argument: str
+) -> list[tuple[str, str]]:
+    """Return (path, reason) for the files that may be videos but do not end like one, and warn about their number.
+
+    Args:
+        source: name of the files' origin.
+        others: paths of the files that are not taken for videos.
+        endings: the endings that are. Those that the user chose exclude other files on purpose.
+        videos: number of videos.
+        argument: name of the argument for the endings.
+    """
     if endings != file_endings(VIDEO_EXTENSIONS):
-        unknown = []
-    total = len(found[0]) + len(unknown)
-    tell_left_out(root, map(_ending, unknown), total, "files", ", extensions=… takes them")
-    return *found, [(path, "its name does not end like a video's") for path in unknown]
+        return []
+    unknown = natural_order(path for path in others if _ending(path) not in _BESIDE_VIDEOS)
+    tell_left_out(source, map(_ending, unknown), videos + len(unknown), "files", f", {argument}=… takes them")
+    return [(path, "its name does not end like a video's") for path in unknown]
 
 
 def _ending(path: str) -> str:

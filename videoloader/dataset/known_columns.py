@@ -98,6 +98,7 @@ def _find_columns(header: list[str], given: Mapping[str, str], source: str) -> d
             raise ConfigurationError(f"{names}, got {column!r}: {name!r}", source)
     found = dict(given)
     by_small_name = {name.strip().lower(): name for name in reversed(header)}
+    by_small_name |= {name: name for name in header if name in by_small_name}  # exact names come first
     for column, guesses in _GUESSES.items():
         there = [by_small_name[guess] for guess in guesses if guess in by_small_name]
         free = [name for name in there if name not in found.values()]
@@ -194,6 +195,8 @@ def _number(end: str, value: Any, row: int, where: Where) -> int | float | None:
         return None
     in_seconds = end.endswith("_seconds")
     try:
+        if isinstance(given, bool):
+            raise TypeError
         number = float(given) if in_seconds else _whole_number(given)
     except (ValueError, TypeError, OverflowError):
         text = repr(given) if len(str(given)) < _LONGEST_SHOWN else f"{str(given)[:_LONGEST_SHOWN]}…"

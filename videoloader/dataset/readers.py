@@ -247,7 +247,8 @@ class DatasetReaders(metaclass=TellsOfReaders):
             RecordIO         ``id``, and one whole number as the label; other labels as ``label`` or ``labels``
 
         Only headers and what becomes columns are read. Index files next to the archives are used and checked against
-        the archive: ``x.idx`` of DALI's wds2idx and tfrecord2idx, and of MXNet.
+        the archive: ``x.idx`` of DALI's wds2idx and tfrecord2idx, and of MXNet. With the default ``video``, a warning
+        counts files that belong to no video, and ``left_out`` lists them, as in ``from_folder``.
 
         Args:
             archives: str, path, or several. Paths or URLs, or patterns of them: ``{0000..0099}``, ``{a,b}``, and ``*``

@@ -125,13 +125,22 @@ def _rows(
         yield cells
 
 
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, each of whose names must occur once: JSON's own reader would keep the last value."""
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        name = next(name for place, (name, _) in enumerate(pairs) if name in dict(pairs[:place]))
+        raise ValueError(f"it has {name!r} twice")
+    return row
+
+
 def _objects(texts: Iterator[str], line_of: array[int], source: str) -> Iterator[dict[str, Any]]:
     """The objects of the lines that are not blank; the line number of each is added to ``line_of``."""
     for number, text in enumerate(texts, 1):
         if text.isspace():
             continue
         try:
-            row = json.loads(text)
+            row = json.loads(text, object_pairs_hook=_once_each)
         except (ValueError, RecursionError) as error:
             raise ConfigurationError(f"line {number} is not JSON ({error}): {_ONE_A_LINE}", source) from None
         if not isinstance(row, dict):

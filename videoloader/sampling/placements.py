@@ -155,7 +155,7 @@ def draw_gap(least: int, largest: int, extent: int, frames: int, rng: np.random.
 
 
 def even_start(clip: int, clips: int, last: int) -> int:
-    """The start of one of ``clips`` clips spread evenly over 0 … ``last``, halves rounded up; one clip is centred."""
+    """The start of one of ``clips`` clips spread evenly over 0 … ``last``, halves up; one is centred, halves down."""
     gaps = clips - 1
     return (2 * clip * last + gaps) // (2 * gaps) if gaps else last // 2
 

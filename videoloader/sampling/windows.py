@@ -120,8 +120,8 @@ class EvenWindows(CountedByLength):
     """``clips`` windows of ``length`` frames, ``stride`` apart, spread evenly: the usual test views.
 
     The first window begins with the first frame and the last ends with the last one; starts in between are rounded to
-    the nearest frame, halves up. A single window is centred. In a video that is too short for one window, all begin
-    with its first frame and are padded; with ``pad="none"`` it has no clips.
+    the nearest frame, halves up. A single window is centred, halves down. In a video that is too short for one window,
+    all begin with its first frame and are padded; with ``pad="none"`` it has no clips.
 
     Args:
         length: int. The number of frames in a clip.

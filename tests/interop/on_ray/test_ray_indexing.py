@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from store_contents import contents
 
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.indexing import build_store
 
 
@@ -58,3 +58,11 @@ def test_nothing_in_flight_is_refused(paths: list[Path], tmp_path: Path) -> None
 
     with pytest.raises(ConfigurationError, match="max_in_flight must be a positive integer, got 0"):
         ray.build_store(paths, tmp_path / "index.db", max_in_flight=0)
+
+
+def test_wrong_arguments_are_named(paths: list[Path], tmp_path: Path) -> None:
+    from videoloader.interop import ray
+
+    for argument in ("root", "progress"):
+        with pytest.raises(ArgumentError, match=f"build_store's {argument} must be .*, got 5"):
+            ray.build_store(paths[:1], tmp_path / "index.db", **{argument: 5})

@@ -8,6 +8,7 @@ from typing import Any
 
 import ray
 
+from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.checks import check_positive_or_none
 from videoloader.indexing.store.building import BuildReport, StoreBuild
 from videoloader.indexing.store.fingerprints import FingerprintKind
@@ -18,6 +19,7 @@ from videoloader.interop.ray_workers import answer_chunk
 _CHUNKS_A_CORE = 2
 
 
+@tells_of_arguments
 def build_store(
     paths: Iterable[str | os.PathLike[str]],
     store: str | os.PathLike[str],

@@ -300,6 +300,12 @@ class DecodingLoader(OneLoop):
             try:
                 batch = next(batches)
             except StopIteration:
+                if self._resumed and before.batches == start.batches > 0:  # the state was taken after the last batch
+                    start = before = self._progress = _Progress(start.epoch + 1)
+                    if self._told:
+                        self._tell_epoch(start.epoch)
+                    batches = iter(self._loader)
+                    continue
                 if before.batches and not before.requests:
                     end.append(ConfigurationError(_NO_REQUESTS))
                 else:
