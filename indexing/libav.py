@@ -395,10 +395,11 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
                 for frame in packet.decode():
                     assert isinstance(frame, av.VideoFrame)
                     if frame.pts is not None:
-                        if frame.pts in shown:
-                            told = f"packet {frame.pts} decodes to several pictures, which cannot be told apart"
-                            raise UnsupportedError(f"{told}: re-encode the file", source.name)
-                        shown.add(frame.pts)
+                        if frame.pict_type:  # a picture that the decoder makes up for a missing one has no type
+                            if frame.pts in shown:
+                                told = f"packet {frame.pts} decodes to several pictures, which cannot be told apart"
+                                raise UnsupportedError(f"{told}: re-encode the file", source.name)
+                            shown.add(frame.pts)
                         frames.append(frame.pts)
                         times.append(packets.pts[frame.pts])
                         if (size := (frame.width, frame.height)) not in sizes:
