@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -32,6 +33,7 @@ from videoloader.indexing.images.png import check_unpacked
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.limits import check_picture, count_decoded_packet
 from videoloader.indexing.packet_times import packet_times, presentation_times, reorder_depth
+from videoloader.indexing.pictures import are_same
 from videoloader.indexing.setups import Setups
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.stream import StreamSource
@@ -46,6 +48,8 @@ _CHECKED_PACKETS = 16
 # Fewer packets if pictures are larger than 4K: damaged headers state any size, and such a picture takes a tenth of a
 # second.
 _CHECKED_PIXELS = 1 << 27
+# The latest pictures, among which one that comes a second time is found, and their pixels: three of 4K.
+_COMPARED, _COMPARED_PIXELS = 32, 1 << 25
 
 
 class NothingDecodesError(DecodeError):
@@ -369,14 +373,15 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
 
     Raises:
         DecodeError: a packet does not decode.
-        UnsupportedError: a packet decodes to several pictures.
+        UnsupportedError: a packet decodes to several different pictures.
         NothingDecodesError: all packets decode, but to no frame.
     """
     with open_video(source) as (container, stream):
         packets = _Packets(container, stream, source)
         stream.codec_context.options = stream.codec_context.options | UNCONCEALED
         frames: list[int] = []
-        shown: set[int] = set()
+        # MPEG-4's decoder may show a picture early, and in its place once more.
+        shown, recent = set[int](), deque[tuple[int, av.VideoFrame]](maxlen=_COMPARED)
         times: list[int | None] = []
         marked = packets.codec in WELL_KNOWN_CODECS or packets.codec in MARKED_BY_DECODER
         sizes: dict[tuple[int, int], dict[str, Any]] = {}
@@ -396,10 +401,15 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
                     assert isinstance(frame, av.VideoFrame)
                     if frame.pts is not None:
                         if frame.pict_type:  # a picture that the decoder makes up for a missing one has no type
-                            if frame.pts in shown:
+                            if frame.pts in shown and not any(
+                                number == frame.pts and are_same(frame, other) for number, other in recent
+                            ):
                                 told = f"packet {frame.pts} decodes to several pictures, which cannot be told apart"
                                 raise UnsupportedError(f"{told}: re-encode the file", source.name)
                             shown.add(frame.pts)
+                            recent.append((frame.pts, frame))
+                            while len(recent) > 1 and len(recent) * frame.width * frame.height > _COMPARED_PIXELS:
+                                recent.popleft()
                         frames.append(frame.pts)
                         times.append(packets.pts[frame.pts])
                         if (size := (frame.width, frame.height)) not in sizes:

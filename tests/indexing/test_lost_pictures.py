@@ -89,6 +89,20 @@ def test_changes_at_closed_keyframes_need_no_decode(tmp_path, family, container)
     assert len(index) == 72
 
 
+def test_a_picture_that_comes_twice_is_two_frames(tmp_path, sample):
+    """Without its headers in the container, MPEG-4's decoder knows too late that pictures are reordered."""
+    path = tmp_path / "headless.mkv"
+    path.write_bytes(LIES["private_removed"].tell(sample("mpeg4_mkv").read_bytes(), 0))
+    frames = build_index(path).frame_packet.tolist()
+    twice = next(packet for packet in frames if frames.count(packet) == 2)
+    video = Video(path, device="cpu")
+    truth = full_decode(path)
+    assert len(video) == len(truth.hashes)
+    first, second = (frame for frame, packet in enumerate(frames) if packet == twice)
+    assert truth.hashes[first] == truth.hashes[second]
+    assert torch.equal(video[first], video[second])
+
+
 def test_a_packet_of_several_pictures_is_refused(tmp_path):
     """As where files are joined within a packet. Which of its pictures is meant cannot be told."""
     recipe = Recipe(
