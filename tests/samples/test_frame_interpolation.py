@@ -11,7 +11,7 @@ SAMPLE = Path(__file__).parents[2] / "samples" / "frame_interpolation" / "train.
 
 
 def test_it_beats_blending_on_motion_that_it_has_not_seen(tmp_path: Path) -> None:
-    small = ["--steps", "50", "--batch-size", "8", "--write-videos", "10", "--require-gain", "1"]
+    small = ["--steps", "120", "--batch-size", "8", "--write-videos", "10", "--require-gain", "1"]
     ran = run_program(
         SAMPLE,
         "--device=cpu",
