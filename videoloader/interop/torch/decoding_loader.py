@@ -300,10 +300,9 @@ class DecodingLoader(OneLoop):
             try:
                 batch = next(batches)
             except StopIteration:
-                if self._resumed and before.batches == start.batches > 0:  # the state was taken after the last batch
+                # The state was taken after the last batch. A loop that names epochs goes on to the next one itself.
+                if self._resumed and not self._told and before.batches == start.batches > 0:
                     start = before = self._progress = _Progress(start.epoch + 1)
-                    if self._told:
-                        self._tell_epoch(start.epoch)
                     batches = iter(self._loader)
                     continue
                 if before.batches and not before.requests:
