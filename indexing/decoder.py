@@ -32,6 +32,20 @@ WELL_KNOWN_CODECS = (
 )  # fmt: skip
 
 
+def gives_one_each(index: VideoIndex) -> bool:
+    """Whether no packet may become several pictures.
+
+    MPEG-4's decoder may show a picture early, and in its place once more. An index made by decoding has seen that.
+    """
+    return index.stream.codec != "mpeg4" and index.method != "decoded"
+
+
+def several_pictures(packet: int, source: str) -> UnsupportedError:
+    """Return the error for a packet that decodes to several different pictures."""
+    fault = f"packet {packet} decodes to several pictures, which cannot be told apart"
+    return UnsupportedError(f"{fault}: re-encode the file", source)
+
+
 def size_told(index: VideoIndex, start: int) -> tuple[int, int]:
     """Return the picture size to tell a decoder that starts at a packet; (0, 0) if its packets are enough.
 

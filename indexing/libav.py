@@ -26,7 +26,7 @@ from videoloader.indexing.bitstream.picture import cut_by_container, picture_for
 from videoloader.indexing.bitstream.random_access import MARKED_BY_DECODER, is_random_access, reads_headers
 from videoloader.indexing.bitstream.vpx import hides_frame
 from videoloader.indexing.configurations import renews_sequences, with_configurations
-from videoloader.indexing.decoder import WELL_KNOWN_CODECS, common_options
+from videoloader.indexing.decoder import WELL_KNOWN_CODECS, common_options, several_pictures
 from videoloader.indexing.demuxer import UNCONCEALED, demuxed, open_demuxer
 from videoloader.indexing.display_matrix import frame_orientation
 from videoloader.indexing.images.png import check_unpacked
@@ -365,6 +365,30 @@ def _decode_head(source: ByteSource) -> tuple[int, list[int | None], av.VideoFra
     return fed, times, first
 
 
+class _OnePictureEach:
+    """Checks that no packet decodes to several different pictures.
+
+    MPEG-4's decoder may show a picture early, and in its place once more. So the latest pictures are kept, to see
+    whether one that comes again is the same.
+    """
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._shown, self._recent = set[int](), deque[tuple[int, av.VideoFrame]](maxlen=_COMPARED)
+
+    def add(self, packet: int, frame: av.VideoFrame) -> None:
+        """Take the next picture. UnsupportedError if its packet has shown another one."""
+        if not frame.pict_type:
+            return  # the decoder has made it up for a missing picture
+        same = (are_same(frame, other) for number, other in self._recent if number == packet)
+        if packet in self._shown and not any(same):
+            raise several_pictures(packet, self._source)
+        self._shown.add(packet)
+        self._recent.append((packet, frame))
+        while len(self._recent) > 1 and len(self._recent) * frame.width * frame.height > _COMPARED_PIXELS:
+            self._recent.popleft()
+
+
 def index_by_decoding(source: ByteSource) -> VideoIndex:
     """Index a video with one full decode, which is exact for any stream but costs that decode.
 
@@ -380,8 +404,7 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
         packets = _Packets(container, stream, source)
         stream.codec_context.options = stream.codec_context.options | UNCONCEALED
         frames: list[int] = []
-        # MPEG-4's decoder may show a picture early, and in its place once more.
-        shown, recent = set[int](), deque[tuple[int, av.VideoFrame]](maxlen=_COMPARED)
+        check = _OnePictureEach(source.name)
         times: list[int | None] = []
         marked = packets.codec in WELL_KNOWN_CODECS or packets.codec in MARKED_BY_DECODER
         sizes: dict[tuple[int, int], dict[str, Any]] = {}
@@ -400,16 +423,7 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
                 for frame in packet.decode():
                     assert isinstance(frame, av.VideoFrame)
                     if frame.pts is not None:
-                        if frame.pict_type:  # a picture that the decoder makes up for a missing one has no type
-                            if frame.pts in shown and not any(
-                                number == frame.pts and are_same(frame, other) for number, other in recent
-                            ):
-                                told = f"packet {frame.pts} decodes to several pictures, which cannot be told apart"
-                                raise UnsupportedError(f"{told}: re-encode the file", source.name)
-                            shown.add(frame.pts)
-                            recent.append((frame.pts, frame))
-                            while len(recent) > 1 and len(recent) * frame.width * frame.height > _COMPARED_PIXELS:
-                                recent.popleft()
+                        check.add(frame.pts, frame)
                         frames.append(frame.pts)
                         times.append(packets.pts[frame.pts])
                         if (size := (frame.width, frame.height)) not in sizes:

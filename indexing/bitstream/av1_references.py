@@ -57,7 +57,7 @@ class Av1References(ReferenceSlots):
     def read(self, number: int, payload: bytes | memoryview) -> set[int]:
         """Process the next packet and return the packets that it needs. ValueError if the headers do not tell."""
         needs: set[int] = set()
-        has_frame = False
+        has_frame, shown = False, 0
         for obu in iterate_obus(payload):
             if obu.kind == SEQUENCE_HEADER:
                 if self._take_sequence(bytes(payload[obu.start : obu.stop])):
@@ -68,9 +68,13 @@ class Av1References(ReferenceSlots):
                 if is_decoded(obu, self._sequence):
                     has_frame = True
                     head = bytes(payload[obu.start : min(obu.stop, obu.start + _LONGEST_HEAD)])
-                    needs |= self._read_frame(number, read_frame_header(head, obu, self._sequence))
+                    frame = read_frame_header(head, obu, self._sequence)
+                    needs |= self._read_frame(number, frame)
+                    shown += frame.is_shown
         if not has_frame:
             raise ValueError("no frame in the packet")
+        if shown > 1:
+            raise ValueError("several pictures in the packet")
         return (needs | self._besides) - {number}
 
     def _take_sequence(self, header: bytes) -> bool:

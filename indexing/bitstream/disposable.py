@@ -17,14 +17,13 @@ _PACKED = re.compile(rb"\0\0\x01\xb2DivX\d+(?:b|Build)\d+p")
 
 
 def _h264_is_disposable(payload: bytes | memoryview, config: bytes) -> bool:
-    length_size = nal_length_size("h264", config)
-    # Usually the first unit is a slice.
-    if 0 < length_size < len(payload) and any(payload[:length_size]) and 1 <= payload[length_size] & 31 <= 5:
-        return payload[length_size] & 0x60 == 0
-    for start, _ in iterate_nals(payload, length_size):
+    has_slice = False
+    for start, _ in iterate_nals(payload, nal_length_size("h264", config)):
         if 1 <= payload[start] & 31 <= 5:
-            return payload[start] & 0x60 == 0
-    return False
+            if payload[start] & 0x60:
+                return False  # in a packet of several pictures, it may be a later one
+            has_slice = True
+    return has_slice
 
 
 def _mpeg2_is_disposable(packet: bytes | memoryview, config: bytes) -> bool:

@@ -26,8 +26,10 @@ def lost_data_check(codec: str, config: bytes) -> Callable[[bytes | memoryview],
 
     MPEG-1 and MPEG-2: there is no slice, so the picture would be what was in memory. HEVC: there are three consecutive
     zero bytes within a NAL unit, which no encoder writes (ITU-T H.265, 7.4.2.1). libavcodec decodes them, and if that
-    ends early, leaves the rest of the picture as it is in memory. FFV1: a slice fails its checksum. libavcodec shows
-    the previous picture in its place if there was one, and otherwise whatever comes of it.
+    ends early, leaves the rest of the picture as it is in memory. H.264: some slices are referred to and others are
+    not, so they belong to several pictures (ITU-T H.264, 7.4.1), of which libavcodec finishes only one. FFV1: a slice
+    fails its checksum. libavcodec shows the previous picture in its place if there was one, and otherwise whatever
+    comes of it.
 
     Args:
         codec: codec of the stream.
@@ -37,6 +39,8 @@ def lost_data_check(codec: str, config: bytes) -> Callable[[bytes | memoryview],
         return _lacks_slices
     if codec == "hevc":
         return partial(_holds_zeros, nal_length_size("hevc", config))
+    if codec == "h264":
+        return partial(_mixes_pictures, nal_length_size("h264", config))
     if codec == "ffv1" and len(config) > 4:
         # From version 3 on, records end with a checksum (4.3.2), and slices may.
         start = next((start for start in _CHECKSUM_STARTS if _keeps_checksum(config, start)), None)
@@ -58,6 +62,13 @@ def _holds_zeros(length_size: int, payload: bytes | memoryview) -> bool:
         if _ZEROS in (unit if length_size else unit.rstrip(b"\0")):
             return True
     return False
+
+
+def _mixes_pictures(length_size: int, payload: bytes | memoryview) -> bool:
+    if 0 < length_size < len(payload) == length_size + int.from_bytes(payload[:length_size], "big"):
+        return False  # usually, there is one unit
+    units = (payload[start] for start, _ in iterate_nals(payload, length_size))
+    return len({unit & 0x60 == 0 for unit in units if 1 <= unit & 31 <= 5}) > 1
 
 
 def _breaks_checksum(start: int, payload: bytes | memoryview) -> bool:

@@ -58,8 +58,8 @@ def new_tracker(codec: str, config: bytes) -> Tracker | None:
 class ReferenceClosure:
     """Finds the packets that the wanted ones need, directly or not, in the packets of a run from its keyframe on.
 
-    A packet is dropped only if that certainly changes no wanted frame. From the first packet on that cannot be read, or
-    that refers to a packet outside of the run, all packets are kept.
+    A packet is dropped only if that certainly changes no wanted frame. If one of the packets cannot be read, or refers
+    to a packet outside of the run, all of them are kept, and all later ones.
 
     Args:
         codec: codec that ``names_references``.
@@ -96,10 +96,9 @@ class ReferenceClosure:
                 needs.append(tracker.read(number, payload))
             except ValueError:
                 self._tracker = None
-                break
-        self._kept.update(range(first + len(needs), stop))
+                return [True] * len(payloads)  # it may also have read a part of the packet
         roots = {number for number, is_wanted in enumerate(wanted, first) if is_wanted or number == 0}
-        if more_follow or self._tracker is None:
+        if more_follow:
             roots |= tracker.held()
         while roots:
             self._keep(roots, needs, first)

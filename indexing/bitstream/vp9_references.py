@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from videoloader.indexing.bitstream.reference_slots import ReferenceSlots
 from videoloader.indexing.bitstream.vp9 import LONGEST_HEAD, SLOTS, FrameHeader, read_frame_header, split_superframe
+from videoloader.indexing.bitstream.vpx import hides_frame
 
 
 class Vp9References(ReferenceSlots):
@@ -24,6 +25,8 @@ class Vp9References(ReferenceSlots):
         frames = split_superframe(payload)
         if not frames:
             raise ValueError("no frame in the packet")
+        if len(frames) > 1 and sum(not hides_frame("vp9", payload[start], 0) for start, _ in frames) > 1:
+            raise ValueError("several pictures in the packet")
         for start, stop in frames:
             needs |= self._read_frame(
                 number, read_frame_header(bytes(payload[start : min(stop, start + LONGEST_HEAD)]))

@@ -19,7 +19,14 @@ from videoloader.indexing.bitstream.parameter_sets import WITH_HEADERS, WITH_PAR
 from videoloader.indexing.bitstream.random_access import has_idr
 from videoloader.indexing.bitstream.x264_version import demands_version
 from videoloader.indexing.configurations import brings_others
-from videoloader.indexing.decoder import decode_packet, make_packet, open_decoder, size_told
+from videoloader.indexing.decoder import (
+    decode_packet,
+    gives_one_each,
+    make_packet,
+    open_decoder,
+    several_pictures,
+    size_told,
+)
 from videoloader.indexing.images.index import is_jpeg
 from videoloader.indexing.images.self_contained import is_self_contained
 from videoloader.indexing.index import VideoIndex
@@ -113,7 +120,7 @@ class CpuDecoder:
             holds_back: decode into other memory; see ``open_decoder``. Only for a decoder that is ``fresh``.
 
         Raises:
-            UnsupportedError: there is no decoder for the codec.
+            UnsupportedError: there is no decoder for the codec, or a packet decodes to several pictures.
         """
         outcome, clean = RunOutcome(), True
         expected = outcome.missing
@@ -130,20 +137,22 @@ class CpuDecoder:
         check = Vp8Check(index) if codec == "vp8" else None
         previous: int | None = None
         came = 0
-        # If a run does not begin with a keyframe, the packets whose pictures came out. MPEG-4 decoders make up the
+        # The packets whose pictures came out. If a run does not begin with a keyframe, MPEG-4 decoders make up the
         # picture that is missing there, and output it under the number of the packet that refers to it.
-        given: set[int | None] | None = None if index.packet_key[number] else set()
+        given = set[int | None]()
+        begins_late = not index.packet_key[number]
+        one_each = gives_one_each(index)
 
         def take(frames: list[av.VideoFrame]) -> None:
             nonlocal came
             came += len(frames)
             for frame in frames:
-                if given is not None:
-                    if frame.pts in given:
-                        outcome.concealed.add(number if frame.pts is None else frame.pts)
-                    given.add(frame.pts)
-                if frame.is_corrupt:
+                came_before = frame.pts in given
+                given.add(frame.pts)
+                if frame.is_corrupt or (came_before and begins_late):
                     outcome.concealed.add(number if frame.pts is None else frame.pts)
+                elif came_before and one_each and frame.pts is not None and not (outcome.concealed or outcome.refused):
+                    raise several_pictures(frame.pts, index.source)
                 if frame.pts in expected:
                     expected.remove(frame.pts)
                     sink(frame.pts, frame)
@@ -176,8 +185,9 @@ class CpuDecoder:
             previous = number
         for _ in packets:
             pass  # read on after a refused packet, since later ones may show that the index is wrong
-        if expected or came < outcome.fed or given is not None:
-            # Pictures that are held back may be damaged, and those that came out may refer to them.
+        if expected or came < outcome.fed or begins_late or codec == "av1":
+            # Pictures that are held back may be damaged, and those that came out may refer to them. For AV1, libdav1d
+            # holds back the second picture of a packet.
             try:
                 take(decode_packet(context, None))
             except av.error.FFmpegError as error:

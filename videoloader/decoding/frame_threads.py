@@ -17,7 +17,7 @@ from videoloader.decoding.vp8_check import may_be_unfinished
 from videoloader.indexing.bitstream.lost_data import has_a_slice_in_each_row, lost_data_check
 from videoloader.indexing.bitstream.nal import nal_length_size
 from videoloader.indexing.bitstream.vp9 import split_superframe
-from videoloader.indexing.decoder import make_packet, open_decoder
+from videoloader.indexing.decoder import gives_one_each, make_packet, open_decoder
 from videoloader.indexing.images.self_contained import is_self_contained
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import PacketBytes, Run
@@ -86,7 +86,8 @@ def decode_in_threads(
     if (first := next(coming, None)) is None:
         return
     expected: set[int] = set()
-    given: set[int | None] | None = None if index.packet_key[first.number] else set()  # see ``CpuDecoder.decode``
+    # The packets whose pictures came out; None if one may have several. See ``CpuDecoder.decode``.
+    given: set[int | None] | None = set() if gives_one_each(index) or not index.packet_key[first.number] else None
     previous: int | None = None
     config = int(index.packet_config[first.number])
     codec = index.stream.codec

@@ -179,10 +179,17 @@ def test_references_told_by_order_hints_need_all_slots() -> None:
     assert kept(packets, {5}) == set(range(6))
 
 
-def test_an_empty_slot_keeps_all_that_follows() -> None:
+def test_an_empty_slot_keeps_all() -> None:
     start = obu(2, b"") + obu(1, PLAIN) + frame(KEY, 1, shown=0)
     packets = [start, frame(INTER, 2), frame(INTER, 2), frame(INTER, 4, [5] * 7), frame(INTER, 0), frame(INTER, 0)]
-    assert kept(packets, {0}) == {0, 2, 3, 4, 5}
+    assert kept(packets, {0}) == {*range(6)}
+
+
+def test_two_shown_frames_in_a_packet_keep_all() -> None:
+    packets = [START, frame(INTER, 0), frame(INTER, 0) + frame(INTER, 0), frame(INTER, 0), frame(INTER, 0, [1] * 7)]
+    assert kept(packets, {4}) == {*range(5)}
+    hidden_first = [*packets[:2], frame(INTER, 2, shown=0) + frame(INTER, 0), *packets[3:]]
+    assert kept(hidden_first, {3}) == {0, 3}
 
 
 def test_another_sequence_header_is_kept() -> None:

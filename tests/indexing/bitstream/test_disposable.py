@@ -96,6 +96,14 @@ def test_mpeg2_fields_are_disposable_together(first):
     assert not is_disposable("mpeg2video", b"", mpeg2_picture(3) + mpeg2_picture(2))
 
 
+def test_h264_packets_of_several_pictures_are_disposable_only_if_all_of_them_are():
+    kept, left = b"\x41\x9a\x11", b"\x01\x9a\x11"
+    assert h264(left)
+    assert h264(left, left)
+    for units in ((kept,), (kept, left), (left, kept), (left, left, kept), (b"\x06\x05\x80", left, kept)):
+        assert not h264(*units)
+
+
 def vop(kind):
     return b"\0\0\1\xb6" + bytes([kind << 6, 0x12])
 

@@ -27,7 +27,7 @@ def packets(sample):
     return of
 
 
-@pytest.mark.parametrize("name", ["mpeg2_mkv", "mpeg2_ts", "hevc_mp4", "hevc_mkv", "ffv1_mkv"])
+@pytest.mark.parametrize("name", ["mpeg2_mkv", "mpeg2_ts", "hevc_mp4", "hevc_mkv", "ffv1_mkv", "h264_mp4", "h264_ts"])
 def test_sound_packets_lack_nothing(packets, name):
     check, payloads = packets(name)
     assert not any(map(check, payloads))
@@ -47,6 +47,15 @@ def test_units_with_zeros_that_cannot_be_do(packets):
     for payload in (payload for payload in payloads if len(payload) > 60):
         assert check(payload[:-20] + bytes(20))
         assert check(payload[:-20] + bytes(10) + payload[-10:])
+
+
+def test_pictures_of_which_some_are_referred_to_and_others_are_not_do():
+    check = lost_data_check("h264", b"")
+    kept, left, note = b"\0\0\0\x01\x41\x9a\x11", b"\0\0\0\x01\x01\x9a\x11", b"\0\0\0\x01\x06\x05\x80"
+    assert check(kept + left)
+    assert check(note + left + left + kept)
+    assert not check(note + kept + kept)
+    assert not check(left + left)
 
 
 def test_zeros_after_a_unit_with_a_start_code_are_none_of_it():
@@ -81,7 +90,7 @@ def test_slices_of_large_pictures_may_have_none(tmp_path, level, checksums, sees
         assert check(payload[:-1])
 
 
-@pytest.mark.parametrize("codec", ["h264", "vp9", "av1", "mpeg4", "mjpeg", "ffv1"])
+@pytest.mark.parametrize("codec", ["vp9", "av1", "mpeg4", "mjpeg", "ffv1"])
 def test_where_libavcodec_tells_there_is_no_check(codec):
     assert lost_data_check(codec, b"") is None
 

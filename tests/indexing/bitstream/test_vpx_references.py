@@ -80,6 +80,13 @@ def test_intra_frames_of_all_profiles_name_what_they_replace() -> None:
         assert kept(packets, {3}) == {0, 3}
 
 
+def test_two_shown_frames_in_a_packet_keep_all() -> None:
+    plain, hidden = inter(0, (0, 0, 0), resilient=1), intra_only(1, resilient=1)
+    for pair in ((plain, plain), (plain, existing(0)), (hidden, plain, plain)):
+        assert kept([KEY, plain, superframe(*pair), plain, inter(2, (1, 1, 1), resilient=1)], {4}) == {*range(5)}
+    assert kept([KEY, plain, superframe(hidden, plain), plain, inter(2, (1, 1, 1), resilient=1)], {4}) == {0, 4}
+
+
 def test_the_frames_of_a_superframe() -> None:
     frames = KEY, inter(0, (0, 0, 0), resilient=1), existing(0)
     payload = superframe(*frames)
