@@ -48,8 +48,9 @@ _CHECKED_PACKETS = 16
 # Fewer packets if pictures are larger than 4K: damaged headers state any size, and such a picture takes a tenth of a
 # second.
 _CHECKED_PIXELS = 1 << 27
-# The latest pictures, among which one that comes a second time is found, and their pixels: three of 4K.
-_COMPARED, _COMPARED_PIXELS = 32, 1 << 25
+# The latest pictures, among which one that comes a second time is found; fewer, down to a minimum, if they have more
+# pixels than three of 4K.
+_COMPARED, _COMPARED_PIXELS, _LEAST_COMPARED = 32, 1 << 25, 6
 
 
 class NothingDecodesError(DecodeError):
@@ -385,7 +386,7 @@ class _OnePictureEach:
             raise several_pictures(packet, self._source)
         self._shown.add(packet)
         self._recent.append((packet, frame))
-        while len(self._recent) > 1 and len(self._recent) * frame.width * frame.height > _COMPARED_PIXELS:
+        while len(self._recent) > _LEAST_COMPARED and len(self._recent) * frame.width * frame.height > _COMPARED_PIXELS:
             self._recent.popleft()
 
 

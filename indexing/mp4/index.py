@@ -30,6 +30,8 @@ from videoloader.indexing.wrong_times import times_are_wrong
 
 _LATEST = (1 << 63) - 1
 _TKHD_SIZE, _MDHD_SIZE = 80, 20
+# libavformat looks for the path of another file in data references of more bytes than this.
+_LEAST_ALIAS = 142
 # In a fragmented file, each candidate costs a walk over all fragments.
 _MOST_CANDIDATES = 8
 # Boxes that list frames of a fragment.
@@ -39,12 +41,16 @@ _UPRIGHT = b"\0\1\0\0" + bytes(12) + b"\0\1\0\0"
 
 
 class _Trak(NamedTuple):
-    """A ``trak`` box of any kind: what tells when it begins, where its tkhd is, and its sample tables."""
+    """A ``trak`` box of any kind: what tells when it begins, where its tkhd is, and its sample tables.
+
+    Its samples may be ``elsewhere``, in another file.
+    """
 
     number: int
     start: TrackHead
     tkhd: Box
     tables: dict[bytes, Box]
+    elsewhere: bool
 
 
 class _Track(NamedTuple):
@@ -101,6 +107,8 @@ def index_mp4(source: ByteSource, head: bytes = b"") -> VideoIndex | None:
             return None
     if any(b"stz2" in track.trak.tables for track in tracks):
         return None  # compact sizes of samples, which hardly any writer uses
+    if any(track.trak.elsewhere for track in tracks):
+        return None  # libavformat gives out no samples that may be in another file
     track = max(tracks, key=_rank) if len(tracks) > 1 else tracks[0]
     description = track.descriptions[0] if track.descriptions else None
     if description is None or not description.codec or not description.width or not description.height:
@@ -177,6 +185,11 @@ def _read_trak(data: bytes, number: int, box: Box, movie_scale: int, only: bytes
         return None
     information = children(data, media[b"minf"])
     tables = children(data, information[b"stbl"]) if b"stbl" in information else {}
+    references = children(data, information[b"dinf"]).get(b"dref") if b"dinf" in information else None
+    elsewhere = references and any(
+        each.type == b"alis" and each.stop - each.start > _LEAST_ALIAS
+        for each in iterate_boxes(data, references.start + 8, references.stop)
+    )
     at = header.start + (20 if data[header.start] == 1 else 12)
     # A missing time scale is taken as one, as in libavformat.
     time_scale = int.from_bytes(data[at : at + 4], "big") or 1
@@ -194,7 +207,7 @@ def _read_trak(data: bytes, number: int, box: Box, movie_scale: int, only: bytes
         composition=0 if edits else first_composition(data, tables.get(b"ctts")),
         cut_to_the_sample=bool(edits) and not has_samples and b"stsd" in tables and is_aac(data, tables[b"stsd"]),
     )
-    return _Trak(number, head, tkhd, tables)
+    return _Trak(number, head, tkhd, tables, bool(elsewhere))
 
 
 def _stated_samples(data: bytes, tables: dict[bytes, Box]) -> int:

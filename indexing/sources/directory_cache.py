@@ -13,6 +13,9 @@ from videoloader.runtime.forks import after_fork
 
 Directory = TypeVar("Directory")
 
+# A doubt about an archive, as the end of a sentence.
+SEVERAL = "hold several files with the same name, and the last one counts"
+
 
 class DirectoryCache(Generic[Directory]):
     """The directories used last. Threads that ask for the same one wait for the first of them to make it.

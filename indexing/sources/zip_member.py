@@ -11,7 +11,7 @@ from collections.abc import Callable
 from videoloader.errors import IndexingError, SourceError, UnsupportedError
 from videoloader.indexing.limits import beyond, current_limits
 from videoloader.indexing.sources.base import ByteSource
-from videoloader.indexing.sources.directory_cache import DirectoryCache
+from videoloader.indexing.sources.directory_cache import SEVERAL, DirectoryCache
 from videoloader.indexing.sources.forward import forward
 from videoloader.indexing.sources.local import MemorySource
 from videoloader.indexing.sources.near_names import near_names
@@ -26,10 +26,13 @@ _ENCRYPTED, _UTF_8 = 1, 1 << 11
 # Deflate cannot compress more than this (zlib, "Technical Details").
 _LARGEST_RATIO = 1032
 _PIECE = 1 << 20
+_JOINED = "begin with files that their directory does not list, as joined archives do: these are not read"
 
 
-# Of each archive its files, and whether it holds several of one name, of which the last counts.
-_directories: DirectoryCache[tuple[dict[str, zipfile.ZipInfo], bool]] = DirectoryCache(1 << 19, lambda it: len(it[0]))
+# Of each archive its files, and doubts about it.
+_directories: DirectoryCache[tuple[dict[str, zipfile.ZipInfo], list[str]]] = DirectoryCache(
+    1 << 19, lambda found: len(found[0])
+)
 
 
 def is_zip(head: bytes) -> bool:
@@ -72,10 +75,10 @@ def open_zip_member(archive: ByteSource, name: str) -> ByteSource:
     return MemorySource(_inflate(archive, start, member, full_name), full_name)
 
 
-def read_zip(archive: ByteSource, wanted: Callable[[str, int], bool]) -> tuple[dict[str, bytes | None], bool]:
-    """Return the files of an archive in the order of its directory, and the bytes of the wanted ones.
+def read_zip(archive: ByteSource, wanted: Callable[[str, int], bool]) -> tuple[dict[str, bytes | None], list[str]]:
+    """Return the files of an archive in the order of its directory, with the bytes of the wanted ones, and doubts.
 
-    The second value says whether several files have the same name; the last one counts.
+    Doubts are what may surprise about the archive, as the end of a sentence.
 
     Args:
         archive: archive to read.
@@ -85,7 +88,7 @@ def read_zip(archive: ByteSource, wanted: Callable[[str, int], bool]) -> tuple[d
         UnsupportedError, IndexingError: as in ``open_zip_member``.
     """
     source = forward(archive)
-    directory, has_several = _directories.get((archive.name, archive.fingerprint), lambda: _read_directory(archive))
+    directory, doubts = _directories.get((archive.name, archive.fingerprint), lambda: _read_directory(archive))
     contents: dict[str, bytes | None] = dict.fromkeys(directory)
     for member in sorted(directory.values(), key=lambda member: member.header_offset):
         if wanted(member.filename, member.file_size):
@@ -94,7 +97,7 @@ def read_zip(archive: ByteSource, wanted: Callable[[str, int], bool]) -> tuple[d
                 content = open_zip_member(source, member.filename).read(0, member.file_size)
                 _check_content(content, member, f"{archive.name}::{member.filename}")
                 contents[member.filename] = content
-    return contents, has_several
+    return contents, doubts
 
 
 def _inflate(archive: ByteSource, start: int, member: zipfile.ZipInfo, name: str) -> bytes:
@@ -137,9 +140,9 @@ def _told_members(archive: ByteSource, comment: int) -> int:
     return int(_END_RECORD.unpack_from(end, at)[-1])
 
 
-def _read_directory(archive: ByteSource) -> tuple[dict[str, zipfile.ZipInfo], bool]:
+def _read_directory(archive: ByteSource) -> tuple[dict[str, zipfile.ZipInfo], list[str]]:
     if archive.size == _END_RECORD.size and archive.read(0, 4) == b"PK\5\6":  # an empty one
-        return {}, False
+        return {}, []
     try:
         with zipfile.ZipFile(archive.open()) as file:
             members, told = file.infolist(), _told_members(archive, len(file.comment))
@@ -154,4 +157,7 @@ def _read_directory(archive: ByteSource) -> tuple[dict[str, zipfile.ZipInfo], bo
     # In Python 3.11 ``is_dir`` fails on an empty name.
     files = [each for each in members if not each.filename.endswith("/")]
     by_name = {each.filename: each for each in files}
-    return by_name, len(by_name) < len(files)
+    # zipfile counts offsets from the start of the file, also if another archive comes first.
+    first = min((each.header_offset for each in members), default=None)
+    is_joined = archive.read(0, 4) == b"PK\3\4" if first is None else first > 0
+    return by_name, [SEVERAL] * (len(by_name) < len(files)) + [_JOINED] * is_joined

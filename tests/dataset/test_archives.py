@@ -111,6 +111,40 @@ def test_archives_that_were_joined_end_to_end_are_warned_of(shards: list[Path], 
         assert len(vl.VideoDataset.from_archives([shards[0], joined])) == 4
 
 
+def test_zip_archives_that_were_joined_are_warned_of(tmp_path: Path) -> None:
+    """The directory at the end lists the files of the last one alone."""
+    first, second, none = zip_bytes({"a.mp4": b"v"}), zip_bytes({"b.mp4": b"v"}), zip_bytes({})
+    told = r"1 of 1 archives begin with files that their directory does not list, as joined archives do"
+    (tmp_path / "x.zip").write_bytes(first + second)
+    with pytest.warns(vl.VideoLoaderWarning, match=told):
+        assert len(vl.VideoDataset.from_archives(tmp_path / "x.zip")) == 1
+    (tmp_path / "y.zip").write_bytes(first + none)
+    with pytest.warns(vl.VideoLoaderWarning, match=told), pytest.raises(vl.ConfigurationError, match="no video"):
+        vl.VideoDataset.from_archives(tmp_path / "y.zip")
+    (tmp_path / "z.zip").write_bytes(first)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(vl.VideoDataset.from_archives(tmp_path / "z.zip")) == 1
+
+
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+def test_texts_that_are_too_large_for_columns_are_told(tmp_path: Path, kind: str) -> None:
+    files = {"a.mp4": b"v", "a.txt": b"x" * 70_000, "b.mp4": b"v", "b.txt": b"1", "b.npy": bytes(70_000)}
+    (tmp_path / "x").write_bytes(tar_bytes(files) if kind == "tar" else zip_bytes(files))
+    told = "1 of 1 archives hold JSON or text files of more than 64 KiB, which become no columns"
+    with pytest.warns(vl.VideoLoaderWarning, match=told):
+        data = vl.VideoDataset.from_archives(tmp_path / "x")
+    assert [row.columns.get("txt") for row in data] == [None, "1"]
+    with pytest.warns(vl.VideoLoaderWarning), pytest.raises(vl.ConfigurationError, match=r"x::a\.mp4: its \.txt file"):
+        vl.VideoDataset.from_archives(tmp_path / "x", label="txt")
+
+
+def test_json_that_has_a_name_twice_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "x.tar").write_bytes(tar_bytes({"a.mp4": b"v", "a.json": b'{"c": 1, "c": 2}'}))
+    with pytest.raises(vl.ConfigurationError, match=r"a\.json: is not valid JSON.*it has 'c' twice"):
+        vl.VideoDataset.from_archives(tmp_path / "x.tar")
+
+
 def test_zeros_in_place_of_the_rest_are_warned_of(shards: list[Path], recwarn: pytest.WarningsRecorder) -> None:
     """As in the file of a download that reserved its space and was interrupted."""
     whole = shards[1].read_bytes().rstrip(b"\0")

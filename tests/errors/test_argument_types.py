@@ -171,6 +171,12 @@ def within_itself() -> list[object]:
         ),
         (lambda path: vl.VideoDataset.from_paths(["a"], [0], class_names=NoLength()), "class_names must be a list"),
         (lambda path: vl.VideoDataset(NoLength()), "entries must be a list"),
+        (
+            lambda path: vl.VideoDataset.from_folder(path, extensions=torch.zeros(2)),
+            "extensions must be a list of file",
+        ),
+        (lambda path: vl.VideoDataset.from_folder(path, extensions=np.array([])), "extensions must be a list of file"),
+        (lambda path: vl.FileReport.from_dict({}), "this is no result of to_dict"),
         (lambda path: vl.Crop(memoryview(b"abc")), "size must be a positive integer"),
         (lambda path: vl.RandomCrop(torch.eye(2).to_sparse()), "size must be .* got torch.float32 of shape"),
         (lambda path: vl.Rotate(torch.empty(2, device="meta")), "degrees must be .* got torch.float32 of shape"),

@@ -7,7 +7,7 @@ import json
 import os
 import posixpath
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,9 +17,11 @@ from typing import Any
 from videoloader.dataset.entry import VideoEntry
 from videoloader.dataset.folders import VIDEO_EXTENSIONS, file_endings, left_out_files
 from videoloader.dataset.labels import parse_labels
+from videoloader.dataset.text_tables import each_name_once
 from videoloader.errors import ConfigurationError, SourceError, needs, warn_user
 from videoloader.errors.checks import check, is_finite, path_text
 from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.sources.directory_cache import SEVERAL
 from videoloader.indexing.sources.lmdb_value import read_lmdb
 from videoloader.indexing.sources.natural_order import natural_order
 from videoloader.indexing.sources.near_names import near_names
@@ -37,7 +39,7 @@ _MOST_NAMES = 1 << 20
 _LOCAL_PATTERN, _REMOTE_PATTERN = re.compile(r"[*?\[]"), re.compile(r"\*")
 # Larger files with a video's key do not become columns.
 _LARGEST_COLUMN = 64 << 10
-_SEVERAL = "hold several files with the same name, and the last one counts"
+_LARGE_TEXTS = f"hold JSON or text files of more than {_LARGEST_COLUMN >> 10} KiB, which become no columns"
 _JSON, _TEXT = ("json", "jsn"), ("cls", "txt", "text", "transcript")
 
 
@@ -56,15 +58,18 @@ def archive_entries(
         ConfigurationError: there is no video, some videos have a label and others do not, an argument does not fit the
             archives, or a file is not the JSON or text that its name promises.
     """
-    names, doubts, others = names_of_archives(archives), list[tuple[str, str]](), list[str]()
+    names, told = names_of_archives(archives), Told()
     with executor_of(_ARCHIVES_AT_ONCE, "videoloader-archives", lent=False) as pool:
-        rows = list(chain(*pool.map(partial(_rows_of, video=video, doubts=doubts, others=others), names)))
-    for doubt, count in sorted(Counter(doubt for doubt, _ in set(doubts)).items()):
-        first = min(name for each, name in doubts if each == doubt)
+        rows = list(chain(*pool.map(partial(_rows_of, video=video, told=told), names)))
+    for doubt, count in sorted(Counter(doubt for doubt, _ in told.doubts).items()):
+        first = min(name for each, name in told.doubts if each == doubt)
         warn_user(f"{count} of {len(names)} archives {doubt} (for example {first})")
     if not rows:
         raise ConfigurationError(f"no video in {len(names)} archives: no file ends with {', '.join(_endings(video))}")
     _read_as_text(rows)
+    beside = "cls" if label is None else label.partition(".")[0]
+    if too_large := [row.path for row in rows if beside in row.too_large]:
+        raise ConfigurationError(f"its .{beside} file has more than {_LARGEST_COLUMN >> 10} KiB", too_large[0])
     texts = [_label_of(row, label) for row in rows]
     if "" in texts and any(texts):
         wanted = f"no {label!r} beside it"
@@ -77,7 +82,7 @@ def archive_entries(
     labels, known_names = parse_labels(texts, class_names, lambda i: rows[i].path)
     entries = [VideoEntry(row.path, number, columns=row.columns) for row, number in zip(rows, labels, strict=True)]
     source = names[0] if len(names) == 1 else f"{len(names)} archives"
-    return entries, known_names, left_out_files(source, others, _endings(video), len(rows), "video")
+    return entries, known_names, left_out_files(source, told.others, _endings(video), len(rows), "video")
 
 
 def _endings(video: str | Collection[str] | None) -> tuple[str, ...]:
@@ -86,9 +91,7 @@ def _endings(video: str | Collection[str] | None) -> tuple[str, ...]:
     return file_endings(VIDEO_EXTENSIONS if video is None else [video] if isinstance(video, str) else video)
 
 
-def _rows_of(
-    name: str, video: str | Collection[str] | None, doubts: list[tuple[str, str]], others: list[str]
-) -> list[ArchiveRow]:
+def _rows_of(name: str, video: str | Collection[str] | None, told: Told) -> list[ArchiveRow]:
     kind, archive = open_archive_of_kind(name)
     if kind == "TFRecord":
         check("video", video, video is None or isinstance(video, str), "the name of a feature", source=name)
@@ -97,7 +100,7 @@ def _rows_of(
         if video is not None:
             raise ConfigurationError(f"records of RecordIO have no names: leave video={video!r} out", name)
         return rows_of_records(name, archive)
-    return rows_of_members(name, kind, archive, _endings(video), doubts, others)
+    return rows_of_members(name, kind, archive, _endings(video), told)
 
 
 def _read_as_text(rows: Sequence[ArchiveRow]) -> None:
@@ -190,6 +193,19 @@ def _matching(name: str) -> list[str]:
 
 
 @dataclass
+class Told:
+    """What to tell about archives once all have been read.
+
+    Attributes:
+        doubts: doubts about archives, each with the archive's name.
+        others: paths of files whose key no video has.
+    """
+
+    doubts: set[tuple[str, str]] = field(default_factory=set)
+    others: list[str] = field(default_factory=list)
+
+
+@dataclass
 class ArchiveRow:
     """A video in an archive, and what the archive says about it.
 
@@ -198,45 +214,49 @@ class ArchiveRow:
         columns: everything else that the archive says about it.
         label: label as text; "" if it has none.
         features: names of the columns whose bytes may be text.
+        too_large: extensions of the files beside it that are too large for columns.
     """
 
     path: str
     columns: dict[str, Any]
     label: str = ""
-    features: Collection[str] = field(default=())
+    features: Collection[str] = ()
+    too_large: Collection[str] = ()
 
 
 def rows_of_members(
-    name: str,
-    kind: ArchiveKind,
-    archive: ByteSource,
-    endings: tuple[str, ...],
-    doubts: list[tuple[str, str]],
-    others: list[str],
+    name: str, kind: ArchiveKind, archive: ByteSource, endings: tuple[str, ...], told: Told
 ) -> list[ArchiveRow]:
     """The members with one of the endings, in archive order, with small files of the same key as columns.
 
     The key of a file is its path up to the first dot of its name; the rest of the name says what it holds: JSON
     (parsed), text (``cls``, ``txt``, ``text``, ``transcript``), or else bytes. Hidden files, whose names begin with a
-    dot, are left out, as in folders. Doubts about the archive are added to ``doubts``, with its name, and to ``others``
-    the paths of files whose key no video has.
+    dot, are left out, as in folders.
 
     Raises:
         ConfigurationError: a file is not the JSON or text that its name promises.
     """
-    contents = _members(name, kind, archive, lambda member, size: _is_beside(member, size, endings), doubts)
+    contents = _members(name, kind, archive, lambda member, size: _is_beside(member, size, endings), told)
     shown = [each for each in contents if kind == "LMDB" or not posixpath.basename(each).startswith(".")]
     videos = {member: _split_name(member)[0] for member in shown if member.lower().endswith(endings)}
-    keys, of_key = set(videos.values()), dict[str, dict[str, Any]]()
+    keys, of_key, too_large = set(videos.values()), dict[str, dict[str, Any]](), defaultdict[str, list[str]](list)
     for member, content in contents.items():
         key, extension = _split_name(member)
-        if content is not None and key in keys and extension != "__key__":
+        if content is None and member not in videos:
+            too_large[key].append(extension)
+            if key in keys and extension in (*_JSON, *_TEXT):
+                told.doubts.add((_LARGE_TEXTS, name))
+        elif content is not None and key in keys and extension != "__key__":
             columns = of_key.setdefault(key, {})
-            doubts += [(_SEVERAL, name)] * (extension in columns)
+            if extension in columns:
+                told.doubts.add((SEVERAL, name))
             columns[extension] = _parse(extension, content, f"{name}::{member}")
     if kind != "LMDB":  # its keys need not end like files
-        others += [f"{name}::{member}" for member in shown if _split_name(member)[0] not in keys]
-    rows = [ArchiveRow(f"{name}::{member}", {"__key__": key, **of_key.get(key, {})}) for member, key in videos.items()]
+        told.others += [f"{name}::{member}" for member in shown if _split_name(member)[0] not in keys]
+    rows = [
+        ArchiveRow(f"{name}::{member}", {"__key__": key, **of_key.get(key, {})}, too_large=too_large.get(key, ()))
+        for member, key in videos.items()
+    ]
     for row in rows:
         row.label = row.columns.pop("cls", "")
     return rows
@@ -292,23 +312,24 @@ def rows_of_records(name: str, file: ByteSource) -> list[ArchiveRow]:
 
 
 def _members(
-    name: str, kind: ArchiveKind, archive: ByteSource, wanted: Callable[[str, int], bool], doubts: list[tuple[str, str]]
+    name: str, kind: ArchiveKind, archive: ByteSource, wanted: Callable[[str, int], bool], told: Told
 ) -> Mapping[str, bytes | None]:
     """The names of all members in archive order, with the bytes of those that are wanted."""
     if kind == "zip":
-        contents, has_several = read_zip(archive, wanted)
-        doubts += [(_SEVERAL, name)] * has_several
+        contents, doubts = read_zip(archive, wanted)
+        told.doubts.update((doubt, name) for doubt in doubts)
         return contents
     if kind == "LMDB":  # an LMDB can be open under one name only
         return read_lmdb(local_path(name), wanted)
     directory, at = read_tar(archive, lambda member: wanted(member.name, member.size))
     if directory.doubt:
-        doubts.append((directory.doubt, name))
+        told.doubts.add((directory.doubt, name))
     contents = {
         member.name: at.get(member.offset) if wanted(member.name, member.size) else None
         for member in directory.members()
     }
-    doubts += [(_SEVERAL, name)] * (len(contents) < len(directory))
+    if len(contents) < len(directory):
+        told.doubts.add((SEVERAL, name))
     return contents
 
 
@@ -325,7 +346,7 @@ def _split_name(name: str) -> tuple[str, str]:
 def _parse(extension: str, content: bytes, name: str) -> Any:
     try:
         if extension in _JSON:
-            return json.loads(content)
+            return json.loads(content, object_pairs_hook=each_name_once)
         return content.decode().strip() if extension in _TEXT else content
     except (ValueError, RecursionError) as error:
         wanted = "JSON" if extension in _JSON else "UTF-8 text"

@@ -36,7 +36,8 @@ def file_endings(extensions: Collection[str]) -> tuple[str, ...]:
     Raises:
         ConfigurationError: they are not a list, or there are none.
     """
-    is_list = extensions and not isinstance(extensions, str)
+    is_list = isinstance(extensions, list | tuple) or all(isinstance(each, str) for each in extensions)
+    is_list = is_list and len(extensions) > 0 and not isinstance(extensions, str)
     check("extensions", extensions, is_list, "a list of file name endings")
     return tuple(f".{extension.lower().removeprefix('.')}" for extension in extensions)
 

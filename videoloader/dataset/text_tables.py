@@ -125,7 +125,7 @@ def _rows(
         yield cells
 
 
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def each_name_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object, each of whose names must occur once: JSON's own reader would keep the last value."""
     row = dict(pairs)
     if len(row) < len(pairs):
@@ -140,7 +140,7 @@ def _objects(texts: Iterator[str], line_of: array[int], source: str) -> Iterator
         if text.isspace():
             continue
         try:
-            row = json.loads(text, object_pairs_hook=_once_each)
+            row = json.loads(text, object_pairs_hook=each_name_once)
         except (ValueError, RecursionError) as error:
             raise ConfigurationError(f"line {number} is not JSON ({error}): {_ONE_A_LINE}", source) from None
         if not isinstance(row, dict):

@@ -13,6 +13,10 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+# Lack of descriptors, in the process and in the system, and of processes or threads.
+_LIMITS = (errno.EMFILE, errno.ENFILE, errno.EAGAIN)
+# A longer message quotes what was given, of which its beginning and end are enough.
+_LONGEST_MESSAGE = 10_000
 # Control characters but those of white space.
 _STEERS_TERMINALS = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
@@ -33,7 +37,9 @@ class VideoLoaderError(Exception):
     counted_as = "unreadable"
 
     def __init__(self, message: str, source: str | None = None) -> None:
-        super().__init__(f"{source}: {message}" if source else message)
+        text = f"{source}: {message}" if source else message
+        half = _LONGEST_MESSAGE // 2
+        super().__init__(text if len(text) <= _LONGEST_MESSAGE else f"{text[:half]} … {text[-half:]}")
         self.message = message
         self.source = source
 
@@ -210,6 +216,21 @@ def _lacks_memory(error: BaseException) -> bool:
     # Messages of Python, NumPy and PyTorch for sizes that overflow, and of PyTorch's CPU allocator.
     words = ("C ssize_t", "Maximum allowed", "array is too big", "calculation overflowed", "DefaultCPUAllocator")
     return isinstance(error, MemoryError) or any(word in str(error) for word in words)
+
+
+def what_the_system_lacks(error: Exception) -> VideoLoaderError | None:
+    """The error that says what the system refused; None for an error about anything else.
+
+    Args:
+        error: an error that is not the library's own.
+    """
+    if _lacks_memory(error):
+        return NoMemoryError(f"there is not enough memory for what is asked for ({str(error) or type(error).__name__})")
+    if isinstance(error, OSError) and error.errno in _LIMITS:
+        return VideoLoaderError(f"the system refuses more: {error.strerror}. `ulimit -a` shows its limits")
+    if isinstance(error, FileNotFoundError) and error.filename is None:  # as os.getcwd raises it
+        return SourceError("relative paths mean nothing, since the current folder was deleted: give absolute paths")
+    return None
 
 
 def printable(text: str) -> str:

@@ -19,7 +19,7 @@ from numbers import Integral, Real
 from types import FunctionType
 from typing import Any, BinaryIO, Literal, TypeVar, Union, cast, get_args, get_origin
 
-from videoloader.errors import ArgumentError, MissingAttributeError, VideoLoaderError
+from videoloader.errors import ArgumentError, MissingAttributeError, VideoLoaderError, what_the_system_lacks
 from videoloader.errors.names_elsewhere import alike, meant
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -66,9 +66,11 @@ def tells_of_arguments(given: _F) -> _F:
             # A TypeError of the call itself (wrong arguments) has no traceback entry below this one.
             if isinstance(error, TypeError) and error.__traceback__ and error.__traceback__.tb_next is None:
                 raise ArgumentError(_what_is_wrong(given, args, arguments) or str(error)) from None
-            if (wrong := argument_of_wrong_type(given, args, arguments)) is None:
-                raise
-            raise ArgumentError(f"{_name(given, args)}'s {wrong}") from error
+            if wrong := argument_of_wrong_type(given, args, arguments):
+                raise ArgumentError(f"{_name(given, args)}'s {wrong}") from error
+            if lack := what_the_system_lacks(error):
+                raise lack from error
+            raise
 
     return cast(_F, call)
 

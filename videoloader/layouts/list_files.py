@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from videoloader.dataset.raw_table import lines
+from videoloader.dataset.text_tables import each_name_once
 from videoloader.errors import ConfigurationError, SourceError
 from videoloader.indexing.sources.regular_file import open_regular
 
@@ -40,7 +41,7 @@ def read_json(path: str, kind: type) -> Any:
             if file.read(64).lstrip()[:1] != _OPENING[kind]:
                 raise ConfigurationError(f"is not a JSON file that holds a {kind.__name__}", path)
             file.seek(0)
-            value = json.load(file)
+            value = json.load(file, object_pairs_hook=each_name_once)
     except OSError as error:
         raise SourceError(f"the list cannot be read ({error.strerror})", path) from error
     except (ValueError, RecursionError) as error:

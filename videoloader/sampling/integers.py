@@ -36,6 +36,8 @@ def several_integers(values: Any) -> npt.NDArray[Any] | None:
     listed = _plain(values)
     if not isinstance(listed, Sequence) or isinstance(listed, str | bytes | bytearray):
         return None
+    if isinstance(listed, range):
+        return np.arange(listed.start, listed.stop, listed.step)  # at once, so that one that is too long fails at once
     items = [_plain(each) for each in listed]
     if items and all(isinstance(each, bool) for each in items):
         return np.array(items)

@@ -62,14 +62,15 @@ class _Automatic(PixelTransform):
         given = self.operations.items() if isinstance(self.operations, Mapping) else self.operations
         is_list = isinstance(given, Iterable) and not isinstance(given, str)
         check(f"{kind}'s operations", self.operations, is_list and given, "a list of at least one")
-        # An operation given by name alone has the policy's magnitudes.
-        pairs = [each if isinstance(each, tuple) and len(each) == 2 else (each, None) for each in given]
-        for name, span in pairs:
+        named: list[Any] = []
+        for each in given:
+            # An operation given by name alone has the policy's magnitudes.
+            name, span = each if isinstance(each, tuple) and len(each) == 2 else (each, None)
             _check_operation(name, f"one of {kind}'s operations")
             if span is not None:
                 _check_span(f"{kind}'s {_label(name)}", name, span, self._published(name))
-        named = tuple(name if span is None else (name, tuple(span)) for name, span in pairs)
-        object.__setattr__(self, "operations", named)
+            named.append(name if span is None else (name, tuple(span)))
+        object.__setattr__(self, "operations", tuple(named))
 
     @property
     @abstractmethod

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -165,7 +166,8 @@ def check_degrees(name: str, value: Range, low: float = -math.inf, high: float =
     """``check_range`` for degrees, with a warning if the parameter is a whole number of degrees in radians."""
     check_range(name, value, low, high)
     degrees = [math.degrees(end) for end in _bounds(value)]
-    if any(map(round, degrees)) and all(abs(each - round(each)) < _WHOLE for each in degrees):
+    told_in_radians = all(math.isfinite(each) and abs(each - round(each)) < _WHOLE for each in degrees)
+    if told_in_radians and any(map(round, degrees)):
         warn_user(f"{name}: {value!r} seems to be in radians, but angles are in degrees: write math.degrees(…)")
 
 
@@ -193,10 +195,11 @@ def draw_range(value: Range, rng: np.random.Generator, frames: int) -> Values:
     Returns:
         float64[1] or float64[frames].
     """
-    if isinstance(value, int | float):
-        return np.array([float(value)])
-    curve = Uniform(*value) if isinstance(value, Sequence) else value
-    return curve.values(rng, frames)
+    if isinstance(value, Curve):
+        return value.values(rng, frames)
+    if isinstance(value, Sequence):
+        return Uniform(*value).values(rng, frames)
+    return np.array([float(value)])
 
 
 def draw_range_by_frame(value: Range, rng: np.random.Generator, frames: int) -> Values:
@@ -205,8 +208,8 @@ def draw_range_by_frame(value: Range, rng: np.random.Generator, frames: int) -> 
 
 
 def _bounds(value: Range) -> tuple[float, float]:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return value, value
+    if isinstance(value, Real) and not isinstance(value, bool):
+        return float(value), float(value)
     if isinstance(value, Sequence):
         low, high = value
         return low, high

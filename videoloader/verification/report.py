@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from videoloader.errors import counted, printable
+from videoloader.errors import ConfigurationError, counted, printable
 
 # Maximum number of frame ranges that are printed.
 _LISTED = 8
@@ -88,12 +88,15 @@ class FileReport:
         """Make a report from the result of ``to_dict``, also after JSON. Other keys are ignored.
 
         Raises:
-            KeyError, TypeError, ValueError: the mapping is no such result.
+            ConfigurationError: the mapping is no such result.
         """
-        plain = {field.name: told[field.name] for field in fields(cls)}
-        faults = [Fault(each["kind"], each["message"], _as_ranges(each["frames"])) for each in told["faults"]]
-        arrays = {"faults": tuple(faults), "damaged": _as_ranges(told["damaged"])}
-        return cls(**{**plain, **arrays, "false_keyframes": tuple(told["false_keyframes"])})
+        try:
+            plain = {field.name: told[field.name] for field in fields(cls)}
+            faults = [Fault(each["kind"], each["message"], _as_ranges(each["frames"])) for each in told["faults"]]
+            arrays = {"faults": tuple(faults), "damaged": _as_ranges(told["damaged"])}
+            return cls(**{**plain, **arrays, "false_keyframes": tuple(told["false_keyframes"])})
+        except (LookupError, TypeError, ValueError) as error:
+            raise ConfigurationError(f"this is no result of to_dict: {error!r}") from None
 
     def __str__(self) -> str:
         counts = f"{counted(self.frames, 'frame')}, {counted(self.keyframes, 'keyframe')}"

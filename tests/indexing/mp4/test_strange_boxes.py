@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import struct
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from mp4_writing import box, replace_box
+from truth import full_decode
 
-from videoloader.errors import IndexingError
+from videoloader.errors import IndexingError, VideoLoaderError
 from videoloader.indexing import MemorySource, build_index
 
 
@@ -23,6 +27,24 @@ def test_its_own_tables_index_the_file(sample: Any, name: str) -> None:
     assert index.method == known.method == "tables"
     assert np.array_equal(index.packet_offset, known.packet_offset)
     assert np.array_equal(index.frame_pts, known.frame_pts)
+
+
+# The path of an alias that leads to another file comes after 154 bytes, as an entry of type 2.
+LONG_ALIAS = bytes(154) + struct.pack(">hh10sh", 2, 10, b"/other.mov", -1)
+
+
+@pytest.mark.parametrize(("alias", "elsewhere"), [(LONG_ALIAS, True), (bytes(len(LONG_ALIAS)), False), (b"", False)])
+def test_samples_of_another_file_are_none(sample: Any, tmp_path: Path, alias: bytes, elsewhere: bool) -> None:
+    data = sample("h264_mp4").read_bytes()
+    references = box(b"dref", struct.pack(">II", 0, 1) + box(b"alis", alias or struct.pack(">I", 1)))
+    path = tmp_path / "aliased.mp4"
+    path.write_bytes(replace_box(data, [b"moov", b"trak", b"mdia", b"minf", b"dinf", b"dref"], references))
+    assert len(full_decode(path).hashes) == (0 if elsewhere else 60)
+    if elsewhere:
+        with pytest.raises(VideoLoaderError, match="has no video packets"):
+            build_index(path)
+    else:
+        assert len(build_index(path)) == 60
 
 
 def test_counts_are_checked_before_libavformat_believes_them(sample: Any) -> None:

@@ -7,7 +7,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, islice
 from operator import attrgetter
 from typing import Any, NamedTuple, get_args
 
@@ -293,8 +293,8 @@ class DecodingLoader(OneLoop):
             self._loader.load_state_dict(copy.deepcopy(start.loader))  # type: ignore[attr-defined]
         batches = iter(self._loader)
         if self._resumed and start.loader is None:
-            for _ in range(start.batches):
-                next(batches, None)
+            for _ in islice(batches, start.batches):
+                pass
         before = self._progress = start._replace(loader=self._loader_state())
         while True:
             try:

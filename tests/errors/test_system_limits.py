@@ -1,0 +1,87 @@
+"""What the system refuses is an error of the library that says what to do, whichever call runs into it."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from forked_programs import run_program
+
+import videoloader as vl
+from videoloader.errors import what_the_system_lacks
+
+Sample = Callable[[str], Path]
+
+
+def test_relative_paths_in_a_folder_that_was_deleted(sample: Sample, tmp_path: Path) -> None:
+    program = f"""
+import os, videoloader as vl
+os.mkdir("gone")
+os.chdir("gone")
+os.rmdir("../gone")
+calls = {{
+    "Video": lambda: vl.Video("x.mp4"),
+    "IndexStore": lambda: vl.IndexStore("x.db"),
+    "build_store": lambda: vl.build_store([{str(sample("h264_mp4"))!r}], "x.db"),
+    "merge_stores": lambda: vl.merge_stores(["a.db"], "b.db"),
+    "of data": lambda: vl.VideoDataset.from_paths([{str(sample("h264_mp4"))!r}]).build_store("x.db"),
+}}
+for name, call in calls.items():
+    try:
+        call()
+    except vl.SourceError as error:
+        assert "the current folder was deleted: give absolute paths" in str(error), error
+        print(name)
+"""
+    told = run_program(program, cwd=tmp_path).stdout
+    assert told.split("\n")[:5] == ["Video", "IndexStore", "build_store", "merge_stores", "of data"]
+
+
+def test_too_few_descriptors_for_processes(sample: Sample, tmp_path: Path) -> None:
+    program = f"""
+import resource, videoloader as vl
+path = {str(sample("h264_mp4"))!r}
+data = vl.VideoDataset.from_paths([path, {str(sample("vp9_webm"))!r}])
+vl.Video(path, device="cpu")[0]
+resource.setrlimit(resource.RLIMIT_NOFILE, (len(__import__("os").listdir("/proc/self/fd")) + 1, 4096))
+for call in (lambda: vl.build_store(data.paths, {str(tmp_path / "x.db")!r}, workers=2), data.describe):
+    try:
+        call()
+    except vl.VideoLoaderError as error:
+        print("`ulimit -a` shows its limits" in str(error), error)
+"""
+    assert "True" in run_program(program, cwd=tmp_path).stdout
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: vl.FrameList(range(10**18)),
+        lambda: vl.FrameTuples(range(10**18), 1),
+        lambda: vl.RandAugment(operations=range(10**18)),
+        lambda: vl.AutoAugment(operations=range(10**18)),
+        lambda: vl.VideoDataset.from_paths(["a.mp4"], range(10**18)),
+        lambda: vl.VideoDataset(range(10**18)),  # type: ignore[arg-type]
+    ],
+)
+def test_lists_without_end_are_refused_at_once(call: Callable[[], object]) -> None:
+    with pytest.raises((vl.NoMemoryError, vl.ConfigurationError)):
+        call()
+
+
+def test_only_what_the_system_lacks_is_told_so() -> None:
+    assert isinstance(what_the_system_lacks(MemoryError()), vl.NoMemoryError)
+    for number in (errno.EMFILE, errno.ENFILE, errno.EAGAIN):
+        assert "refuses more" in str(what_the_system_lacks(OSError(number, os.strerror(number))))
+    for error in (OSError(errno.EIO, "Input/output error"), FileNotFoundError(errno.ENOENT, "No", "x"), ValueError()):
+        assert what_the_system_lacks(error) is None
+
+
+def test_messages_have_a_bound() -> None:
+    with pytest.raises(vl.VideoLoaderError) as caught:
+        vl.VideoDataset.from_folder("a" * 100_000)
+    assert len(str(caught.value)) < 11_000
+    assert "…" in str(caught.value)
