@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 from videoloader.errors.checks import check_type
@@ -38,6 +39,8 @@ _STEPS = 1 << 14
 _LARGEST_VALUE, _LARGEST_RESULT = 1 << 16, 1 << 30
 _ROW, _VALUE = 64, 48  # bytes of a tuple in a list, and of an object in a tuple
 _ROWS_AT_ONCE = 1 << 12
+# Actions whose answer is kept: more than there are columns and functions.
+_MOST_ACTIONS = 512
 
 
 class Guard(threading.local):
@@ -52,7 +55,7 @@ class Guard(threading.local):
 
     def watch(self, connection: sqlite3.Connection) -> None:
         """Guard a connection to a store from now on."""
-        connection.set_authorizer(self._authorize)
+        connection.set_authorizer(_allow)
         connection.set_progress_handler(self._is_late, _STEPS)
 
     def run(
@@ -67,14 +70,16 @@ class Guard(threading.local):
         check_type(
             "parameters", parameters, isinstance(parameters, list | tuple | dict), "a list with a value for each ?"
         )
-        self._reason, self._seconds, self._deadline = "", seconds, time.monotonic() + seconds
+        self._reason = _denial.reason = ""
+        self._seconds, self._deadline = seconds, time.monotonic() + seconds
         try:
             with _short_values(connection):
                 return self._fetch(connection.execute(sql, parameters))
         except sqlite3.Error as error:
-            if not self._reason:
+            reason = self._reason or _denial.reason
+            if not reason:
                 raise_if_interrupted(error)
-            raise sqlite3.OperationalError(self._reason or str(error)) from None
+            raise sqlite3.OperationalError(reason or str(error)) from None
         finally:
             self._deadline = math.inf
 
@@ -89,22 +94,32 @@ class Guard(threading.local):
                 raise sqlite3.OperationalError(f"its rows take more than {_LARGEST_RESULT >> 20} MiB")
         return rows
 
-    def _authorize(self, action: int, first: str | None, second: str | None, *_: str | None) -> int:
-        if (
-            action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE)
-            or (action == sqlite3.SQLITE_FUNCTION and second not in _UNSAFE_FUNCTIONS)
-            or (action == sqlite3.SQLITE_PRAGMA and first in _PRAGMAS)
-        ):
-            return sqlite3.SQLITE_OK
-        denied = _ACTIONS.get(action, "what writes, or reads elsewhere,").format(first, second)
-        self._reason = f"{denied} is not allowed: statements only read the tables of this store"
-        return sqlite3.SQLITE_DENY
-
     def _is_late(self) -> bool:
         if time.monotonic() <= self._deadline:
             return False
         self._reason = f"it takes longer than timeout={self._seconds:g} seconds"
         return True
+
+
+# Why SQLite was last denied an action, in each thread.
+_denial = threading.local()
+
+
+@lru_cache(_MOST_ACTIONS)
+def _allow(action: int, first: str | None, second: str | None, *_: str | None) -> int:
+    """Allow an action of a statement. An error means to SQLite that it is denied.
+
+    Known actions run no Python code. An exception of a signal's handler there would be lost, and the action denied.
+    """
+    if (
+        action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE)
+        or (action == sqlite3.SQLITE_FUNCTION and second not in _UNSAFE_FUNCTIONS)
+        or (action == sqlite3.SQLITE_PRAGMA and first in _PRAGMAS)
+    ):
+        return sqlite3.SQLITE_OK
+    denied = _ACTIONS.get(action, "what writes, or reads elsewhere,").format(first, second)
+    _denial.reason = f"{denied} is not allowed: statements only read the tables of this store"
+    raise PermissionError(_denial.reason)
 
 
 def raise_if_interrupted(error: sqlite3.Error) -> None:

@@ -94,6 +94,28 @@ def test_errors_say_what_is_not_allowed(store: IndexStore, statement: str) -> No
         store.query(statement)
 
 
+def test_the_same_denial_is_explained_each_time(store: IndexStore) -> None:
+    for _ in range(3):
+        with pytest.raises(ConfigurationError, match="ATTACH, as VACUUM does, is not allowed"):
+            store.query("VACUUM INTO 'new.db'")
+        with pytest.raises(ConfigurationError, match="no such column: unheard_of"):
+            store.query("SELECT unheard_of FROM videos")
+
+
+def test_permission_for_known_actions_is_given_without_python_code(store: IndexStore) -> None:
+    """SQLite would drop what a signal's handler raises there, and blame the store."""
+    statement = "SELECT max(frames), count(*) FROM videos WHERE codec = 'h264'"
+    store.query(statement)
+    called: list[str] = []
+    sys.setprofile(lambda frame, event, argument: called.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        IndexStore(store.path).query(statement)
+    finally:
+        sys.setprofile(None)
+    assert "_fetch" in called
+    assert "_allow" not in called
+
+
 @pytest.mark.parametrize(
     "statement",
     [
