@@ -167,7 +167,7 @@ def _begins_with_another_box(source: ByteSource, head: bytes) -> bool:
     libavformat takes such a file for an mp4 as well, and allocates memory for as many samples as its tables claim.
     """
     size = int.from_bytes(head[:4], "big")
-    if not 8 <= size < source.size or not head[4:8].isalnum():
+    if not 8 <= size < source.size:
         return False
     return any(box.type == b"moov" for box in islice(iterate_file_boxes(source, head), _MOST_BOXES_BEFORE_MOOV))
 
@@ -177,11 +177,13 @@ def _index_by_tables(source: ByteSource) -> VideoIndex | None:
     if isinstance(source, FolderSource):
         return index_images(source)
     head = source.read(0, HEADERS_READ)
-    if head[4:8] in _MP4_FIRST_BOXES or _begins_with_another_box(source, head):
+    if head[4:8] in _MP4_FIRST_BOXES:
         return index_mp4(source, head)
     if head[:4] == EBML_MAGIC:
         return index_matroska(source)
     if head[:4] == b"RIFF" and head[8:12] == b"AVI ":
         return index_avi(source)
+    if _begins_with_another_box(source, head):
+        return index_mp4(source, head)
     image = index_images(source)
     return index_mpegts(source) if image is None else image

@@ -47,8 +47,10 @@ def test_samples_of_another_file_are_none(sample: Any, tmp_path: Path, alias: by
         assert len(build_index(path)) == 60
 
 
-def test_counts_are_checked_before_libavformat_believes_them(sample: Any) -> None:
+@pytest.mark.parametrize("kind", [b"qrst", b"fty\x89", b"\0\0\0\0"])
+def test_counts_are_checked_before_libavformat_believes_them(sample: Any, kind: bytes) -> None:
     data = renamed(sample("h264_mp4_fragmented").read_bytes())
+    data[4:8] = kind
     at = data.index(b"trun") + 8
     data[at : at + 4] = (1 << 26).to_bytes(4, "big")
     with pytest.raises(IndexingError, match="lists 67108864 samples but has room for"):
