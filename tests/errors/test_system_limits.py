@@ -76,8 +76,19 @@ def test_only_what_the_system_lacks_is_told_so() -> None:
     assert isinstance(what_the_system_lacks(MemoryError()), vl.NoMemoryError)
     for number in (errno.EMFILE, errno.ENFILE, errno.EAGAIN):
         assert "refuses more" in str(what_the_system_lacks(OSError(number, os.strerror(number))))
-    for error in (OSError(errno.EIO, "Input/output error"), FileNotFoundError(errno.ENOENT, "No", "x"), ValueError()):
+    others = OSError(errno.EIO, "Input/output error"), FileNotFoundError(errno.ENOENT, "No", "x"), KeyError("too big")
+    for error in (*others, ValueError(), KeyError("array is too big")):
         assert what_the_system_lacks(error) is None
+
+
+@pytest.mark.parametrize("raised", [OSError(errno.EMFILE, "mine"), FileNotFoundError("mine"), MemoryError("mine")])
+def test_errors_of_a_users_function_come_out(sample: Sample, tmp_path: Path, raised: Exception) -> None:
+    def progress(done: int, total: int) -> None:
+        raise raised
+
+    with pytest.raises(type(raised)) as caught:
+        vl.build_store([sample("h264_mp4")], tmp_path / "x.db", workers=1, progress=progress)
+    assert caught.value is raised
 
 
 def test_messages_have_a_bound() -> None:

@@ -12,7 +12,12 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from traceback import walk_tb
 
+# Modules whose code is not a user's.
+_NOT_THE_USERS = frozenset((*sys.stdlib_module_names, "videoloader", "numpy", "torch")) - {"__main__"}
+# The errors by which Python, NumPy, PyTorch and the system tell of a lack of memory.
+_OF_MEMORY = (MemoryError, OSError, OverflowError, RuntimeError, ValueError)
 # Lack of descriptors, in the process and in the system, and of processes or threads.
 _LIMITS = (errno.EMFILE, errno.ENFILE, errno.EAGAIN)
 # A longer message quotes what was given, of which its beginning and end are enough.
@@ -203,7 +208,7 @@ class enough_memory:
         if isinstance(error, NoMemoryError):
             if not error.source and self._source:
                 raise NoMemoryError(error.message, self._source) from error.__cause__
-        elif isinstance(error, MemoryError | OSError | OverflowError | RuntimeError | ValueError):
+        elif isinstance(error, _OF_MEMORY):
             if isinstance(error, VideoLoaderError) or not _lacks_memory(error):
                 return
             told = f"there is not enough memory for {self._what}: {self._advice} ({str(error) or type(error).__name__})"
@@ -219,12 +224,15 @@ def _lacks_memory(error: BaseException) -> bool:
 
 
 def what_the_system_lacks(error: Exception) -> VideoLoaderError | None:
-    """The error that says what the system refused; None for an error about anything else.
+    """The error that says what the system refused; None for an error about anything else, or in a user's function.
 
     Args:
-        error: an error that is not the library's own.
+        error: an error that is not the library's own, caught in a function of the library.
     """
-    if _lacks_memory(error):
+    frames = (frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__))
+    if any(name.partition(".")[0] not in _NOT_THE_USERS for name in frames):
+        return None
+    if isinstance(error, _OF_MEMORY) and _lacks_memory(error):
         return NoMemoryError(f"there is not enough memory for what is asked for ({str(error) or type(error).__name__})")
     if isinstance(error, OSError) and error.errno in _LIMITS:
         return VideoLoaderError(f"the system refuses more: {error.strerror}. `ulimit -a` shows its limits")
