@@ -167,7 +167,8 @@ def _with_sets_told(
             disposable = leaves_out and not header & 0x60
         else:
             units = sets_in_packet(codec, length_size, data)
-            disposable = leaves_out and not units and is_disposable(codec, configs[config], data)
+            referred = length > 0 and slices[header] and header & 0x60
+            disposable = leaves_out and not (units or referred) and is_disposable(codec, configs[config], data)
         if units and brings_others(index, number, units):
             correct = partial(with_sets_found, source=source, packet=number, units=units)
             # A set that fits no record, or has no number, would still be unknown afterwards. It takes effect when it is
