@@ -210,6 +210,53 @@ def test_boxes_hold_what_is_shown_of_them(clip: tuple[Geometry, list[Operation]]
         assert 0 <= top < bottom <= frame.shape[0]
 
 
+@given(clips(), st.integers(0, 2**32))
+def test_boxes_are_the_smallest_around_the_points_that_are_shown(
+    clip: tuple[Geometry, list[Operation]], seed: int
+) -> None:
+    geometry, operations = clip
+    rng = np.random.default_rng(seed)
+    x1, y1 = rng.integers(-10, SHOWN[1]), rng.integers(-10, SHOWN[0])
+    box = torch.tensor([x1, y1, x1 + rng.integers(4, 20), y1 + rng.integers(4, 20)], dtype=torch.float64)
+    moved, shown = replay_boxes(box.expand(LENGTH, 4), geometry, operations)
+    x, y = (torch.linspace(float(box[at]), float(box[at + 2]), 201, dtype=torch.float64) for at in (0, 1))
+    points = torch.stack(torch.meshgrid(x, y, indexing="xy"), -1).expand(LENGTH, -1, -1, -1)
+    points, seen = replay_points(points, geometry, operations)
+    for frame in range(LENGTH):
+        if not seen[frame].any():
+            width, height = moved[frame, 2:] - moved[frame, :2]
+            assert not shown[frame] or min(width, height) < 1, "at most a corner between two points"
+            continue
+        visible = points[frame][seen[frame]]
+        # How far points that lie beside each other in the box are from each other now.
+        apart = max(float(points[frame].diff(dim=axis).abs().max()) for axis in (0, 1))
+        extent = torch.cat([visible.amin(0), visible.amax(0)])
+        if shown[frame]:
+            assert (moved[frame] - extent).abs().max() <= 2 * apart + 1e-6
+        else:
+            assert (extent[2:] - extent[:2]).min() <= 1e-6, "it touches the border"
+
+
+def test_boxes_that_are_turned_there_and_back_are_as_before() -> None:
+    geometry = plan_geometry([], (100, 100), np.random.default_rng(0))
+    rng, clip = np.random.default_rng(0), ClipInfo(1, 100, 100)
+    turns = [*Rotate(30).draw(rng, clip), *Rotate(-30).draw(rng, clip)]
+    box = torch.tensor([[[40.0, 45.0, 60.0, 50.0]]])
+    moved, shown = replay_boxes(box, geometry, turns)
+    assert shown.all()
+    assert torch.allclose(moved, box, atol=1e-3)
+
+
+def test_a_turned_box_whose_bounds_alone_reach_into_the_picture_is_not_shown() -> None:
+    geometry = plan_geometry([], (100, 100), np.random.default_rng(0))
+    turn = Rotate(45).draw(np.random.default_rng(0), ClipInfo(1, 100, 100))
+    box = torch.tensor([[[0.0, 0.0, 14.0, 14.0], [0.0, 43.0, 14.0, 57.0]]])
+    _, shown = replay_boxes(box, geometry, turn)
+    _, seen = replay_points(torch.tensor([[[0.0, 0.0], [14.0, 14.0], [7.0, 50.0]]]), geometry, turn)
+    assert seen.tolist() == [[False, False, True]]
+    assert shown.tolist() == [[False, True]]
+
+
 def test_a_box_outside_the_crop_is_not_shown_even_in_a_border() -> None:
     geometry = plan_geometry([tf.CenterCrop(20), tf.Pad(60, position="center")], SHOWN, np.random.default_rng(0))
     boxes = torch.tensor([[0.0, 0.0, 30.0, 19.0], [30.0, 15.0, 38.0, 22.0]])

@@ -164,13 +164,50 @@ def replay_boxes(boxes: torch.Tensor, geometry: Geometry, operations: Operations
     """
     check_shape("boxes", boxes, boxes.shape[-1:] == (4,), "[..., 4]")
     check_in_pixels(boxes, "video")
-    shown = torch.ones(boxes.shape[:-1], dtype=torch.bool, device=boxes.device)
-    for matrix, (top, left, height, width) in _forward(geometry, operations):
-        boxes = _mapped(boxes, matrix)
-        low = boxes.new_tensor([left, top, left, top])
-        boxes = torch.minimum(torch.maximum(boxes, low), low + low.new_tensor([width, height, width, height]))
-        shown &= (boxes[..., 2] > boxes[..., 0]) & (boxes[..., 3] > boxes[..., 1])
-    return boxes, shown
+    # Conversion keeps boxes upright. After warps, what is visible of one is a convex polygon.
+    (matrix, (top, left, height, width)), *warps = _forward(geometry, operations)
+    boxes = _mapped(boxes, matrix)
+    first = boxes.new_tensor([left, top, left, top])
+    boxes = torch.minimum(torch.maximum(boxes, first), first + first.new_tensor([width, height, width, height]))
+    low, high = boxes[..., :2], boxes[..., 2:]
+    shown = (high > low).all(-1)
+    corners = torch.stack([boxes[..., [0, 2, 2, 0]], boxes[..., [1, 1, 3, 3]]], -1)
+    for matrix, (top, left, height, width) in warps:
+        corners = _mapped(corners, matrix)
+        for axis, bound, sign in ((0, left, 1), (0, left + width, -1), (1, top, 1), (1, top + height, -1)):
+            corners = _cut(corners, axis, bound, sign)
+        low, high = corners.amin(-2), corners.amax(-2)
+        shown &= (high > low).all(-1)
+    return torch.cat([low, high], -1), shown
+
+
+def _cut(corners: torch.Tensor, axis: int, bound: float, sign: int) -> torch.Tensor:
+    """Return the parts of convex polygons on one side of a line (Sutherland and Hodgman, 1974).
+
+    Args:
+        corners: [..., V, 2], the corners of each polygon in order.
+        axis, bound, sign: the side: ``sign`` times the coordinate is at least ``sign`` times ``bound``.
+
+    Returns:
+        [..., V + 1, 2]. Corners may come several times. If nothing is left, all lie on the line.
+    """
+    before = corners.roll(1, -2)
+    height, height_before = (sign * (each[..., axis] - bound) for each in (corners, before))
+    inside, crosses = height >= 0, (height >= 0) != (height_before >= 0)
+    share = torch.where(crosses, height_before / (height_before - height), 0.0)
+    crossing = before + share[..., None] * (corners - before)
+    crossing[..., axis] = bound
+    # Each side of the polygon gives its crossing and its end, where there are such. These come first, in order.
+    found = torch.stack([crosses, inside], -1).flatten(-2)
+    place = torch.sort(found.byte(), dim=-1, descending=True, stable=True).indices[..., : corners.shape[-2] + 1]
+    last = (found.sum(-1, keepdim=True) - 1).clamp(min=0)
+    place = place.gather(-1, torch.minimum(torch.arange(place.shape[-1], device=place.device), last))
+    points = torch.stack([crossing, corners], -2).flatten(-3, -2)
+    cut = points.gather(-2, place[..., None].expand(*place.shape, 2))
+    # Only of polygons that lie outside does this move a corner.
+    outside = sign * cut[..., axis] < sign * bound
+    cut[..., axis] = torch.where(outside, torch.full_like(cut[..., axis], bound), cut[..., axis])
+    return cut
 
 
 _REPLAYS: dict[str, Any] = {
