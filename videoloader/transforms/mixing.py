@@ -1,8 +1,9 @@
 """Mixes the clips of a finished batch, and their labels, with one another.
 
-Each clip is mixed with the one before it, and the first with the last, as in torchvision. So no clip is mixed with
-itself unless it is alone, and since the loader shuffles clips, any two are equally likely to be mixed. All clips of a
-batch are mixed in the same proportions, as in the papers.
+Each clip is mixed with the one before it, and the first with the last, as in torchvision. So no row is mixed with
+itself unless it is alone, and since the loader shuffles clips, any two are equally likely to be mixed. Rows that show
+the same clip, as with ``repeats``, lie side by side and are mixed with one another. All clips of a batch are mixed in
+the same proportions, as in the papers.
 """
 
 from __future__ import annotations
