@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
+import os
 import struct
 import tarfile
 import warnings
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -137,6 +140,53 @@ def test_texts_that_are_too_large_for_columns_are_told(tmp_path: Path, kind: str
     assert [row.columns.get("txt") for row in data] == [None, "1"]
     with pytest.warns(vl.VideoLoaderWarning), pytest.raises(vl.ConfigurationError, match=r"x::a\.mp4: its \.txt file"):
         vl.VideoDataset.from_archives(tmp_path / "x", label="txt")
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="everything can be read")
+@pytest.mark.parametrize(("mode", "pattern", "found"), [
+    (0o000, "*/x.tar", None), (0o444, "*/x.tar", None), (0o111, "*/x.tar", 2), (0o111, "*/*.tar", None),
+    (0o000, "**/x.tar", None), (0o000, "a/*.tar", 1),
+])  # fmt: skip
+def test_a_folder_that_cannot_be_read_is_no_folder_without_archives(
+    tmp_path: Path, mode: int, pattern: str, found: int | None
+) -> None:
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.tar").write_bytes(tar_bytes({"a.mp4": b"v"}))
+    (tmp_path / "b").chmod(mode)
+    try:
+        if found is not None:
+            assert len(vl.VideoDataset.from_archives(tmp_path / pattern)) == found
+        else:
+            with pytest.raises(vl.SourceError, match=r"b: cannot be read \(Permission denied\)"):
+                vl.VideoDataset.from_archives(tmp_path / pattern)
+    finally:
+        (tmp_path / "b").chmod(0o755)
+
+
+@pytest.mark.parametrize("failing", ["scandir", "stat"])
+def test_the_same_where_everything_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.tar").write_bytes(tar_bytes({"a.mp4": b"v"}))
+    plain = getattr(os, failing)
+
+    def fail(path: Any = ".", *arguments: Any, **options: Any) -> Any:
+        if str(path).endswith(f"{os.sep}b" if failing == "scandir" else f"{os.sep}b{os.sep}."):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return plain(path, *arguments, **options)
+
+    monkeypatch.setattr(os, failing, fail)
+    with pytest.raises(vl.SourceError, match=r"b: cannot be read \(Permission denied\)"):
+        vl.VideoDataset.from_archives(tmp_path / "*" / ("*.tar" if failing == "scandir" else "x.tar"))
+
+
+def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path: Path) -> None:
+    files = {"a.mp4": b"v", "a.cls": b"1", "b.mp4": b"v", "b.cls": b"\xef\xbb\xbf3", "b.txt": b"\xef\xbb\xbfx"}
+    (tmp_path / "x.tar").write_bytes(tar_bytes(files))
+    data = vl.VideoDataset.from_archives(tmp_path / "x.tar")
+    assert data.labels.tolist() == [1, 3]
+    assert data[1].columns["txt"] == "x"
 
 
 def test_json_that_has_a_name_twice_is_an_error(tmp_path: Path) -> None:

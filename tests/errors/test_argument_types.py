@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
 
@@ -176,6 +177,9 @@ def within_itself() -> list[object]:
             "extensions must be a list of file",
         ),
         (lambda path: vl.VideoDataset.from_folder(path, extensions=np.array([])), "extensions must be a list of file"),
+        (lambda path: vl.Rotate((Decimal(1), Decimal(2))), "Rotate's degrees must be a finite number, or a range"),
+        (lambda path: vl.transforms.Linear(Decimal("0.5"), 1.0), "Linear's ends must be finite numbers"),
+        (lambda path: vl.transforms.Linear(torch.tensor(0.5), 1.0), "Linear's ends must be finite numbers"),
         (lambda path: vl.FileReport.from_dict({}), "this is no result of to_dict"),
         (lambda path: vl.Crop(memoryview(b"abc")), "size must be a positive integer"),
         (lambda path: vl.RandomCrop(torch.eye(2).to_sparse()), "size must be .* got torch.float32 of shape"),

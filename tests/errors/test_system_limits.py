@@ -76,6 +76,7 @@ def test_only_what_the_system_lacks_is_told_so() -> None:
     assert isinstance(what_the_system_lacks(MemoryError()), vl.NoMemoryError)
     for number in (errno.EMFILE, errno.ENFILE, errno.EAGAIN):
         assert "refuses more" in str(what_the_system_lacks(OSError(number, os.strerror(number))))
+    assert "can't start new thread" in str(what_the_system_lacks(RuntimeError("can't start new thread")))
     others = OSError(errno.EIO, "Input/output error"), FileNotFoundError(errno.ENOENT, "No", "x"), KeyError("too big")
     for error in (*others, ValueError(), KeyError("array is too big")):
         assert what_the_system_lacks(error) is None

@@ -16,7 +16,7 @@ from planned_geometry import plan_geometry
 from videoloader.convert.border import extend_picture, fill_border
 from videoloader.convert.spec import Geometry
 from videoloader.errors import ConfigurationError
-from videoloader.transforms import HorizontalFlip, RandomCrop, Resize, VerticalFlip
+from videoloader.transforms import HorizontalFlip, RandomCrop, RandomResizedCrop, Resize, VerticalFlip
 
 NUMPY = {"constant": "constant", "edge": "edge", "reflect_101": "reflect", "loop": "wrap"}
 
@@ -98,6 +98,13 @@ def test_after_a_resize_it_is_a_window() -> None:
 def test_bad_parameters_are_refused_when_the_transform_is_made(make: Callable[[], object], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         make()
+
+
+@pytest.mark.parametrize("ratio", [1e-320, 1e300])
+def test_extreme_ratios_give_boxes(ratio: float) -> None:
+    transform = RandomResizedCrop((16, 16), ratio=(ratio, ratio))
+    geometry = plan_geometry([transform], (40, 60), np.random.default_rng(0))
+    assert geometry.size == (16, 16)
 
 
 def test_frames_that_are_too_small_are_refused() -> None:

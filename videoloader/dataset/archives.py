@@ -67,9 +67,10 @@ def archive_entries(
     if not rows:
         raise ConfigurationError(f"no video in {len(names)} archives: no file ends with {', '.join(_endings(video))}")
     _read_as_text(rows)
-    beside = "cls" if label is None else label.partition(".")[0]
-    if too_large := [row.path for row in rows if beside in row.too_large]:
-        raise ConfigurationError(f"its .{beside} file has more than {_LARGEST_COLUMN >> 10} KiB", too_large[0])
+    named = {"cls"} if label is None else {label, label.rpartition(".")[0]}
+    if too_large := [(row.path, beside) for row in rows for beside in named & {*row.too_large}]:
+        path, beside = too_large[0]
+        raise ConfigurationError(f"its .{beside} file has more than {_LARGEST_COLUMN >> 10} KiB", path)
     texts = [_label_of(row, label) for row in rows]
     if "" in texts and any(texts):
         wanted = f"no {label!r} beside it"
@@ -175,6 +176,7 @@ def _matching(name: str) -> list[str]:
     if not is_remote(name):
         if os.path.exists(name) or not _LOCAL_PATTERN.search(name):
             return [name]
+        _check_folders(name)
         found = natural_order(glob.glob(name, recursive=True))
     else:
         # Web servers cannot list their files.
@@ -192,9 +194,24 @@ def _matching(name: str) -> list[str]:
     return found
 
 
+def _check_folders(pattern: str) -> None:
+    """Raise SourceError if a folder in which a pattern is looked for cannot be read: ``glob`` would leave it out."""
+    parts = pattern.split(os.sep)
+    for number, part in enumerate(parts):
+        within = os.sep.join(parts[:number]) or (os.sep if number else os.curdir)
+        for folder in filter(os.path.isdir, glob.glob(within, recursive=True)):
+            try:
+                if _LOCAL_PATTERN.search(part):
+                    os.scandir(folder).close()
+                else:
+                    os.stat(os.path.join(folder, os.curdir))
+            except OSError as error:
+                raise SourceError(f"cannot be read ({error.strerror})", folder) from None
+
+
 @dataclass
 class Told:
-    """What to tell about archives once all have been read.
+    """Facts to tell about archives once all have been read.
 
     Attributes:
         doubts: doubts about archives, each with the archive's name.
@@ -347,7 +364,7 @@ def _parse(extension: str, content: bytes, name: str) -> Any:
     try:
         if extension in _JSON:
             return json.loads(content, object_pairs_hook=each_name_once)
-        return content.decode().strip() if extension in _TEXT else content
+        return content.decode("utf-8-sig").strip() if extension in _TEXT else content
     except (ValueError, RecursionError) as error:
         wanted = "JSON" if extension in _JSON else "UTF-8 text"
         raise ConfigurationError(f"is not valid {wanted}, despite its extension ({error})", name) from None

@@ -234,8 +234,8 @@ def what_the_system_lacks(error: Exception) -> VideoLoaderError | None:
         return None
     if isinstance(error, _OF_MEMORY) and _lacks_memory(error):
         return NoMemoryError(f"there is not enough memory for what is asked for ({str(error) or type(error).__name__})")
-    if isinstance(error, OSError) and error.errno in _LIMITS:
-        return VideoLoaderError(f"the system refuses more: {error.strerror}. `ulimit -a` shows its limits")
+    if (isinstance(error, OSError) and error.errno in _LIMITS) or str(error) == "can't start new thread":
+        return VideoLoaderError(f"the system refuses more: {system_reason(error)}. `ulimit -a` shows its limits")
     if isinstance(error, FileNotFoundError) and error.filename is None:  # as os.getcwd raises it
         return SourceError("relative paths mean nothing, since the current folder was deleted: give absolute paths")
     return None

@@ -159,8 +159,8 @@ class RandomResizedCrop(Sized, GeometryStep):
             if 0 < width <= columns and 0 < height <= rows:
                 return int(rng.integers(rows - height + 1)), int(rng.integers(columns - width + 1)), height, width
         whole = columns / rows
-        width = round(rows * self.ratio[1]) if whole > self.ratio[1] else columns
-        height = round(columns / self.ratio[0]) if whole < self.ratio[0] else rows
+        width = max(round(rows * self.ratio[1]), 1) if whole > self.ratio[1] else columns
+        height = max(round(columns / self.ratio[0]), 1) if whole < self.ratio[0] else rows
         return (rows - height) // 2, (columns - width) // 2, height, width
 
 
@@ -178,4 +178,5 @@ def draw_sides(
     low, high = (math.log(bound) for bound in ratio)
     for _ in range(10):
         covered, quotient = area * rng.uniform(*scale), math.exp(rng.uniform(low, high))
-        yield round(math.sqrt(covered * quotient)), round(math.sqrt(covered / quotient))
+        # Extreme ratios make a side infinite.
+        yield round(min(math.sqrt(covered * quotient), area)), round(min(math.sqrt(covered / quotient), area))

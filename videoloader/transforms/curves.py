@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import warn_user
-from videoloader.errors.checks import check
+from videoloader.errors.checks import check, is_finite
 
 Values: TypeAlias = npt.NDArray[np.float64]
 
@@ -53,7 +53,7 @@ class _Between:
     high: float
 
     def __post_init__(self) -> None:
-        holds = -math.inf < self.low <= self.high < math.inf
+        holds = is_finite(self.low) and is_finite(self.high) and self.low <= self.high
         check(f"{type(self).__name__}'s ends", (self.low, self.high), holds, "finite numbers, low <= high")
 
 
@@ -212,6 +212,8 @@ def _bounds(value: Range) -> tuple[float, float]:
         return float(value), float(value)
     if isinstance(value, Sequence):
         low, high = value
+        if not (isinstance(low, Real) and isinstance(high, Real)):
+            raise TypeError
         return low, high
     if not isinstance(value, Curve):
         raise TypeError
