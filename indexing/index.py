@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from fractions import Fraction
 from functools import wraps
 from typing import Any, Literal, TypeVar, get_args
 
@@ -25,6 +26,8 @@ MOST_CONFIGURATIONS = 256
 # What seconds are counted from: the start of the file, or zero of its own timestamps.
 Times = Literal["start", "pts"]
 _LARGEST_ZERO = 2**62
+# Units by which times of frames computed as floats may differ from the exact ones.
+_FLOAT_ERROR = 1e-5
 _Array = TypeVar("_Array", bound=npt.NDArray[Any])
 
 
@@ -184,8 +187,32 @@ class VideoIndex:
         steps = np.diff(self.clock)
         return bool(steps.max() - steps.min() > min(self.time_rounding, steps.min() // 4))
 
+    @cached_property
+    def even_times(self) -> tuple[Fraction, Fraction] | None:
+        """(time of frame 0, distance of frames) in units of the clock, if its times are these, rounded; None if not.
+
+        Matroska rounds times to milliseconds: of frames 33 1/3 of these apart, it has 0, 33, 67, 100. Nothing is known
+        of frames whose times differ from even ones by more, or not at all, or whose units are longer than that.
+        """
+        base, times = self.stream.time_base, self.clock - self.clock[:1]
+        if len(times) < 3 or not times[-1] or base > Fraction(1, 1000):
+            return None
+        mean = Fraction(len(times) - 1) / (int(times[-1]) * base)
+        # If several rates fit a short video, the higher one does no harm.
+        slowed = Fraction(round(mean * 1001 / 1000) * 1000, 1001)
+        nominal = self.stream.frame_rate
+        usual = [nominal] if nominal.denominator in (1, 1001) else []
+        for rate in (*usual, Fraction(round(mean)), slowed, nominal, mean):
+            step = 1 / (rate * base) if rate else Fraction(0)
+            away = times - np.arange(len(times)) * float(step)
+            low, high = float(away.min()), float(away.max())
+            if high - low <= 1 + _FLOAT_ERROR:
+                first = Fraction(round((low + high) / 2 / _FLOAT_ERROR), round(1 / _FLOAT_ERROR))
+                return (int(self.clock[0]) + first, step) if high - low > _FLOAT_ERROR else None
+        return None
+
     def frame_at(self, seconds: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """Return the frame on screen at each time: the last one whose time is not later.
+        """Return the frame on screen at each time: the last one whose time is at most half a millisecond later.
 
         Args:
             seconds: array of seconds, any shape. They count from the file's start, as ``timestamps`` do. With

@@ -17,6 +17,7 @@ from videoloader.sampling.at_rate import AtRate
 from videoloader.sampling.exact_time import (
     Time,
     as_times,
+    before_rounding,
     first_at_or_after,
     last_at_or_before,
     on_clock,
@@ -96,11 +97,12 @@ def frames_between(index: VideoIndex, start: Time, stop: Time, fps: Time | None 
     if begin >= end:
         raise ConfigurationError(f"stop must be after start, got start={start!r}, stop={stop!r}")
     if fps is not None:
-        base = index.stream.time_base
+        base, zero = index.stream.time_base, before_rounding(index, Fraction(int(index.clock[0])))
+        begin, end = before_rounding(index, begin), before_rounding(index, end)
         length = ceil((end - begin) * base * exact_rate(fps))
         if length > _MOST_FRAMES:
             raise ConfigurationError(f"fps={fps} gives {length} frames of {asked}, more than {_MOST_FRAMES}")
-        return AtRate(fps, length, start=(begin - int(index.clock[0])) * base)
+        return AtRate(fps, length, start=(begin - zero) * base)
     first, after = first_at_or_after(index, [ceil(begin), ceil(end)]).tolist()
     if first == after:
         raise FrameRangeError(f"no frame's time lies in [{start}, {stop}) s: take a longer span, or fps=", index.source)

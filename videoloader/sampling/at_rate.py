@@ -15,10 +15,13 @@ from videoloader.errors.checks import check
 from videoloader.indexing.exact_numbers import exact, exact_rate
 from videoloader.padding import check_mode
 from videoloader.sampling.columns import Pad, PadColumn, pad_of
-from videoloader.sampling.exact_time import Time, as_times, in_units, last_at_or_before, screen_time, whole_unit
+from videoloader.sampling.exact_time import Time, as_times, exact_span, in_units, last_at_or_before, whole_unit
 from videoloader.sampling.mode_bases import CheckedFields, SavedRepr
 from videoloader.sampling.placements import even_start
 from videoloader.sampling.sampled_video import SampledVideo
+
+# How much earlier than its frame a time may be, in units, if the frames' times are rounded to units.
+_ROUNDED = Fraction(1, 2)
 
 
 @dataclass(frozen=True, repr=False)
@@ -28,7 +31,8 @@ class AtRate(SavedRepr, CheckedFields):
     Output time k is the clip's start plus k / fps seconds. Frames of a slower source repeat, some frames of a faster
     source are skipped, and clips of all videos span the same time. Times are compared as fractions. Containers round
     the times of frames to units of their time base, Matroska and WebM to milliseconds. So a time at most half a
-    millisecond from a whole unit means that unit, and at a source's own rate each frame comes exactly once.
+    millisecond from a whole unit means that unit. If the frames are spaced evenly, their times before the rounding
+    count, so at a source's own rate each frame comes exactly once, wherever a clip begins.
 
     A frame is on screen from its time (``VideoIndex.clock``) to that of the next; the video's last one stays as long as
     its frames do on average. Output times beyond the end are padded, as if frames continued at the average rate of the
@@ -99,7 +103,7 @@ class AtRate(SavedRepr, CheckedFields):
         if video.stop == video.first:
             return 0
         padded = pad_of(self.pad, video) != "none"
-        start, stop = screen_time(video)
+        start, stop = exact_span(video)
         # The first clip must come before this: its start with padding, its last output time without padding.
         room = stop - start - self._offset(video, 0) - (0 if padded else self._span(video))
         if self.step is not None:
@@ -114,30 +118,37 @@ class AtRate(SavedRepr, CheckedFields):
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """int64[length], from a start that is fixed or drawn with ``rng``."""
-        start, stop = screen_time(video)
+        start, stop = exact_span(video)
+        even = video.index.even_times
         if isinstance(self.start, str):
             # The last start at which the clip fits, counted from the start of the range.
-            last = max(ceil(stop - self._span(video)) - start - 1, 0)
+            last = max(ceil(stop - self._span(video) - start - (_ROUNDED if even else 0)) - 1, 0)
             if self.start == "random":
                 offset = int(rng.integers(last + 1)) if last else 0
             else:
                 offset = even_start(clip, self.clips or 1, last)
-            begin = Fraction(start + offset)
+            begin = start + offset
         else:
             begin = start + self._offset(video, clip)
         base = video.index.stream.time_base
         step = 1 / exact_rate(self.fps) / base
         # Times are integers over one denominator: fractions would take ten times as long.
-        whole = lcm(begin.denominator, step.denominator)
+        whole = lcm(*(each.denominator for each in (begin, step, start, stop, _ROUNDED, *(even or ()))))
         zero, distance = int(begin * whole), int(step * whole)
         # Each time takes about a hundred bytes below. One large allocation fails at once where memory is short; a list
         # of integers would fail only after filling it.
         np.empty((self.length, 16), np.int64)
         times = [zero + number * distance for number in range(self.length)]
-        units = (time // whole if (unit := whole_unit(time, whole, base)) is None else unit for time in times)
-        frames = last_at_or_before(video.index, units).clip(video.first, video.stop - 1)
+        if even:
+            first, apart = int((even[0] - _ROUNDED) * whole), int(even[1] * whole)
+            frames = np.array([(time - first) // apart for time in times], np.int64)
+        else:
+            units = (time // whole if (unit := whole_unit(time, whole, base)) is None else unit for time in times)
+            frames = last_at_or_before(video.index, units)
+        frames = frames.clip(video.first, video.stop - 1)
+        begins, ends = int(start * whole), int(stop * whole)
         for number, time in enumerate(times):
-            if not start * whole <= time < stop * whole:
+            if not begins <= time < ends:
                 frames[number] = _continued(video, Fraction(time, whole), start, stop)
         return frames
 
@@ -153,7 +164,7 @@ class AtRate(SavedRepr, CheckedFields):
         return (self.length - 1) / exact_rate(self.fps) / video.index.stream.time_base
 
 
-def _continued(video: SampledVideo, time: Fraction, start: int, stop: int) -> int:
+def _continued(video: SampledVideo, time: Fraction, start: Fraction, stop: Fraction) -> int:
     """The frame number at a time outside the range, as if frames continued at their average rate."""
     rate = Fraction(video.stop - video.first, stop - start)
     if time < start:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from videoloader.errors.checks import check
 from videoloader.indexing.exact_numbers import exact
 from videoloader.indexing.index import VideoIndex
-from videoloader.sampling.sampled_video import SampledVideo
+from videoloader.sampling.sampled_video import AllFrames, SampledVideo
 
 Time: TypeAlias = int | float | Fraction
 
@@ -114,6 +114,27 @@ def screen_time(video: SampledVideo) -> tuple[int, int]:
         rate = index.stream.frame_rate
         shown = round(1 / rate / index.stream.time_base) if rate else 1
     return start, int(pts[-1]) + max(shown, 1)
+
+
+def exact_span(video: SampledVideo) -> tuple[Fraction, Fraction]:
+    """``screen_time`` before containers rounded the times of frames, where that is known."""
+    if even := video.index.even_times:
+        first, step = even
+        return first + video.first * step, first + video.stop * step
+    start, stop = screen_time(video)
+    return Fraction(start), Fraction(stop)
+
+
+def before_rounding(index: VideoIndex, units: Fraction) -> Fraction:
+    """The time that a container has rounded to that of a frame, or of the end of all; others stay as they are."""
+    even = index.even_times
+    if even is None or units.denominator != 1:
+        return units
+    first, step = even
+    frame = int(np.searchsorted(index.clock, units.numerator))
+    if frame < len(index) and index.clock[frame] == units.numerator:
+        return first + frame * step
+    return first + len(index) * step if units >= screen_time(AllFrames(index))[1] else units
 
 
 def told_span(video: SampledVideo) -> str:
