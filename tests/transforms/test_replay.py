@@ -234,7 +234,8 @@ def test_boxes_are_the_smallest_around_the_points_that_are_shown(
         if shown[frame]:
             assert (moved[frame] - extent).abs().max() <= 2 * apart + 1e-6
         else:
-            assert (extent[2:] - extent[:2]).min() <= 1e-6, "it touches the border"
+            # Only a side or a corner of it touched the border of a picture before.
+            assert torch.linalg.svdvals(visible - visible.mean(0))[-1] <= 1e-6
 
 
 def test_boxes_that_are_turned_there_and_back_are_as_before() -> None:
