@@ -210,32 +210,57 @@ def test_boxes_hold_what_is_shown_of_them(clip: tuple[Geometry, list[Operation]]
         assert 0 <= top < bottom <= frame.shape[0]
 
 
-@given(clips(), st.integers(0, 2**32))
-def test_boxes_are_the_smallest_around_the_points_that_are_shown(
-    clip: tuple[Geometry, list[Operation]], seed: int
-) -> None:
-    geometry, operations = clip
-    rng = np.random.default_rng(seed)
-    x1, y1 = rng.integers(-10, SHOWN[1]), rng.integers(-10, SHOWN[0])
-    box = torch.tensor([x1, y1, x1 + rng.integers(4, 20), y1 + rng.integers(4, 20)], dtype=torch.float64)
-    moved, shown = replay_boxes(box.expand(LENGTH, 4), geometry, operations)
+def extents_of_points(
+    box: torch.Tensor, geometry: Geometry, operations: list[Operation]
+) -> list[tuple[torch.Tensor, float] | None]:
+    """For each frame the extent of the visible ones among 201² points of a box, and how far these are apart now."""
     x, y = (torch.linspace(float(box[at]), float(box[at + 2]), 201, dtype=torch.float64) for at in (0, 1))
     points = torch.stack(torch.meshgrid(x, y, indexing="xy"), -1).expand(LENGTH, -1, -1, -1)
-    points, seen = replay_points(points, geometry, operations)
-    for frame in range(LENGTH):
-        if not seen[frame].any():
-            width, height = moved[frame, 2:] - moved[frame, :2]
-            assert not shown[frame] or min(width, height) < 1, "at most a corner between two points"
+    moved, seen = replay_points(points, geometry, operations)
+    found: list[tuple[torch.Tensor, float] | None] = []
+    for frame, shown in zip(moved, seen, strict=True):
+        visible = frame[shown]
+        # A side or a corner that touches a border has no area.
+        if len(visible) < 3 or torch.linalg.svdvals(visible - visible.mean(0))[-1] <= 1e-6:
+            found.append(None)
             continue
-        visible = points[frame][seen[frame]]
-        # How far points that lie beside each other in the box are from each other now.
-        apart = max(float(points[frame].diff(dim=axis).abs().max()) for axis in (0, 1))
-        extent = torch.cat([visible.amin(0), visible.amax(0)])
-        if shown[frame]:
+        apart = max(float(frame.diff(dim=axis).abs().max()) for axis in (0, 1))
+        found.append((torch.cat([visible.amin(0), visible.amax(0)]), apart))
+    return found
+
+
+def some_box(seed: int) -> torch.Tensor:
+    rng = np.random.default_rng(seed)
+    x1, y1 = rng.integers(-10, SHOWN[1]), rng.integers(-10, SHOWN[0])
+    return torch.tensor([x1, y1, x1 + rng.integers(4, 20), y1 + rng.integers(4, 20)], dtype=torch.float64)
+
+
+@given(clips(), st.integers(0, 2**32))
+def test_boxes_hold_all_points_that_are_shown(clip: tuple[Geometry, list[Operation]], seed: int) -> None:
+    box = some_box(seed)
+    moved, shown = replay_boxes(box.expand(LENGTH, 4), *clip)
+    for frame, found in enumerate(extents_of_points(box, *clip)):
+        if found is not None:
+            extent, _ = found
+            assert shown[frame]
+            assert (moved[frame, :2] <= extent[:2] + 1e-6).all()
+            assert (moved[frame, 2:] >= extent[2:] - 1e-6).all()
+
+
+@given(st.sampled_from([Rotate((-90, 90)), tf.Affine((-30, 30), shear=(-20, 20)), tf.Perspective(0.4, p=1)]),
+       st.integers(0, 2**32))  # fmt: skip
+def test_boxes_are_the_smallest_around_the_points_that_are_shown(transform: Any, seed: int) -> None:
+    geometry = plan_geometry([], SHOWN, np.random.default_rng(0))
+    warps = transform.draw(np.random.default_rng(seed), ClipInfo(LENGTH, *SHOWN))
+    box = some_box(seed).clamp(min=0).minimum(torch.tensor([SHOWN[1], SHOWN[0]] * 2))
+    moved, shown = replay_boxes(box.expand(LENGTH, 4), geometry, warps)
+    for frame, found in enumerate(extents_of_points(box, geometry, warps)):
+        width, height = (moved[frame, 2:] - moved[frame, :2]).tolist()
+        if found is not None:
+            extent, apart = found
             assert (moved[frame] - extent).abs().max() <= 2 * apart + 1e-6
         else:
-            # Only a side or a corner of it touched the border of a picture before.
-            assert torch.linalg.svdvals(visible - visible.mean(0))[-1] <= 1e-6
+            assert not shown[frame] or min(width, height) < 1, "at most a corner between two points"
 
 
 def test_boxes_that_are_turned_there_and_back_are_as_before() -> None:
