@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from queue import SimpleQueue
+from weakref import WeakSet
 
 import torch
 
@@ -136,12 +137,12 @@ class BatchMaker:
         unreadable: Sequence[list[tuple[PlannedClip, str]]],
         token: CancelToken,
         decoding: SimpleQueue[DecodingBatch | BaseException],
-    ) -> list[Future[ClipsReport]]:
+    ) -> WeakSet[Future[ClipsReport]]:
         """Plan some batches, submit their decoding, and pass each batch, or its error, to the finishing thread."""
         self._workers.let_others_run()
         begin = time.perf_counter()
         batches: list[DecodingBatch] = []
-        jobs: list[Future[ClipsReport]] = []
+        jobs: WeakSet[Future[ClipsReport]] = WeakSet()
         passed_on = 0
         try:
             try:
@@ -187,17 +188,17 @@ class BatchMaker:
         memory, rows = arrange_rows(drawn_if_unlike(clips), request.collate, self._memory)
         return DecodingBatch(request, memory, rows, unreadable, token)
 
-    def _submit(self, batches: Sequence[DecodingBatch], jobs: list[Future[ClipsReport]], token: CancelToken) -> None:
-        """Submit the decoding of some batches' rows, and add the jobs to a list."""
+    def _submit(self, batches: Sequence[DecodingBatch], jobs: WeakSet[Future[ClipsReport]], token: CancelToken) -> None:
+        """Submit the decoding of some batches' rows, and add the jobs to a set."""
         batch_of = {row: batch for batch in batches for row in batch.rows if row.clip.is_drawn}
         rows, output = list(batch_of), self._transforms.decoded
         for batch in batches:
             if images := batch.columns or self._images_of(batch.rows):
                 batch.jobs, parts = submit_images(self._workers, images, self.for_engines, token)
-                jobs += [job.report for job in batch.jobs]
+                jobs.update(job.report for job in batch.jobs)
                 batch.by_job = parts if batch.columns else []
         for job in submit_rows(self._workers, rows, output, self._cache, token):
-            jobs.append(job.report)
+            jobs.add(job.report)
             # Each batch refers only to its own rows, since a row keeps its batch's memory alive.
             rows_of: dict[DecodingBatch, list[BatchRow]] = {}
             for row in job.rows:

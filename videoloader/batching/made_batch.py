@@ -7,6 +7,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
+from weakref import WeakSet
 
 import numpy as np
 import torch
@@ -49,12 +50,13 @@ class BatchInMaking(NamedTuple):
     """A batch in the making, which can be waited for or given up.
 
     Attributes:
-        planned: future of the decoding jobs of this batch and of those planned with it. It never raises.
+        planned: future of the decoding jobs of this batch and of those planned with it. It never raises. The set keeps
+            no job alive, since the consumer would have to free the reports and CUDA events of a whole batch at once.
         made: future of a function that returns the batch, to be called in the consumer's thread; see ``result``.
         unreadable: clips of the batch that could not be made, and the errors; complete when ``made`` is done.
     """
 
-    planned: Future[list[Future[ClipsReport]]]
+    planned: Future[WeakSet[Future[ClipsReport]]]
     made: Future[Callable[[], MadeBatch]]
     unreadable: list[tuple[PlannedClip, str]]
 

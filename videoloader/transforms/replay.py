@@ -205,8 +205,7 @@ def _cut(corners: torch.Tensor, axis: int, bound: float, sign: int) -> torch.Ten
     points = torch.stack([crossing, corners], -2).flatten(-3, -2)
     cut = points.gather(-2, place[..., None].expand(*place.shape, 2))
     # Only of polygons that lie outside does this move a corner.
-    outside = sign * cut[..., axis] < sign * bound
-    cut[..., axis] = torch.where(outside, torch.full_like(cut[..., axis], bound), cut[..., axis])
+    cut[..., axis] = cut[..., axis].clamp(**{"min" if sign > 0 else "max": bound})
     return cut
 
 
