@@ -165,7 +165,7 @@ def index_by_demuxing(source: ByteSource) -> VideoIndex:
         packets = _Packets(container, stream, source)
         _read_packets(packets)
         if not packets.pts:
-            raise IndexingError("has no video packets", source.name)
+            raise IndexingError("has no video packets: it is cut off, or its packets lie in another file", source.name)
         index = _assemble_demuxed(packets) if _timestamps_give_the_order(packets) else None
     if index is None or renews_sequences(index, packets.setups.brought) or _are_wrong(packets, index, source):
         return index_by_decoding(source)

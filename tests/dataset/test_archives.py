@@ -131,15 +131,25 @@ def test_zip_archives_that_were_joined_are_warned_of(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["tar", "zip"])
-def test_texts_that_are_too_large_for_columns_are_told(tmp_path: Path, kind: str) -> None:
-    files = {"a.mp4": b"v", "a.txt": b"x" * 70_000, "b.mp4": b"v", "b.txt": b"1", "b.npy": bytes(70_000)}
+@pytest.mark.parametrize("text", ["txt", "left.txt"])
+def test_texts_that_are_too_large_for_columns_are_told(tmp_path: Path, kind: str, text: str) -> None:
+    files = {"a.mp4": b"v", f"a.{text}": b"x" * 70_000, "b.mp4": b"v", f"b.{text}": b"1", "b.npy": bytes(70_000)}
     (tmp_path / "x").write_bytes(tar_bytes(files) if kind == "tar" else zip_bytes(files))
     told = "1 of 1 archives hold JSON or text files of more than 64 KiB, which become no columns"
     with pytest.warns(vl.VideoLoaderWarning, match=told):
         data = vl.VideoDataset.from_archives(tmp_path / "x")
-    assert [row.columns.get("txt") for row in data] == [None, "1"]
-    with pytest.warns(vl.VideoLoaderWarning), pytest.raises(vl.ConfigurationError, match=r"x::a\.mp4: its \.txt file"):
-        vl.VideoDataset.from_archives(tmp_path / "x", label="txt")
+    assert [row.columns.get(text) for row in data] == [None, "1"]
+    with pytest.warns(vl.VideoLoaderWarning), pytest.raises(vl.ConfigurationError, match=rf"x::a\.mp4: its \.{text} file"):
+        vl.VideoDataset.from_archives(tmp_path / "x", label=text)
+
+
+def test_what_follows_the_last_dot_says_what_a_file_holds(tmp_path: Path) -> None:
+    files = {"a.mp4": b"v", "a.left.json": b'{"turn": 3}', "a.right.txt": b"slow", "a.json.gz": b"\x1f\x8b"}
+    (tmp_path / "x.tar").write_bytes(tar_bytes(files))
+    (row,) = vl.VideoDataset.from_archives(tmp_path / "x.tar", label="left.json.turn")
+    assert (row.label, row.columns) == (
+        3, {"__key__": "a", "left.json": {"turn": 3}, "right.txt": "slow", "json.gz": b"\x1f\x8b"},
+    )  # fmt: skip
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="everything can be read")

@@ -246,8 +246,8 @@ def rows_of_members(
 ) -> list[ArchiveRow]:
     """The members with one of the endings, in archive order, with small files of the same key as columns.
 
-    The key of a file is its path up to the first dot of its name; the rest of the name says what it holds: JSON
-    (parsed), text (``cls``, ``txt``, ``text``, ``transcript``), or else bytes. Hidden files, whose names begin with a
+    The key of a file is its path up to the first dot of its name; the rest is its extension. What follows the last dot
+    says what it holds: JSON (parsed), text (``cls``, ``txt``, ``text``, ``transcript``), or else bytes. Hidden files, whose names begin with a
     dot, are left out, as in folders.
 
     Raises:
@@ -261,7 +261,7 @@ def rows_of_members(
         key, extension = _split_name(member)
         if content is None and member not in videos:
             too_large[key].append(extension)
-            if key in keys and extension in (*_JSON, *_TEXT):
+            if key in keys and _format(extension) in (*_JSON, *_TEXT):
                 told.doubts.add((_LARGE_TEXTS, name))
         elif content is not None and key in keys and extension != "__key__":
             columns = of_key.setdefault(key, {})
@@ -360,11 +360,16 @@ def _split_name(name: str) -> tuple[str, str]:
     return posixpath.join(folder, stem), extension.lower()
 
 
+def _format(extension: str) -> str:
+    """The part of an extension that says what its files hold: ``"json"`` for ``"left.json"``, as in WebDataset."""
+    return extension.rpartition(".")[2]
+
+
 def _parse(extension: str, content: bytes, name: str) -> Any:
     try:
-        if extension in _JSON:
+        if _format(extension) in _JSON:
             return json.loads(content, object_pairs_hook=each_name_once)
-        return content.decode("utf-8-sig").strip() if extension in _TEXT else content
+        return content.decode("utf-8-sig").strip() if _format(extension) in _TEXT else content
     except (ValueError, RecursionError) as error:
-        wanted = "JSON" if extension in _JSON else "UTF-8 text"
+        wanted = "JSON" if _format(extension) in _JSON else "UTF-8 text"
         raise ConfigurationError(f"is not valid {wanted}, despite its extension ({error})", name) from None

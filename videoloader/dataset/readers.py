@@ -240,8 +240,9 @@ class DatasetReaders(metaclass=TellsOfReaders):
         columns:
 
             tar, zip, LMDB   files (keys) with the same path up to the first dot of their name, of at most 64 KiB, by
-                             extension, as WebDataset writes them: ``key.cls`` is the label, ``json`` is parsed, ``txt``
-                             is text, others are bytes; ``"__key__"`` is the key
+                             extension, as WebDataset writes them: ``key.cls`` is the label, ``json`` and
+                             ``left.json`` are parsed, ``txt`` and ``left.txt`` are text, others are bytes;
+                             ``"__key__"`` is the key
             TFRecord         features of the ``tf.train.Example`` of at most 64 KiB: numbers, lists of them, and bytes,
                              as text where they are UTF-8 in all records
             RecordIO         ``id``, and one whole number as the label; other labels as ``label`` or ``labels``

@@ -44,9 +44,11 @@ class Timestamps(OneClip):
         seconds: sequence of numbers, or str. The times, as floats, integers or fractions, or the name of a data set
             column in which each row lists its own, as a list or as text: ``0.5 1.25`` or ``[0.5, 1.25]``.
         at: str, default ``"nearest"``. ``"nearest"`` takes the frame whose timestamp is nearest, the earlier of two
-            equally near ones; ``"before"`` takes the last frame that is not after the time, the one on screen then;
-            ``"after"`` takes the first that is not before it. A time finds no frame if it is further from every frame
-            of the range than the duration of one frame.
+            equally near timestamps; ``"before"`` takes the last frame that is not after the time, the one on screen
+            then; ``"after"`` takes the first that is not before it. Where several frames have the same timestamp,
+            ``"nearest"`` and ``"before"`` take the last of them, which stays on screen, and ``"after"`` takes the
+            first. A time finds no frame if it is after the end of the range's last frame, or before its first frame by
+            more than the average duration of its frames.
         pad: str or ``PadColumn``, default ``"none"``. The padding mode where a time finds no frame.
 
     Raises:
