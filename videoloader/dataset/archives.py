@@ -247,8 +247,8 @@ def rows_of_members(
     """The members with one of the endings, in archive order, with small files of the same key as columns.
 
     The key of a file is its path up to the first dot of its name; the rest is its extension. What follows the last dot
-    says what it holds: JSON (parsed), text (``cls``, ``txt``, ``text``, ``transcript``), or else bytes. Hidden files, whose names begin with a
-    dot, are left out, as in folders.
+    says what it holds: JSON (parsed), text (``cls``, ``txt``, ``text``, ``transcript``), or else bytes. Hidden files,
+    whose names begin with a dot, are left out, as in folders.
 
     Raises:
         ConfigurationError: a file is not the JSON or text that its name promises.

@@ -1,17 +1,15 @@
-"""Read the bytes of a run's packets in few reads, without those that no wanted frame depends on."""
+"""Read a run's packets, without those that no wanted frame depends on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import chain, compress, islice, pairwise, repeat
-from typing import NamedTuple
+from itertools import chain, compress, islice, repeat
 
 import numpy as np
-import numpy.typing as npt
 
-from videoloader.errors import DecodeError, SourceError
+from videoloader.errors import DecodeError
 from videoloader.indexing.bitstream.disposable import is_disposable, names_disposable
 from videoloader.indexing.bitstream.frame_num_gaps import FrameNumGaps
 from videoloader.indexing.bitstream.nal import MOST_HELD, nal_length_size
@@ -28,21 +26,18 @@ from videoloader.indexing.bitstream.random_access import has_idr
 from videoloader.indexing.bitstream.references import ReferenceClosure, names_references
 from videoloader.indexing.bitstream.x264_version import demands_version, x264_version
 from videoloader.indexing.configurations import brings_others
-from videoloader.indexing.demuxer import demuxed
 from videoloader.indexing.images.index import is_jpeg
 from videoloader.indexing.images.jpeg import is_cut_off
 from videoloader.indexing.index import DISPOSABLE_NO, VideoIndex
 from videoloader.indexing.keyframe_heads import with_sets_found
-from videoloader.indexing.libav import open_video
-from videoloader.indexing.mpegts.extract import read_transport_packets
 from videoloader.indexing.number_leaps import is_behind_leap
 from videoloader.indexing.sources.base import NEAR, ByteSource
 from videoloader.indexing.sources.folder import FolderSource
 from videoloader.packets.decode_plan import PacketBytes, Run, packet_bytes
+from videoloader.packets.payloads import check_files, read_payloads
 from videoloader.packets.picture_places import with_places
 from videoloader.packets.run_start import WrongIndexError, from_keyframe, without_keyframe
 
-_LARGEST_READ = 16 << 20
 # Maximum bytes of packets that are held in memory to find out which of them are needed.
 _LONGEST_LOOK_AHEAD = 64 << 20
 
@@ -68,11 +63,11 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: boo
         DecodeError: an image file is cut off.
     """
     if isinstance(source, FolderSource):
-        _check_files(source, index, run)
+        check_files(source, index, run)
     codec = index.stream.codec
     all_wanted = len(run.wanted) == len(run.packets)
     wanted = [True] * len(run.packets) if all_wanted else np.isin(run.packets, run.wanted, assume_unique=True).tolist()
-    payloads = _read(source, index, run)
+    payloads = read_payloads(source, index, run)
     packets: Iterator[PacketBytes] = map(
         packet_bytes, zip(run.packets.tolist(), payloads, wanted, repeat(False), repeat(None), repeat(False))
     )
@@ -221,15 +216,6 @@ def _with_sequences_told(codec: str, packets: Iterator[PacketBytes]) -> Iterator
         yield packet._replace(headers=True) if brings else packet
 
 
-def _read(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[bytes | memoryview]:
-    """Yield the payloads of a run's packets."""
-    if index.byte_ranges:
-        return chain.from_iterable(_read_ranges(source, index, run))
-    if index.transport:
-        return read_transport_packets(source, index, run.packets)
-    return _demux(source, index, run)
-
-
 def _with_x264_version(source: ByteSource, index: VideoIndex, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
     """Yield a run's packets; for 4:4:4, start with the version note from the stream's first packet.
 
@@ -239,7 +225,7 @@ def _with_x264_version(source: ByteSource, index: VideoIndex, packets: Iterator[
     first = next(packets)
     config = index.config_at(first.number)
     if demands_version(config, first.data):
-        for data in _read(source, index, Run(np.zeros(1, np.int64), np.zeros(0, np.int64))):
+        for data in read_payloads(source, index, Run(np.zeros(1, np.int64), np.zeros(0, np.int64))):
             first = first._replace(data=x264_version(data, config) + bytes(first.data))
     return chain((first,), packets)
 
@@ -280,111 +266,3 @@ def _referenced(index: VideoIndex, run: Run, packets: Iterator[PacketBytes]) -> 
             [packet.data for packet in ahead], [packet.wanted for packet in ahead], more_follow=more_follow
         )
         yield from compress(ahead, needed)
-
-
-def _check_files(source: FolderSource, index: VideoIndex, run: Run) -> None:
-    """Raise SourceError unless the files are still those that the packets were made from."""
-    if len(source.files) != len(index.packet_size):
-        raise SourceError(
-            f"has changed: it holds {len(source.files)} image files, but its index says {len(index.packet_size)}",
-            source.name,
-        )
-    for number in run.packets.tolist():
-        begin, end = source.offsets[number : number + 2]
-        told, size = int(index.packet_offset[number]), int(index.packet_size[number])
-        if (begin, end) != (told, told + size):
-            raise SourceError(
-                f"has changed: its files up to {source.files[number]} have {end} bytes, and that one {end - begin}, "
-                f"but its index says {told + size} and {size}",
-                source.name,
-            )
-
-
-class _Pieces(NamedTuple):
-    """The pieces of the source that are read for a run, each with some packets, and how they are grouped into reads.
-
-    Attributes:
-        begin, length: offset and size of each piece in bytes.
-        first, last: the packets of each piece, as positions in the run; the last one is exclusive.
-        together: bounds of the groups of pieces that are read at once.
-    """
-
-    begin: npt.NDArray[np.int64]
-    length: npt.NDArray[np.int64]
-    first: npt.NDArray[np.int64]
-    last: npt.NDArray[np.int64]
-    together: list[int]
-
-
-def ranges_to_read(read_through: int, index: VideoIndex, run: Run) -> list[tuple[int, int]]:
-    """Return the (offset, size) of everything that ``read_packets`` asks a source for, if packets are plain byte
-    ranges.
-
-    Args:
-        read_through: the source's attribute of that name.
-        index: index of the video.
-        run: the packets.
-    """
-    pieces = _pieces(read_through, index, run)
-    return list(zip(pieces.begin.tolist(), pieces.length.tolist(), strict=True))
-
-
-def _pieces(read_through: int, index: VideoIndex, run: Run) -> _Pieces:
-    offset = index.packet_offset[run.packets]
-    size = index.packet_size[run.packets].astype(np.int64)
-    gap = offset[1:] - offset[:-1] - size[:-1]
-    # Audio between two packets is read too, if that costs less than another read.
-    breaks = (gap < 0) | (gap > read_through)
-    # A long run is read in parts, so that decoding starts before all of it has arrived.
-    part = np.cumsum(size + np.append(0, np.where(breaks, 0, gap))) // _LARGEST_READ
-    first = np.append(0, np.flatnonzero(breaks | (part[1:] != part[:-1])) + 1)
-    last = np.append(first[1:], len(offset))
-    begin = offset[first]
-    length = offset[last - 1] + size[last - 1] - begin
-    together = np.append(0, np.flatnonzero(np.diff(part[first])) + 1)
-    return _Pieces(begin, length, first, last, [*together.tolist(), len(first)])
-
-
-def _read_ranges(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[Iterable[memoryview]]:
-    """Yield the payloads, grouped by the piece they were read in."""
-    offset = index.packet_offset[run.packets]
-    size = index.packet_size[run.packets].astype(np.int64)
-    if len(offset) == 1:
-        ((begin, length),) = zip(offset.tolist(), size.tolist(), strict=True)
-        (content,) = source.read_ranges([begin], [length])
-        _check_length(source, content, begin, length)
-        yield [memoryview(content)]
-        return
-    begins, lengths, first, last, together = _pieces(source.read_through, index, run)
-    for start, stop in pairwise(together):
-        ranges = source.read_ranges(begins[start:stop].tolist(), lengths[start:stop].tolist())
-        for number, content in enumerate(ranges, start):
-            _check_length(source, content, int(begins[number]), int(lengths[number]))
-            data = memoryview(content)
-            packets = slice(first[number], last[number])
-            starts = offset[packets] - begins[number]
-            stops = starts + size[packets]
-            yield map(data.__getitem__, map(slice, starts.tolist(), stops.tolist()))
-
-
-def _check_length(source: ByteSource, content: bytes, begin: int, length: int) -> None:
-    if len(content) < length:
-        raise SourceError(
-            f"is shorter than its index says: of the bytes {begin} to {begin + length} only {len(content)} are there",
-            source.name,
-        )
-
-
-def _demux(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[bytes]:
-    """Yield payloads that are not plain byte ranges. libavformat must walk to them from the start of the file."""
-    needed = run.packets.tolist()
-    position = 0
-    with open_video(source) as (container, _):
-        stream = container.streams[index.stream.stream_number]
-        for number, packet in enumerate(packet for packet in demuxed(container, stream) if packet.size):
-            if number == needed[position]:
-                yield bytes(packet)
-                position += 1
-                if position == len(needed):
-                    return
-    raise SourceError(f"has only {number + 1} packets, fewer than its index says", source.name)

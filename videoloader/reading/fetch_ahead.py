@@ -20,7 +20,7 @@ from videoloader.indexing.sources.remote_reads import RemoteReads, count_read, r
 from videoloader.indexing.sources.reopening import reopen_source
 from videoloader.indexing.sources.state import SourceState, check_unchanged, state_of
 from videoloader.packets.decode_plan import DecodePlan
-from videoloader.packets.read_packets import ranges_to_read
+from videoloader.packets.payloads import ranges_to_read
 from videoloader.reading.cancellation import CancelToken
 from videoloader.runtime.threads import executor_of
 
