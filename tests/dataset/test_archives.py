@@ -139,7 +139,10 @@ def test_texts_that_are_too_large_for_columns_are_told(tmp_path: Path, kind: str
     with pytest.warns(vl.VideoLoaderWarning, match=told):
         data = vl.VideoDataset.from_archives(tmp_path / "x")
     assert [row.columns.get(text) for row in data] == [None, "1"]
-    with pytest.warns(vl.VideoLoaderWarning), pytest.raises(vl.ConfigurationError, match=rf"x::a\.mp4: its \.{text} file"):
+    with (
+        pytest.warns(vl.VideoLoaderWarning),
+        pytest.raises(vl.ConfigurationError, match=rf"x::a\.mp4: its \.{text} file"),
+    ):
         vl.VideoDataset.from_archives(tmp_path / "x", label=text)
 
 

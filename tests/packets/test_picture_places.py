@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -70,3 +71,23 @@ def test_where_the_ranks_of_a_real_file_are_taken_its_headers_say_the_same(corpu
     if all(packet.place is None for packet in packets):
         ranks = index.packet_rank[[packet.number for packet in packets]]
         assert (np.argsort(by_headers(index, packets), kind="stable") == np.argsort(ranks, kind="stable")).all()
+
+
+def test_no_object_for_each_packet_is_kept_while_a_run_is_read(sample: Sample) -> None:
+    """Python's garbage collector would run for every few clips, and the training loop would wait."""
+    path, source = sample("h264_mp4"), open_source(sample("h264_mp4"))
+
+    def most_objects(packets: int) -> int:
+        index = build_index(path)
+        run = Run(np.arange(packets), np.arange(packets))
+        before = len(gc.get_objects())
+        return max(len(gc.get_objects()) - before for _ in read_packets(source, index, run, places=True))
+
+    most_objects(10)  # fills caches
+    gc.collect()
+    gc.disable()
+    try:
+        few = most_objects(10)
+        assert most_objects(60) < few + 10
+    finally:
+        gc.enable()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain, pairwise
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -20,14 +21,36 @@ from videoloader.packets.decode_plan import Run
 
 _LARGEST_READ = 16 << 20
 
+Payloads = Iterable[bytes | memoryview]
 
-def read_payloads(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[bytes | memoryview]:
-    """Yield the payloads of a run's packets."""
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Piece:
+    """Payloads of packets that were read together. They are made as they are iterated over, each time anew.
+
+    A list of them would be an object for each packet: see docs/architecture/nvdec.md.
+    """
+
+    data: memoryview
+    starts: list[int]
+    stops: list[int]
+
+    def __iter__(self) -> Iterator[memoryview]:
+        return map(self.data.__getitem__, map(slice, self.starts, self.stops))
+
+
+def read_payloads(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[Payloads]:
+    """Yield the payloads of a run's packets, in pieces as they are read."""
     if index.byte_ranges:
-        return chain.from_iterable(_read_ranges(source, index, run))
+        return _read_ranges(source, index, run)
     if index.transport:
-        return read_transport_packets(source, index, run.packets)
-    return _demux(source, index, run)
+        return iter([read_transport_packets(source, index, run.packets)])
+    return iter([_demux(source, index, run)])
+
+
+def held(pieces: Iterable[Payloads]) -> list[Payloads]:
+    """Read all pieces, and return them in a form that can be iterated over several times."""
+    return [each if isinstance(each, _Piece) else [*each] for each in pieces]
 
 
 def check_files(source: FolderSource, index: VideoIndex, run: Run) -> None:
@@ -93,8 +116,7 @@ def _pieces(read_through: int, index: VideoIndex, run: Run) -> _Pieces:
     return _Pieces(begin, length, first, last, [*together.tolist(), len(first)])
 
 
-def _read_ranges(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[Iterable[memoryview]]:
-    """Yield the payloads, grouped by the piece they were read in."""
+def _read_ranges(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[Payloads]:
     offset = index.packet_offset[run.packets]
     size = index.packet_size[run.packets].astype(np.int64)
     if len(offset) == 1:
@@ -108,11 +130,10 @@ def _read_ranges(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[It
         ranges = source.read_ranges(begins[start:stop].tolist(), lengths[start:stop].tolist())
         for number, content in enumerate(ranges, start):
             _check_length(source, content, int(begins[number]), int(lengths[number]))
-            data = memoryview(content)
             packets = slice(first[number], last[number])
             starts = offset[packets] - begins[number]
             stops = starts + size[packets]
-            yield map(data.__getitem__, map(slice, starts.tolist(), stops.tolist()))
+            yield _Piece(memoryview(content), starts.tolist(), stops.tolist())
 
 
 def _check_length(source: ByteSource, content: bytes, begin: int, length: int) -> None:

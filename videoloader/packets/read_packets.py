@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain, compress, islice, repeat
@@ -34,8 +34,8 @@ from videoloader.indexing.number_leaps import is_behind_leap
 from videoloader.indexing.sources.base import NEAR, ByteSource
 from videoloader.indexing.sources.folder import FolderSource
 from videoloader.packets.decode_plan import PacketBytes, Run, packet_bytes
-from videoloader.packets.payloads import check_files, read_payloads
-from videoloader.packets.picture_places import with_places
+from videoloader.packets.payloads import Payloads, check_files, read_payloads
+from videoloader.packets.picture_places import confirm_ranks, with_places
 from videoloader.packets.run_start import WrongIndexError, from_keyframe, without_keyframe
 
 # Maximum bytes of packets that are held in memory to find out which of them are needed.
@@ -67,15 +67,19 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: boo
     codec = index.stream.codec
     all_wanted = len(run.wanted) == len(run.packets)
     wanted = [True] * len(run.packets) if all_wanted else np.isin(run.packets, run.wanted, assume_unique=True).tolist()
-    payloads = read_payloads(source, index, run)
+    pieces: Iterable[Payloads] = read_payloads(source, index, run)
+    jpeg, ranks_are_right = is_jpeg(index), True
+    if places and not (jpeg or index.stream.encrypted):
+        pieces, ranks_are_right = confirm_ranks(index, run, pieces)
+    payloads = chain.from_iterable(pieces)
     packets: Iterator[PacketBytes] = map(
         packet_bytes, zip(run.packets.tolist(), payloads, wanted, repeat(False), repeat(None), repeat(False))
     )
-    if is_jpeg(index):
+    if jpeg:
         return _whole_jpegs(source, packets)
     if index.stream.encrypted:
         return packets
-    if places:
+    if not ranks_are_right:
         packets = with_places(index, run, packets)
     # In an index made by decoding, a packet may carry a part of another packet's frame. Before the first keyframe, a
     # decoder guesses which frames to give out from all the packets it is fed.
@@ -225,8 +229,8 @@ def _with_x264_version(source: ByteSource, index: VideoIndex, packets: Iterator[
     first = next(packets)
     config = index.config_at(first.number)
     if demands_version(config, first.data):
-        for data in read_payloads(source, index, Run(np.zeros(1, np.int64), np.zeros(0, np.int64))):
-            first = first._replace(data=x264_version(data, config) + bytes(first.data))
+        ((data,),) = read_payloads(source, index, Run(np.zeros(1, np.int64), np.zeros(0, np.int64)))
+        first = first._replace(data=x264_version(data, config) + bytes(first.data))
     return chain((first,), packets)
 
 

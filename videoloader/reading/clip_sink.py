@@ -71,9 +71,9 @@ class ClipSink:
             constant = np.flatnonzero(clip.frame_numbers == CONSTANT_FRAME).tolist()
             if constant:
                 self._fill(number, constant)
-        # Flat lists of (clip, frame) ordered by packet, and for each packet where its part of the lists begins and
-        # ends. A list for each packet would be one more object for Python's garbage collector: see
-        # docs/architecture/nvdec.md.
+        # Flat lists of (clip, frame) ordered by packet, the bounds of each packet's part of them, and the places of the
+        # packets among the bounds. A list or pair for each packet would be one more object for Python's garbage
+        # collector: see docs/architecture/nvdec.md.
         clip_of = np.repeat(np.arange(len(clips)), [len(clip.frame_numbers) for clip in clips])
         frame_of = np.concatenate([np.arange(len(clip.frame_numbers)) for clip in clips])
         numbers = np.concatenate([clip.frame_numbers for clip in clips])
@@ -82,8 +82,8 @@ class ClipSink:
         order = np.argsort(packets, kind="stable")
         self._clip_of, self._frame_of = clip_of[shown[order]].tolist(), frame_of[shown[order]].tolist()
         wanted, begin = np.unique(packets[order], return_index=True)
-        stop = np.append(begin[1:], len(order))[: len(begin)]
-        self._places = dict(zip(wanted.tolist(), zip(begin.tolist(), stop.tolist(), strict=True), strict=True))
+        self._bounds = [*begin.tolist(), len(order)]
+        self._places = dict(zip(wanted.tolist(), range(len(wanted)), strict=True))
 
     @property
     def wanted(self) -> set[int]:
@@ -91,7 +91,8 @@ class ClipSink:
 
     def _frames_of(self, packet: int) -> Iterator[tuple[int, list[int]]]:
         """Yield the clips that want a packet's picture, each with the frames of the clip that show it."""
-        begin, stop = self._places[packet]
+        place = self._places[packet]
+        begin, stop = self._bounds[place], self._bounds[place + 1]
         while begin < stop:
             clip = self._clip_of[begin]
             end = bisect_right(self._clip_of, clip, begin, stop)
