@@ -44,12 +44,12 @@ from videoloader.indexing.true_order import with_decoded_frames
 from videoloader.indexing.wrong_times import times_are_wrong
 
 # Raised with every change by which some file gets another index. Stores then index their videos again.
-INDEXER_VERSION = 17
+INDEXER_VERSION = 18
 
 # The types of the boxes with which an ISO base media or QuickTime file may begin.
 _MP4_FIRST_BOXES = {b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"free", b"skip", b"wide", b"pnot", b"sidx", b"uuid"}
 
-_MOST_BOXES_BEFORE_MOOV = 8
+_MOST_BOXES_BEFORE_MOOV = 1024
 # Packets after a picture that is shown early, among which its header certainly is.
 _NEAR = 16
 
@@ -102,14 +102,14 @@ def index_opened(opened: ByteSource) -> VideoIndex:
 
 
 def _build(opened: ByteSource) -> VideoIndex:
-    wanted = best_video_stream(opened) if isinstance(opened, StreamSource) else None
     try:
-        index = _index_by_tables(opened)
+        index = _index_by_tables(opened)  # before libavformat sees the file, which does not check the tables
     except VideoLoaderError:
         raise
     except (IndexError, ValueError, OverflowError, struct.error) as error:
         # A number is too large for any table, or a box is too short for its contents.
         raise IndexingError(f"its tables are damaged ({error})", opened.name) from error
+    wanted = best_video_stream(opened) if isinstance(opened, StreamSource) else None
     if index is None or wanted not in (None, index.stream.stream_number):
         index = index_by_demuxing(opened)
     if index.stream.encrypted:

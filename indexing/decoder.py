@@ -15,7 +15,7 @@ import numpy as np
 from videoloader.errors import UnsupportedError
 from videoloader.indexing.bitstream.nal import MOST_HELD
 from videoloader.indexing.bitstream.picture import configs_not_cut
-from videoloader.indexing.images.png import check_unpacked
+from videoloader.indexing.images.metadata import check_metadata
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.limits import count_decoded_packet, current_limits
 
@@ -135,9 +135,9 @@ def make_packet(
             configuration has come into force since, the packet carries it as side data.
 
     Raises:
-        UnsupportedError: the packet is a PNG file with too large a colour profile or texts.
+        UnsupportedError: the packet has too large a colour profile, too many texts or too much Exif data.
     """
-    check_unpacked(index.stream.codec, data, index.source)
+    check_metadata(index.stream.codec, data, index.source)
     # av.Packet(size) has the zeros after its end that decoders read past the end. A packet made around our buffer would
     # show them the bytes that happen to follow.
     packet: av.packet.Packet[Any] = av.Packet(len(data))

@@ -29,7 +29,7 @@ from videoloader.indexing.configurations import renews_sequences, with_configura
 from videoloader.indexing.decoder import WELL_KNOWN_CODECS, common_options, several_pictures
 from videoloader.indexing.demuxer import UNCONCEALED, demuxed, open_demuxer
 from videoloader.indexing.display_matrix import frame_orientation
-from videoloader.indexing.images.png import check_unpacked
+from videoloader.indexing.images.metadata import check_metadata
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.limits import check_picture, count_decoded_packet
 from videoloader.indexing.packet_times import packet_times, presentation_times, reorder_depth
@@ -111,7 +111,7 @@ def open_video(source: ByteSource) -> Iterator[tuple[av.container.InputContainer
                 raise UnsupportedError("has no video stream that can be decoded", source.name)
             assert isinstance(stream, av.video.stream.VideoStream)
             check_picture(stream.codec_context.width, stream.codec_context.height, source.name)
-            check_unpacked(stream.codec_context.name, stream.codec_context.extradata or b"", source.name)
+            check_metadata(stream.codec_context.name, stream.codec_context.extradata or b"", source.name)
             # Frame threads hold frames back, and may never return on damaged files.
             stream.codec_context.thread_count = 1
             stream.codec_context.options = common_options()
@@ -127,12 +127,12 @@ def packets_to_decode(
     """Yield the stream's packets, each checked before libavformat's decoder unpacks what it holds.
 
     Raises:
-        UnsupportedError: a packet is a PNG file with too large a colour profile or texts.
+        UnsupportedError: a packet has too large a colour profile, too many texts or too much Exif data.
     """
     codec = stream.codec_context.name
     for packet in demuxed(container, stream):
         if packet.size:
-            check_unpacked(codec, memoryview(packet), source.name)
+            check_metadata(codec, memoryview(packet), source.name)
         yield packet
 
 

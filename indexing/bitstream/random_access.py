@@ -12,7 +12,7 @@ from videoloader.indexing.bitstream.intra_pictures import HEAD_READERS, LONGEST_
 from videoloader.indexing.bitstream.jpeg import has_own_tables
 from videoloader.indexing.bitstream.nal import H264_IDR, HEVC_IRAP, iterate_messages, iterate_nals, nal_length_size
 from videoloader.indexing.bitstream.parameter_sets import is_slice
-from videoloader.indexing.bitstream.picture_kinds import INTRA, picture_kind
+from videoloader.indexing.bitstream.picture_kinds import INTRA, picture_kind, refers_back
 
 _LONGEST_HEAD = 256  # bytes that contain everything read of a frame's header
 _LONGEST_MPEG4_HEADERS = 4100  # bytes, for everything before a picture's kind
@@ -116,8 +116,10 @@ def _by_head(reader: Callable[[bytes], bool], config: bytes, payload: bytes | me
 def _h264(config: bytes, payload: bytes | memoryview) -> bool:
     for start, stop in iterate_nals(payload, nal_length_size("h264", config)):
         kind = payload[start] & 31
-        if kind == H264_IDR or (kind == 6 and _recovers_at_once(bytes(payload[start + 1 : stop]))):
+        if kind == H264_IDR:
             return True
+        if kind == 6 and _recovers_at_once(bytes(payload[start + 1 : stop])):
+            return not refers_back(config, payload)  # a picture made of others does not recover at once
         if is_slice("h264", kind):  # data partitions, too
             return False
     return False

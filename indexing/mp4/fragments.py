@@ -121,6 +121,18 @@ def read_fragments(
     return Samples(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
+def check_fragments(source: ByteSource, moofs: list[FileBox]) -> None:
+    """Check what libavformat does not, if it is to read the fragments: it allocates memory for all that they list.
+
+    Raises:
+        IndexingError: see ``read_fragments``.
+    """
+    walk = _Fragments(source, 0, Defaults())
+    for number, moof in enumerate(moofs):
+        for _ in _read_fragment(walk, number, moof):
+            pass
+
+
 def _read_fragment(walk: _Fragments, number: int, moof: FileBox) -> Iterator[_Run]:
     data = walk.source.read(moof.header, moof.stop - moof.header)
     base: int | None = moof.header  # the first traf's data counts from here, unless stated otherwise

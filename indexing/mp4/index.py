@@ -16,7 +16,7 @@ from videoloader.indexing.keyframe_heads import coded_picture
 from videoloader.indexing.mp4.boxes import Box, FileBox, check_compressed, children, iterate_boxes, iterate_file_boxes
 from videoloader.indexing.mp4.description import Description, is_aac, read_descriptions, records_in_force
 from videoloader.indexing.mp4.edits import Edit, leading_offset, read_edits, shown_frames
-from videoloader.indexing.mp4.fragments import reaches_the_end, read_defaults, read_fragments
+from videoloader.indexing.mp4.fragments import check_fragments, reaches_the_end, read_defaults, read_fragments
 from videoloader.indexing.mp4.samples import Samples, lowest_offset, read_samples
 from videoloader.indexing.mp4.spans import spans_need_decoding, with_decoded_spans
 from videoloader.indexing.mp4.start import TrackHead, first_composition, track_starts
@@ -89,6 +89,7 @@ def index_mp4(source: ByteSource, head: bytes = b"") -> VideoIndex | None:
         elif box.type == b"mvex":
             mvex = box
         elif box.type == b"cmov":
+            check_fragments(source, moofs)
             return None
     boxes_of_tracks = [box for box in boxes if box.type == b"trak"]
     traks = [_read_trak(data, number, box, movie_scale, only=b"vide") for number, box in enumerate(boxes_of_tracks)]
@@ -97,6 +98,7 @@ def index_mp4(source: ByteSource, head: bytes = b"") -> VideoIndex | None:
         told = f"is damaged: its {len(videos)} video tracks together list more samples than it has bytes"
         raise IndexingError(told, source.name)
     if moofs and len(videos) > _MOST_CANDIDATES:
+        check_fragments(source, moofs)
         return None
     tracks = [_read_track(data, trak, mvex, moofs, opened, source) for trak in videos]
     if not tracks:

@@ -104,7 +104,7 @@ def _open_name(name: str) -> ByteSource:
         return FolderSource(path)
     if os.path.exists(name):
         return FileSource(name)
-    if named := NAMED_STREAM.fullmatch(name):
+    if named := _named_stream(name):
         return choose_stream(_open_name(named[1]), int(named[2]))
     container, member = _split_member(name)
     if not member:
@@ -119,6 +119,13 @@ def _open_name(name: str) -> ByteSource:
     return _open_member(open_archive(container), member)
 
 
+def _named_stream(name: str) -> re.Match[str] | None:
+    """Match the name of one of a file's streams. A stream has no streams, so names have one number at most."""
+    named = NAMED_STREAM.fullmatch(name)
+    again = named and NAMED_STREAM.fullmatch(named[1])
+    return None if again and not os.path.exists(again[0]) else named
+
+
 def local_places(name: str) -> list[str] | None:
     """Return the local files and folders that ``open_source`` opens for a name; None if any part of it needs fsspec.
 
@@ -131,7 +138,7 @@ def local_places(name: str) -> list[str] | None:
         return frame_folder_places(path)
     if os.path.exists(name):
         return [name]
-    if named := NAMED_STREAM.fullmatch(name):
+    if named := _named_stream(name):
         return local_places(named[1])
     container, member = _split_member(name)
     if is_remote(container):

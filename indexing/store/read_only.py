@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from videoloader.errors.checks import check_type
 from videoloader.runtime.forks import keep_forever, no_forks
 
@@ -64,17 +66,20 @@ class Guard(threading.local):
         """Return the rows of a user's statement, which may take at most this many seconds.
 
         Raises:
-            ArgumentError: the values are not in a list, tuple or dict.
+            ArgumentError: the values are not in a list, tuple or dict, or one is of a type that SQLite does not know.
             sqlite3.Error: the statement is refused, or ended; the message says why.
         """
         check_type(
             "parameters", parameters, isinstance(parameters, list | tuple | dict), "a list with a value for each ?"
         )
+        named = parameters if isinstance(parameters, dict) else dict(enumerate(parameters))
+        values = {name: _as_value(name, value) for name, value in named.items()}
         self._reason = _denial.reason = ""
         self._seconds, self._deadline = seconds, time.monotonic() + seconds
         try:
             with _short_values(connection):
-                return self._fetch(connection.execute(sql, parameters))
+                given = values if isinstance(parameters, dict) else tuple(values.values())
+                return self._fetch(connection.execute(sql, given))
         except sqlite3.Error as error:
             reason = self._reason or _denial.reason
             if not reason:
@@ -99,6 +104,15 @@ class Guard(threading.local):
             return False
         self._reason = f"it takes longer than timeout={self._seconds:g} seconds"
         return True
+
+
+def _as_value(name: object, value: object) -> object:
+    """A parameter as Python's type. From an array, and from a scalar of NumPy, SQLite would take the bytes."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    is_plain = value is None or isinstance(value, int | float | str | bytes)
+    check_type(f"parameters[{name!r}]", value, is_plain, "a number, a text, bytes or None")
+    return value
 
 
 # Why SQLite was last denied an action, in each thread.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -136,6 +136,32 @@ def test_videos_of_any_size_and_length_fit_into_one_batch(sample: Sample, small:
     else:
         columns = [2, 2] if mode == "edge" else [4, 3]
         assert torch.equal(sides, batch.frames[1][..., columns])
+
+
+@vl.transforms.augmentation(draws=4)
+def brighter_rows(frames: torch.Tensor, params: Mapping[str, np.ndarray]) -> torch.Tensor:
+    added = params["random"].mean(1) * 60
+    assert params["random"].shape == (len(frames), 4)
+    return (frames.float() + torch.from_numpy(added)[:, None, None, None, None]).clamp(0, 255).to(torch.uint8)
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        vl.GaussianNoise(std=10), vl.SaltAndPepper(0.1), vl.JpegCompression((20, 60)), vl.GaussianBlur(5),
+        vl.Laplacian(3, (0.5, 1.0)), vl.GridMask((16, 32)), vl.RandomErasing(p=1), brighter_rows.at(),
+        vl.RandomErasing(p=1, value="random", per_frame=True), vl.Rotate(vl.transforms.Linear(0, 30)),
+        vl.Brightness(vl.transforms.Linear(0.5, 1.5)),
+    ],
+    ids=lambda transform: type(transform).__name__,
+)  # fmt: skip
+def test_padding_changes_no_pixel_of_a_clip(sample: Sample, transform: vl.PixelTransform) -> None:
+    """Also where a clip has as many frames as an operation has other numbers."""
+    path = str(sample("h264_mp4"))
+    data = vl.VideoDataset([vl.VideoEntry(path, start=20, stop=20 + length) for length in (1, 2, 3, 4, 9)])
+    (padded,) = make(data, vl.WholeVideo(), batch_size=5, collate="pad", transforms=[transform])
+    for row, alone in enumerate(make(data, vl.WholeVideo(), batch_size=1, transforms=[transform])):
+        assert torch.equal(padded.frames[row, : alone.frames.shape[1]], alone.frames[0])
 
 
 @pytest.fixture(scope="module")

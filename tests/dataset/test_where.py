@@ -124,11 +124,25 @@ def test_errors_say_what_to_do(folder: Path, sample: Callable[[str], Path]) -> N
         (data + VideoDataset.from_paths([str(folder / "other.mp4")])).where(store=store, codec="h264")
 
 
+@pytest.mark.parametrize("condition", ["codec = 'vp9') OR (codec = 'h264'", "1) OR (1", "1, 1", "1 AS x", "1 LIMIT 1"])
+def test_a_condition_is_one_expression(folder: Path, condition: str) -> None:
+    with pytest.raises(ConfigurationError, match="is not SQL over the facts of videos"):
+        VideoDataset.from_store(folder / "index.db", where=condition)
+
+
+def test_conditions_may_have_lines_brackets_and_comments(folder: Path) -> None:
+    condition = "codec IN (\n'h264' -- and no other\n)\nAND (frames > 0\n) -- all of them"
+    found = VideoDataset.from_store(folder / "index.db", where=condition)
+    assert [row.path for row in found] == [row.path for row in found.where(condition, store=folder / "index.db")]
+    assert len(found) == 3
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"condition": lambda entry: True}, "condition must be SQL over facts of videos, .*filter takes a function"),
         ({"condition": "1; DROP TABLE videos"}, "condition '1; DROP TABLE videos' is not SQL"),
+        ({"condition": "frames > 1) OR (frames > 2"}, r"condition 'frames > 1\) OR \(frames > 2' is not SQL"),
         ({"min_frames": "30"}, "min_frames must be a positive integer, got '30'"),
         ({"min_height": 0}, "min_height must be a positive integer, got 0"),
         ({"codec": 264}, "codec must be a name, as 'h264', or a list of names, got 264"),

@@ -17,6 +17,7 @@ from av.video.stream import VideoStream
 
 import videoloader as vl
 from videoloader.indexing import FolderSource, open_source
+from videoloader.indexing.sources.opening import local_places
 from videoloader.indexing.sources.stream import StreamSource
 
 # Encoder, (width, height) and frames of each stream by its number; 1 is sound.
@@ -103,6 +104,14 @@ def test_a_name_says_which_stream_is_meant(files: dict[str, Path]) -> None:
     assert isinstance(source, StreamSource)
     assert source.name == f"{files['mkv']}::stream_index=2"
     assert pickle.loads(pickle.dumps(source)).read(0, 4) == files["mkv"].read_bytes()[:4]
+
+
+@pytest.mark.parametrize("more", [1, 1000, 20_000])
+def test_a_stream_has_no_streams(files: dict[str, Path], more: int) -> None:
+    name = f"{files['mkv']}::stream_index=2" + "::stream_index=0" * more
+    with pytest.raises(vl.UnsupportedError, match="is not an archive"):
+        open_source(name)
+    assert local_places(name)  # data sets that limit their sources ask for these
 
 
 @pytest.mark.parametrize("kind", KINDS)

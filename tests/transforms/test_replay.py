@@ -80,13 +80,17 @@ def test_masks_stay_where_the_frames_are(clip: tuple[Geometry, list[Operation]])
     assert clear.float().mean() > 0.2
 
 
-@given(clips(), st.sampled_from([torch.uint8, torch.int64, torch.float64, torch.float16]))
+@given(
+    clips(),
+    st.sampled_from([torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.int64, torch.float64, torch.float16]),
+)
 def test_masks_of_any_type_have_no_values_but_their_own(
     clip: tuple[Geometry, list[Operation]], dtype: torch.dtype
 ) -> None:
     geometry, operations = clip
-    masks = torch.randint(0, 100, (LENGTH, 2, *SHOWN)).to(dtype)
+    masks = torch.randint(0, 100, (LENGTH, 2, *SHOWN))
     masks[:, 1] += 100
+    masks = masks.to(dtype)
     moved = replay_masks(masks, geometry, operations, fill=255)
     assert moved.dtype == dtype
     assert set(moved[:, 0].flatten().tolist()) <= {*range(100), 255}

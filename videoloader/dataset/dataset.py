@@ -178,8 +178,8 @@ class VideoDataset(ShownInNotebooks, DatasetReaders, Unchanging[VideoEntry]):
         Examples:
             >>> small = data.where("duration_s < 60 AND NOT is_vfr", codec="h264", store="k400.db")
         """
-        sql, parameters = conditions_in_sql(condition, min_height, codec, fps)
-        rows, left_out = rows_where(self.table, store, sql, parameters, min_frames)
+        conditions = conditions_in_sql(condition, min_height, codec, fps)
+        rows, left_out = rows_where(self.table, store, conditions, min_frames)
         return self._take(rows, left_out)
 
     def with_times(self, times: Times) -> VideoDataset:

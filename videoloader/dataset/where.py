@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +27,25 @@ _SPANS = ("frames", "fps", "height")
 _KEYS_AT_ONCE = 1 << 16
 
 
+class Conditions(NamedTuple):
+    """Conditions in SQL, and the values for their question marks.
+
+    Attributes:
+        each: the conditions, the user's own first.
+        parameters: the values.
+    """
+
+    each: list[str]
+    parameters: list[object]
+
+    @property
+    def sql(self) -> str:
+        """All conditions in one. The line breaks end a comment with which a condition may end."""
+        return " AND ".join(f"({condition}\n)" for condition in self.each)
+
+
 def rows_where(
-    table: EntryTable, store: Store | None, sql: str, parameters: Sequence[object], min_frames: int | None
+    table: EntryTable, store: Store | None, conditions: Conditions, min_frames: int | None
 ) -> tuple[npt.NDArray[np.int64], list[tuple[str, str]]]:
     """The numbers of the rows that meet all conditions, and (path, reason) for those unreadable or too short.
 
@@ -36,14 +53,13 @@ def rows_where(
 
     Args:
         table, store, min_frames: as in ``VideoDataset.where``.
-        sql, parameters: result of ``conditions_in_sql``.
+        conditions: result of ``conditions_in_sql``.
     """
     check_positive_or_none(min_frames=min_frames)
     kept, left_out, kinds = [], [], []
     with opened_store(table.path, store) as opened:
-        _check_sql(opened, sql, parameters)
-        # The line break ends a comment with which the condition may end.
-        facts = facts_of_rows(opened, table.path, ["error", "frames", f"({sql}\n)"], parameters)
+        _check_sql(opened, conditions)
+        facts = facts_of_rows(opened, table.path, ["error", "frames", f"({conditions.sql})"], conditions.parameters)
         for row, (error, frames, fulfilled) in enumerate(facts):
             error = "its row in the index store is damaged" if error is None and frames is None else error
             if error is not None:
@@ -74,10 +90,10 @@ def rows_where(
 
 def entries_of_store(store: Store, where: str) -> tuple[EntryTable, tuple[str, ...], list[tuple[str, str]]]:
     """Entries for the videos of a store, no class names, and what was left out; see ``VideoDataset.from_store``."""
-    condition, parameters = conditions_in_sql(where, None, None, None)
+    conditions = conditions_in_sql(where, None, None, None)
     with opened_store((), store) as opened:
-        _check_sql(opened, condition, parameters)
-        keys = (from_sql(key) for key in _keys(opened, f"error_type IS NULL AND {condition}", parameters))
+        _check_sql(opened, conditions)
+        keys = map(from_sql, _keys(opened, conditions))
         paths, left_out = PackedStrings(opened.keys.paths_of(keys)), list(opened.errors())
         if not len(paths):
             raise none_left(len(opened))
@@ -85,19 +101,19 @@ def entries_of_store(store: Store, where: str) -> tuple[EntryTable, tuple[str, .
     return make_table(paths, {}, {}, lambda row: opened.path), (), left_out
 
 
-def _keys(store: IndexStore, condition: str, parameters: Sequence[object]) -> Iterator[Any]:
-    """The keys of the videos that meet a condition, in the order of indexing."""
-    page = f"SELECT id, source FROM videos WHERE id > ? AND {condition} ORDER BY id LIMIT {_KEYS_AT_ONCE}"
-    last = 0
-    while rows := store.query(page, (last, *parameters)):
+def _keys(store: IndexStore, conditions: Conditions) -> Iterator[Any]:
+    """The keys of the readable videos that meet all conditions, in the order of indexing."""
+    met = f"id > ? AND error_type IS NULL AND {conditions.sql}"
+    page, last = f"SELECT id, source FROM videos WHERE {met} ORDER BY id LIMIT {_KEYS_AT_ONCE}", 0
+    while rows := store.query(page, (last, *conditions.parameters)):
         yield from (key for _, key in rows)
         last = rows[-1][0]
 
 
 def conditions_in_sql(
     condition: str, min_height: int | None, codec: str | Collection[str] | None, fps: float | tuple[float, float] | None
-) -> tuple[str, list[object]]:
-    """The conditions of ``VideoDataset.where`` in SQL, and their parameters.
+) -> Conditions:
+    """The conditions of ``VideoDataset.where``.
 
     Raises:
         ConfigurationError: an argument has an invalid value.
@@ -105,7 +121,7 @@ def conditions_in_sql(
     check_positive_or_none(min_height=min_height)
     wanted = "SQL over facts of videos, as 'duration_s < 60'; filter takes a function of rows"
     check("condition", condition, isinstance(condition, str), wanted)
-    conditions, parameters = [f"({condition}\n)" if condition.strip() else "1"], list[object]()
+    conditions, parameters = [condition.strip() or "1"], list[object]()
     if min_height is not None:
         conditions.append(f"{DISPLAYED_HEIGHT} >= ?")
         parameters.append(min_height)
@@ -123,7 +139,7 @@ def conditions_in_sql(
             low, high = fps * (1 - _SAME_RATE), fps * (1 + _SAME_RATE)
         conditions.append("fps BETWEEN ? AND ?")
         parameters += [float(low), float(high)]
-    return " AND ".join(conditions), parameters
+    return Conditions(conditions, parameters)
 
 
 def _values_of_videos(store: IndexStore, paths: Sequence[str]) -> str:
@@ -137,12 +153,16 @@ def _values_of_videos(store: IndexStore, paths: Sequence[str]) -> str:
     return f"; the videos have codec {', '.join(sorted(set(codecs)))}; {', '.join(spans)}"
 
 
-def _check_sql(store: IndexStore, sql: str, parameters: Sequence[object]) -> None:
-    """Let SQLite parse the conditions before the rows are read, so that its error is about the conditions alone."""
+def _check_sql(store: IndexStore, conditions: Conditions) -> None:
+    """Let SQLite parse the conditions before the rows are read, so that its error is about the conditions alone.
+
+    The user's own is also parsed without brackets, since ``a) OR (b`` is no condition, but is SQL within brackets.
+    """
+    own = conditions.each[0]
     try:
-        store.query(f"SELECT ({sql}\n) FROM videos LIMIT 0", parameters)
+        store.query(f"SELECT {own}\nFROM videos LIMIT 0")
+        store.query(f"SELECT {conditions.sql} FROM videos LIMIT 0", conditions.parameters)
     except ConfigurationError as error:
-        text = sql.partition("\n)")[0].removeprefix("(")
-        wrong = f"condition {text!r} is not SQL over the facts of videos ({explained(error.__context__)})"
+        wrong = f"condition {own!r} is not SQL over the facts of videos ({explained(error.__context__)})"
         facts = ", ".join(("id", *COLUMNS))
         raise ConfigurationError(f"{wrong}; these are {facts}; filter takes a function of rows' own columns") from None

@@ -74,7 +74,7 @@ class JpegCompression(PixelTransform):
         """Return one round trip, with one quality for the clip or one for each frame."""
         quality = np.floor(draw_range_by_frame(self.quality, rng, clip.length) + 0.5).astype(np.int64)
         function = compress_420 if self.chroma == "4:2:0" else compress_444
-        return [BatchFunction(function, {"quality": quality})]
+        return [BatchFunction(function, {"quality": quality}, by_frame=("quality",))]
 
 
 def compress_420(frames: torch.Tensor, params: Params) -> torch.Tensor:

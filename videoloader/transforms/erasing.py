@@ -67,7 +67,8 @@ class RandomErasing(PixelTransform):
         if self.value != "random":
             return [Erase(boxes, fill_color(self.value))]
         keys = draw_keys(rng, clip.length, per_frame=self.per_frame)
-        return [BatchFunction(fill_with_noise, {"boxes": np.broadcast_to(boxes[:, 0], (clip.length, 4)), "keys": keys})]
+        params = {"boxes": np.broadcast_to(boxes[:, 0], (clip.length, 4)), "keys": keys}
+        return [BatchFunction(fill_with_noise, params, by_frame=tuple(params))]
 
     def _box(self, rng: np.random.Generator, rows: int, columns: int) -> tuple[int, int, int, int]:
         for height, width in draw_sides(rows * columns, self.scale, self.ratio, rng):
@@ -167,7 +168,8 @@ class GridMask(PixelTransform):
         grid = np.stack(
             [cell, (1 - ratio) * cell, *(cell * phase for phase in rng.random(2)), np.cos(turn), np.sin(turn)]
         )
-        return [BatchFunction(erase_grid, {"grid": grid.T, "fill": np.array(fill_color(self.fill))})]
+        params = {"grid": grid.T, "fill": np.array(fill_color(self.fill))}
+        return [BatchFunction(erase_grid, params, by_frame=("grid",))]
 
 
 def erase_grid(frames: torch.Tensor, params: Params) -> torch.Tensor:

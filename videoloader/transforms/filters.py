@@ -52,7 +52,8 @@ class GaussianBlur(PixelTransform):
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
         """Return one blur, with one sigma for the clip or one for each frame."""
         sigma = draw_range_by_frame(self.sigma, rng, clip.length)
-        return [BatchFunction(blur, {"kernel_size": np.array(both_ends(self.kernel_size)), "sigma": sigma})]
+        params = {"kernel_size": np.array(both_ends(self.kernel_size)), "sigma": sigma}
+        return [BatchFunction(blur, params, by_frame=("sigma",))]
 
 
 def blur(frames: torch.Tensor, params: Params) -> torch.Tensor:
@@ -101,7 +102,8 @@ class Laplacian(PixelTransform):
     def draw(self, rng: np.random.Generator, clip: ClipInfo) -> list[BatchFunction]:
         """Return one filter, with one scale for the clip or one for each frame."""
         scale = draw_range_by_frame(self.scale, rng, clip.length)
-        return [BatchFunction(show_edges, {"window_size": np.array(self.window_size), "scale": scale})]
+        params = {"window_size": np.array(self.window_size), "scale": scale}
+        return [BatchFunction(show_edges, params, by_frame=("scale",))]
 
 
 def show_edges(frames: torch.Tensor, params: Params) -> torch.Tensor:

@@ -48,7 +48,8 @@ class GaussianNoise(PixelTransform):
         """Return the mean, standard deviation and keys for each frame."""
         mean, std = (draw_range_by_frame(value, rng, clip.length) for value in (self.mean, self.std))
         keys = draw_keys(rng, clip.length, per_frame=self.per_frame)
-        return [BatchFunction(add_gaussian_noise, {"mean": mean, "std": std, "keys": keys})]
+        params: Params = {"mean": mean, "std": std, "keys": keys}
+        return [BatchFunction(add_gaussian_noise, params, by_frame=tuple(params))]
 
 
 def add_gaussian_noise(frames: torch.Tensor, params: Params) -> torch.Tensor:
@@ -96,7 +97,8 @@ class SaltAndPepper(PixelTransform):
         keys = draw_keys(rng, clip.length, per_frame=self.per_frame)
         if not self.per_channel:
             keys = np.broadcast_to(keys[:, :1], keys.shape)
-        return [BatchFunction(sprinkle, {"white": amount * salt, "black": amount * (1 - salt), "keys": keys})]
+        params: Params = {"white": amount * salt, "black": amount * (1 - salt), "keys": keys}
+        return [BatchFunction(sprinkle, params, by_frame=tuple(params))]
 
 
 def sprinkle(frames: torch.Tensor, params: Params) -> torch.Tensor:

@@ -11,7 +11,7 @@ multiply-add.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias, get_args
@@ -185,6 +185,8 @@ class BatchFunction:
         function: ``function(frames, params)`` takes uint8[N, T, 3, H, W], returns frames of the same shape and type,
             and may change them in place. Clips that run together have the same function object.
         params: the clip's parameters. Those of N clips are stacked: ``function`` gets an array [N, ...] for each name.
+        by_frame: names of the parameters that are arrays [T, ...] with a value for each frame of the clip. If the clip
+            is padded to the length of others, the last value holds for the frames of padding.
         geometric: the function to use instead of ``function`` for masks, which only moves pixels; None if no pixels
             move.
     """
@@ -192,6 +194,7 @@ class BatchFunction:
     function: Function
     params: Params = field(default_factory=dict)
     geometric: Function | None = None
+    by_frame: Collection[str] = ()
 
 
 Operation: TypeAlias = Table | StatisticTable | ColorMatrix | HueShift | Sharpen | Warp | Erase | BatchFunction
@@ -306,12 +309,14 @@ def hold_last(operation: Operation, length: int, new_length: int) -> Operation:
         new_length: number of frames of the longer clip.
     """
 
-    def held(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {name: held(each) for name, each in value.items()}
-        if not isinstance(value, np.ndarray) or value.ndim == 0 or len(value) != length or length < 2:
-            return value
-        return np.concatenate([value, np.repeat(value[-1:], new_length - length, 0)])
+    def held(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return np.concatenate([values, np.repeat(values[-1:], new_length - length, 0)])
 
-    changed = {each.name: held(getattr(operation, each.name)) for each in fields(operation) if each.init}
+    changed: dict[str, Any]
+    if isinstance(operation, BatchFunction):
+        changed = {name: held(operation.params[name]) for name in operation.by_frame}
+        return replace(operation, params={**operation.params, **changed})
+    name = ARRAYS[type(operation)][0]
+    values = getattr(operation, name)
+    changed = {} if len(values) == 1 else {name: held(values)}  # a single row holds for all frames already
     return replace(operation, **changed)

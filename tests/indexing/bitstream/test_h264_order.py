@@ -274,7 +274,7 @@ def test_decoding_starts_at_recovery_points_whatever_stands_before_slices() -> N
     starts = [START + RECOVERY_POINT, START + OTHER_MESSAGE, START + long_message, stream.config(), b""]
     starts += [START + long_message + START + RECOVERY_POINT, START + b"\x0c" + b"\xff" * 3000 + START + RECOVERY_POINT]
     packets = [LONG_START + stream.slice(0x65, 0, 0)]
-    packets += [start + LONG_START + stream.slice(0x41, n, 2 * n) for n, start in enumerate(starts, 1)]
+    packets += [start + LONG_START + stream.slice(0x41, n, 2 * n, kind=7) for n, start in enumerate(starts, 1)]
     order = h264_order(stream.config(), Packets(packets))
     assert order is not None
     assert order.keys.tolist() == [True, True, False, False, False, False, True, True]

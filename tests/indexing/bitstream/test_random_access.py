@@ -14,6 +14,7 @@ from videoloader.indexing.bitstream.random_access import is_random_access
 AVCC = bytes([1, 100, 0, 10, 0xFF, 0xE1, 0])
 HVCC = bytes([1]) + bytes(20) + bytes([3, 0])
 IDR, SLICE, SEI, AUD = b"\x65\x88", b"\x41\x9a", b"\x06", b"\x09\xf0"
+I_SLICE = b"\x41\x88\x80"  # first_mb_in_slice 0, slice_type 7
 
 nals = st.lists(st.binary(min_size=1, max_size=40), max_size=6)
 # Within a NAL unit no start code can stand, and at its end no zero.
@@ -130,13 +131,20 @@ messages = st.lists(st.tuples(other_kinds, st.binary(max_size=300) | st.just(byt
 @given(messages, st.integers(0, 40), messages)
 def test_h264_starts_at_a_recovery_point_only_if_it_recovers_at_once(before, frames, after):
     unit = sei(*before, recovery_point(frames), *after)
-    assert h264(unit, SLICE) is (frames == 0)
+    assert h264(unit, I_SLICE) is (frames == 0)
+
+
+@pytest.mark.parametrize("kind", [0, 1, 3, 5, 6, 8])
+def test_h264_does_not_start_at_a_recovery_point_of_a_picture_made_of_others(kind):
+    code = f"{kind + 1:b}"
+    bits = "1" + "0" * (len(code) - 1) + code  # first_mb_in_slice and slice_type, Exp-Golomb coded
+    assert not h264(sei(recovery_point(0)), b"\x41" + int(bits.ljust(16, "0"), 2).to_bytes(2, "big"))
 
 
 def test_sizes_of_messages_do_not_count_emulation_prevention():
     before = 0, b"\0\0\1" + b"\xff" * 5
     assert b"\0\0\3\1" in sei(before)
-    assert h264(sei(before, recovery_point(0)), SLICE)
+    assert h264(sei(before, recovery_point(0)), I_SLICE)
 
 
 @given(messages)

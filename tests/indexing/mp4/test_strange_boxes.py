@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import struct
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from mp4_writing import box, replace_box
+from mp4_writing import box, find_box, replace_box
 from truth import full_decode
 
 from videoloader.errors import IndexingError, VideoLoaderError
@@ -55,6 +57,38 @@ def test_counts_are_checked_before_libavformat_believes_them(sample: Any, kind: 
     data[at : at + 4] = (1 << 26).to_bytes(4, "big")
     with pytest.raises(IndexingError, match="lists 67108864 samples but has room for"):
         build_index(MemorySource(bytes(data)))
+
+
+def many_tracks(data: bytes) -> bytes:
+    """The file with nine copies of its track. Its fragments belong to the first."""
+    start, stop = find_box(data, [b"moov"])
+    first, last = find_box(data, [b"moov", b"trak"])
+    return replace_box(data, [b"moov"], box(b"moov", data[start:stop] + data[first - 8 : last] * 8))
+
+
+def compressed(data: bytes) -> bytes:
+    start, stop = find_box(data, [b"moov"])
+    moov = data[start - 8 : stop]
+    packed = box(b"cmvd", struct.pack(">I", len(moov)) + zlib.compress(moov))
+    return replace_box(data, [b"moov"], box(b"moov", box(b"cmov", box(b"dcom", b"zlib") + packed)))
+
+
+WAYS: dict[str, Callable[[bytes], bytes]] = {
+    "many boxes before": lambda data: box(b"qrst", b"") + box(b"free", b"") * 20 + data,
+    "many tracks": many_tracks,
+    "compressed tables": compressed,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", ["{}", "{}::stream_index=0"])
+def test_counts_are_checked_on_all_ways_to_libavformat(sample: Any, tmp_path: Path, way: str, name: str) -> None:
+    data = bytearray(WAYS[way](sample("h264_mp4_fragmented").read_bytes()))
+    at = data.index(b"trun") + 8
+    data[at : at + 4] = (1 << 26).to_bytes(4, "big")
+    (tmp_path / "x.mp4").write_bytes(data)
+    with pytest.raises(IndexingError, match="lists 67108864 samples but has room for"):
+        build_index(name.format(tmp_path / "x.mp4"))
 
 
 def test_a_part_of_a_fragment_outside_of_one_is_an_error(sample: Any) -> None:

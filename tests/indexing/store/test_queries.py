@@ -8,6 +8,7 @@ import sys
 import tracemalloc
 from pathlib import Path
 
+import numpy as np
 import pytest
 from example_count import examples
 from hypothesis import given, settings
@@ -191,6 +192,18 @@ def test_results_are_bounded(store: IndexStore, monkeypatch: pytest.MonkeyPatch)
 def test_nonsense_is_an_error_of_ours(store: IndexStore, sql: str, parameters: tuple[object, ...]) -> None:
     with pytest.raises(ConfigurationError, match="query fails"):
         store.query(sql, parameters)
+
+
+@pytest.mark.parametrize("value", [np.int64(24), np.int8(24), np.float32(24), np.uint64(24)])
+def test_numbers_of_numpy_are_numbers(store: IndexStore, value: np.generic) -> None:
+    assert store.query("SELECT count(*) FROM videos WHERE frames = ?", (value,)) == [(3,)]
+    assert store.query("SELECT count(*) FROM videos WHERE frames < :most", {"most": value}) == [(0,)]
+
+
+@pytest.mark.parametrize("value", [np.array(24), np.array([24]), bytearray(b"24"), [24], object()])
+def test_other_values_are_refused(store: IndexStore, value: object) -> None:
+    with pytest.raises(ConfigurationError, match=r"parameters\[0\] must be a number, a text, bytes or None, got "):
+        store.query("SELECT count(*) FROM videos WHERE frames = ?", (value,))
 
 
 @pytest.mark.parametrize("timeout", [0, -1, "5", float("inf"), True])

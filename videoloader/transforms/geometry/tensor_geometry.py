@@ -12,6 +12,8 @@ from videoloader.convert.rounding import round_to
 from videoloader.convert.spec import Geometry, Interpolation
 from videoloader.errors import ConfigurationError
 
+_SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
+
 
 def apply_geometry(
     frames: torch.Tensor,
@@ -48,7 +50,7 @@ def apply_geometry(
         top, left, rows, columns = geometry.window
         picture = picture[:, :, top : top + rows, left : left + columns]
     turned = [axis for axis, turn in ((2, geometry.flip_vertical), (3, geometry.flip)) if turn]
-    picture = picture.flip(turned) if turned else picture
+    picture = as_signed(picture).flip(turned).view(picture.dtype) if turned else picture
     border = geometry.border
     if border is None:
         return picture.clone() if picture.data_ptr() == frames.data_ptr() else picture.contiguous()
@@ -61,6 +63,11 @@ def apply_geometry(
     else:
         extend_picture(planes, border)
     return result
+
+
+def as_signed(tensor: torch.Tensor) -> torch.Tensor:
+    """The same memory as signed integers if it holds unsigned ones, most of which PyTorch cannot flip or gather."""
+    return tensor.view(_SIGNED.get(tensor.dtype, tensor.dtype))
 
 
 def _resized(picture: torch.Tensor, geometry: Geometry, interpolation: Interpolation) -> torch.Tensor:

@@ -12,6 +12,7 @@ import torch
 
 from videoloader.convert.rounding import round_to
 from videoloader.convert.spec import Interpolation
+from videoloader.transforms.geometry.tensor_geometry import as_signed
 from videoloader.transforms.operations import Warp
 
 
@@ -153,7 +154,8 @@ def _taps(picture: torch.Tensor, points: _Points, right: int, below: int) -> tor
     """[C, H', W']: for each point, the tap at this offset from its first tap."""
     index, planes = points.first + (below * picture.shape[2] + right), picture.flatten(1)
     # Advanced indexing would take four times as long.
-    return planes.gather(1, index.flatten().expand(len(planes), -1)).view(-1, *index.shape)
+    taps = as_signed(planes).gather(1, index.flatten().expand(len(planes), -1))
+    return taps.view(planes.dtype).view(-1, *index.shape)
 
 
 def _sum(parts: Iterable[torch.Tensor]) -> torch.Tensor:
