@@ -27,8 +27,9 @@ from videoloader.indexing.images.index import index_images
 from videoloader.indexing.index import DISPOSABLE_NO, VideoIndex
 from videoloader.indexing.keyframe_heads import with_keyframes_read
 from videoloader.indexing.keyframes import packet_payloads, with_sure_keyframes
-from videoloader.indexing.libav import best_video_stream, index_by_demuxing
+from videoloader.indexing.libav import best_video_stream, index_by_decoding, index_by_demuxing
 from videoloader.indexing.limits import DecodingBudget, check_picture
+from videoloader.indexing.lone_fields import has_lone_fields
 from videoloader.indexing.lost_pictures import may_lose_pictures, with_pictures_that_come
 from videoloader.indexing.matroska.index import EBML_MAGIC, index_matroska
 from videoloader.indexing.mp4.boxes import HEADERS_READ, iterate_file_boxes
@@ -40,7 +41,7 @@ from videoloader.indexing.sources.opening import Openable, open_source
 from videoloader.indexing.sources.state import check_unchanged
 from videoloader.indexing.sources.stream import StreamSource, choose_stream
 from videoloader.indexing.start import without_lost_frames
-from videoloader.indexing.true_order import with_decoded_frames
+from videoloader.indexing.true_order import with_decoded_frames, with_frames_of
 from videoloader.indexing.wrong_times import times_are_wrong
 
 # Raised with every change by which some file gets another index. Stores then index their videos again.
@@ -123,6 +124,8 @@ def _build(opened: ByteSource) -> VideoIndex:
             told_more = index.method == "tables" and index.stream.codec_configs != known
             if told_more and times_are_wrong(index, opened):  # checked before without these sets
                 index = with_decoded_frames(index, opened)
+        if index.method == "tables" and has_lone_fields(index, opened):
+            index = with_frames_of(index_by_decoding(opened), index)
         if may_lose_pictures(index, switches, brought):
             index = with_pictures_that_come(index, opened)
         index = with_sure_keyframes(index, opened)

@@ -22,6 +22,7 @@ from av.stream import Disposition
 
 from videoloader.errors import ConfigurationError, DecodeError, IndexingError, UnsupportedError
 from videoloader.indexing.bitstream.display_order import Places
+from videoloader.indexing.bitstream.h264_fields import FieldReader
 from videoloader.indexing.bitstream.picture import cut_by_container, picture_format
 from videoloader.indexing.bitstream.random_access import MARKED_BY_DECODER, is_random_access, reads_headers
 from videoloader.indexing.bitstream.vpx import hides_frame
@@ -68,6 +69,8 @@ class _Packets:
         self.codec, self.config = context.codec.canonical_name, context.extradata or b""
         self.setups = Setups(self.codec, self.config)
         self.places = Places(self.codec, self.config)
+        self.fields = FieldReader(self.config)  # used for H.264
+        self.has_lone_fields = False
         self.pts: list[int | None] = []
         self.dts: list[int | None] = []
         self.size: list[int] = []
@@ -167,7 +170,9 @@ def index_by_demuxing(source: ByteSource) -> VideoIndex:
         if not packets.pts:
             raise IndexingError("has no video packets: it is cut off, or its packets lie in another file", source.name)
         index = _assemble_demuxed(packets) if _timestamps_give_the_order(packets) else None
-    if index is None or renews_sequences(index, packets.setups.brought) or _are_wrong(packets, index, source):
+    if index is None or packets.has_lone_fields:
+        return index_by_decoding(source)
+    if renews_sequences(index, packets.setups.brought) or _are_wrong(packets, index, source):
         return index_by_decoding(source)
     return checked_by_decoding_head(index, source) or index_by_decoding(source)
 
@@ -205,6 +210,10 @@ def _read_packets(packets: _Packets) -> None:
             packets.key.append(packet.is_keyframe)
             packets.hidden.append(packet.is_discard or hides_frame(packets.codec, payload[0], payload[-1]))
             packets.places.add(payload, goes_on=not packet.has_sidedata("new_extradata"))
+            if packets.codec == "h264" and not packets.has_lone_fields:
+                if packet.has_sidedata("new_extradata"):
+                    packets.fields = FieldReader(bytes(packet.get_sidedata("new_extradata")))
+                packets.has_lone_fields = packets.fields.is_lone_field(payload)
 
 
 def _are_wrong(packets: _Packets, index: VideoIndex, source: ByteSource) -> bool:

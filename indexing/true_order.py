@@ -21,6 +21,16 @@ def with_decoded_frames(index: VideoIndex, source: ByteSource) -> VideoIndex:
         decoded = index_by_decoding(source)
     except DecodeError:
         return index  # damaged: keep the frames of the container's tables
+    return with_frames_of(decoded, index)
+
+
+def with_frames_of(decoded: VideoIndex, index: VideoIndex) -> VideoIndex:
+    """Return the index with the frames of a decode, in its order; the decode's own index if packets differ.
+
+    Args:
+        decoded: the index of the decode.
+        index: made from a container's tables.
+    """
     packets = packets_of(decoded, index)
     if packets is None:
         return decoded

@@ -18,6 +18,11 @@ class BitWriter:
         self._bits += "0" * (len(code) - 1) + code
         return self
 
+    def raw(self, data: bytes) -> BitWriter:
+        """Zeros up to the next byte, and whole bytes."""
+        self._bits += "0" * (-len(self._bits) % 8) + "".join(f"{byte:08b}" for byte in data)
+        return self
+
     def bytes(self) -> bytes:
         """The bits, followed by a one and zeros up to the next byte."""
         bits = self._bits + "1"
