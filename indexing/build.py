@@ -30,7 +30,7 @@ from videoloader.indexing.keyframes import packet_payloads, with_sure_keyframes
 from videoloader.indexing.libav import best_video_stream, index_by_decoding, index_by_demuxing
 from videoloader.indexing.limits import DecodingBudget, check_picture
 from videoloader.indexing.lone_fields import has_lone_fields
-from videoloader.indexing.lost_pictures import may_lose_pictures, with_pictures_that_come
+from videoloader.indexing.lost_pictures import hides_leading_pictures, may_lose_pictures, with_pictures_that_come
 from videoloader.indexing.matroska.index import EBML_MAGIC, index_matroska
 from videoloader.indexing.mp4.boxes import HEADERS_READ, iterate_file_boxes
 from videoloader.indexing.mp4.index import index_mp4
@@ -118,15 +118,16 @@ def _build(opened: ByteSource) -> VideoIndex:
     elif index.container != "images":  # the headers of image files tell everything
         switches = config_switches(index)
         brought: dict[int, list[bytes]] = {}
+        breaks: list[int] = []
         if index.byte_ranges and index.keys_from == "container":
             known = index.stream.codec_configs
-            index, brought = with_keyframes_read(index, opened)
+            index, brought, breaks = with_keyframes_read(index, opened)
             told_more = index.method == "tables" and index.stream.codec_configs != known
             if told_more and times_are_wrong(index, opened):  # checked before without these sets
                 index = with_decoded_frames(index, opened)
         if index.method == "tables" and has_lone_fields(index, opened):
             index = with_frames_of(index_by_decoding(opened), index)
-        if may_lose_pictures(index, switches, brought):
+        if may_lose_pictures(index, switches, brought) or hides_leading_pictures(index, opened, breaks):
             index = with_pictures_that_come(index, opened)
         index = with_sure_keyframes(index, opened)
         if index.method == "tables":

@@ -109,7 +109,11 @@ def renews_sequences(index: VideoIndex, brought: Brought) -> bool:
         return False
     for packet, units in brought.items():
         sequences = {unit.rstrip(b"\0") for unit in units if unit and is_sequence_set(codec, unit[0])}
-        if len(sequences) > 1 and len(named_sets(codec, sequences)) < len(sequences) and not is_closed(index, packet):
+        if len(sequences) < 2 or is_closed(index, packet):
+            continue
+        # In libavcodec, sets of all layers of HEVC share their numbers.
+        numbered = (b"\x42\1" + unit[2:] for unit in sequences) if codec == "hevc" else sequences
+        if len(named_sets(codec, numbered)) < len(sequences):
             return True
     return False
 

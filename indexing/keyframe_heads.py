@@ -16,7 +16,12 @@ from videoloader.indexing.bitstream.parameter_sets import (
     units_of,
 )
 from videoloader.indexing.bitstream.picture import picture_format
-from videoloader.indexing.bitstream.random_access import has_idr, is_keyframe_slice, is_random_access
+from videoloader.indexing.bitstream.random_access import (
+    breaks_sequence,
+    has_idr,
+    is_keyframe_slice,
+    is_random_access,
+)
 from videoloader.indexing.bitstream.vpx import LONGEST_KEYFRAME_HEADER, keyframe_format
 from videoloader.indexing.configurations import brings_others, with_configurations
 from videoloader.indexing.index import VideoIndex
@@ -40,11 +45,13 @@ class Head(NamedTuple):
         starts: whether decoding can start there.
         units: the parameter sets in it, with header bytes, or its sequence headers.
         by_type: whether the type of its first slice says that decoding can start there (H.264 and HEVC).
+        breaks: whether a sequence of HEVC ends before its picture, or a broken link begins with it.
     """
 
     starts: bool
     units: list[bytes]
     by_type: bool = False
+    breaks: bool = False
 
 
 # The head of most H.264 keyframes: no parameter sets come before the picture.
@@ -56,7 +63,7 @@ def most_looked_at(source: ByteSource) -> int:
     return _MOST_NEAR if source.read_through <= NEAR else _MOST_FAR
 
 
-def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoIndex, dict[int, list[bytes]]]:
+def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoIndex, dict[int, list[bytes]], list[int]]:
     """Check by the keyframes' own headers that they are keyframes, and collect their parameter sets.
 
     Args:
@@ -64,7 +71,8 @@ def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoInd
         source: source of the same video.
 
     Returns:
-        The corrected index, and for each keyframe the parameter sets or headers in force from it on.
+        The corrected index; for each keyframe the parameter sets or headers in force from it on; and the keyframes of
+        HEVC whose heads say that a new sequence begins, whatever came before (``Head.breaks``).
 
     Raises:
         SourceError: the source cannot be read.
@@ -72,8 +80,9 @@ def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoInd
     codec, configs = index.stream.codec, index.stream.codec_configs
     keys = index.packet_key.nonzero()[0]
     if codec not in _WITH_KEYFRAME_HEADERS or index.stream.encrypted or len(keys) > most_looked_at(source):
-        return index, {}
+        return index, {}, []
     false: list[int] = []
+    breaks: list[int] = []
     recovery_points: list[int] = []
     brought: dict[int, list[bytes]] = {}
     headers = b""
@@ -94,6 +103,8 @@ def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoInd
                 recovery_points.append(packet)
             if head.units:
                 brought[packet] = head.units
+            if head.breaks:
+                breaks.append(packet)
         elif codec in WITH_HEADERS:
             if headers and not head.units:
                 brought[packet] = [headers]
@@ -107,7 +118,8 @@ def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoInd
         index = index.without_keyframe(false)
     if len(sizes) > 1:
         index = replace(index, stream=replace(index.stream, size_varies=True))
-    return with_configurations(index.known_by_headers() if all_looked_at else index, brought), brought
+    index = with_configurations(index.known_by_headers() if all_looked_at else index, brought)
+    return index, brought, breaks
 
 
 def with_sets_found(index: VideoIndex, source: ByteSource, packet: int, units: list[bytes]) -> VideoIndex:
@@ -189,8 +201,9 @@ def read_head(codec: str, record: bytes, start: bytes | memoryview, size: int) -
     if codec == "h264" and 0 < length_size < len(start) and start[length_size] & 31 == H264_IDR:
         return _IDR_FIRST
     units: list[bytes] = []
-    by_type = False
+    by_type = breaks = False
     for begin, end in iterate_nals(start, length_size):
+        breaks = breaks or (codec == "hevc" and breaks_sequence(start[begin]))
         if SLICES[codec][start[begin]]:
             by_type = is_keyframe_slice(codec, start[begin])
             break
@@ -201,4 +214,4 @@ def read_head(codec: str, record: bytes, start: bytes | memoryview, size: int) -
     else:
         if cut:
             return None
-    return Head(by_type or bool(is_random_access(codec, record, start)), units, by_type)
+    return Head(by_type or bool(is_random_access(codec, record, start)), units, by_type, breaks)

@@ -24,7 +24,12 @@ from videoloader.errors import ConfigurationError, DecodeError, IndexingError, U
 from videoloader.indexing.bitstream.display_order import Places
 from videoloader.indexing.bitstream.h264_fields import FieldReader
 from videoloader.indexing.bitstream.picture import cut_by_container, picture_format
-from videoloader.indexing.bitstream.random_access import MARKED_BY_DECODER, is_random_access, reads_headers
+from videoloader.indexing.bitstream.random_access import (
+    MARKED_BY_DECODER,
+    has_break,
+    is_random_access,
+    reads_headers,
+)
 from videoloader.indexing.bitstream.vpx import hides_frame
 from videoloader.indexing.configurations import renews_sequences, with_configurations
 from videoloader.indexing.decoder import WELL_KNOWN_CODECS, common_options, several_pictures
@@ -79,9 +84,12 @@ class _Packets:
         self.hidden: list[bool] = []
         self.offset: list[int] | None = []
         self.repeats: list[tuple[int, int]] = []
+        self.breaks: list[int] = []  # packets of HEVC in which a sequence ends, or that begin after a broken link
 
     def add(self, packet: av.packet.Packet[Any], payload: bytes) -> None:
         """Take in a packet, except for whether it is a keyframe and whether it is hidden."""
+        if self.codec == "hevc" and has_break(self.config, payload):
+            self.breaks.append(len(self.pts))
         self.pts.append(packet.pts)
         self.dts.append(packet.dts)
         self.size.append(packet.size)
@@ -169,10 +177,10 @@ def index_by_demuxing(source: ByteSource) -> VideoIndex:
         _read_packets(packets)
         if not packets.pts:
             raise IndexingError("has no video packets: it is cut off, or its packets lie in another file", source.name)
-        index = _assemble_demuxed(packets) if _timestamps_give_the_order(packets) else None
-    if index is None or packets.has_lone_fields:
-        return index_by_decoding(source)
-    if renews_sequences(index, packets.setups.brought) or _are_wrong(packets, index, source):
+        # Pictures may be hidden or come in another order where a sequence ends before the last packet.
+        in_order = _timestamps_give_the_order(packets) and all(each + 1 == len(packets.pts) for each in packets.breaks)
+        index = _assemble_demuxed(packets) if in_order and not packets.has_lone_fields else None
+    if index is None or renews_sequences(index, packets.setups.brought) or _are_wrong(packets, index, source):
         return index_by_decoding(source)
     return checked_by_decoding_head(index, source) or index_by_decoding(source)
 

@@ -28,14 +28,14 @@ def has_lone_fields(index: VideoIndex, source: ByteSource) -> bool:
     near. Of remote ones, a few of the first packets and keyframes are.
 
     Args:
-        index: index with packets that are byte ranges.
+        index: index of a container's tables.
         source: source of the same video.
 
     Raises:
         SourceError: the source cannot be read.
     """
     stream = index.stream
-    if stream.codec != "h264" or stream.encrypted:
+    if stream.codec != "h264" or stream.encrypted or not index.byte_ranges:
         return False
     if not any(_may_have_fields(config) for config in stream.codec_configs):
         return False

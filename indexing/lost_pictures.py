@@ -1,6 +1,8 @@
-"""Find the frames that decoders drop where sequences or picture sizes change, which only a decode shows."""
+"""Find the frames that decoders drop where sequences end or picture sizes change, which only a decode shows."""
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 import numpy as np
 
@@ -12,11 +14,16 @@ from videoloader.indexing.bitstream.parameter_sets import (
     is_sequence_set,
     sets_of_record,
 )
+from videoloader.indexing.bitstream.random_access import end_of_sequence
 from videoloader.indexing.configurations import Brought, config_switches, is_closed, renews_sequences
 from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.keyframe_heads import most_looked_at
 from videoloader.indexing.libav import index_by_decoding
-from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.sources.base import NEAR, ByteSource
 from videoloader.indexing.true_order import with_frames, with_sets_met
+
+# The last bytes of a packet, among which is the end of a sequence; only a message or padding may come after it.
+_TAIL = 256
 
 
 def may_lose_pictures(index: VideoIndex, switches: list[int], brought: Brought) -> bool:
@@ -42,6 +49,35 @@ def may_lose_pictures(index: VideoIndex, switches: list[int], brought: Brought) 
     if any(not is_closed(index, packet) for packet in {*switches, *others}):
         return True
     return renews_sequences(index, brought)
+
+
+def hides_leading_pictures(index: VideoIndex, source: ByteSource, breaks: Collection[int]) -> bool:
+    """Whether an HEVC keyframe inside the video may have leading pictures that a decoder does not show.
+
+    They refer to pictures before the keyframe. Where a sequence ends before it, as where an editor has joined two
+    recordings, those belong to something else.
+
+    Args:
+        index: index of any method.
+        source: source of the same video.
+        breaks: keyframes whose own heads say that the sequence before has ended.
+    """
+    stream = index.stream
+    if stream.codec != "hevc" or index.method == "decoded" or not index.byte_ranges or stream.encrypted:
+        return False
+    # Leading pictures follow their keyframe at once (ITU-T H.265, 7.4.2.2).
+    keys, pts = index.packet_key[1:-1].nonzero()[0] + 1, index.packet_pts
+    keys = keys[pts[keys + 1] < pts[keys]]
+    if not set(breaks).isdisjoint(keys.tolist()):
+        return True
+    if source.read_through > NEAR and len(keys) > most_looked_at(source):
+        return False
+    size = np.minimum(index.packet_size[keys - 1], _TAIL)
+    offset = index.packet_offset[keys - 1] + index.packet_size[keys - 1] - size
+    tails = source.read_ranges(offset.tolist(), size.tolist())
+    used = index.packet_config[keys - 1].tolist()
+    ends = [end_of_sequence(config) for config in index.stream.codec_configs]
+    return any(ends[config].search(tail) for config, tail in zip(used, tails, strict=True))
 
 
 def with_pictures_that_come(index: VideoIndex, source: ByteSource) -> VideoIndex:

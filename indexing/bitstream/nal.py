@@ -12,6 +12,8 @@ H264_IDR = 5
 HEVC_IRAP = range(16, 24)
 HEVC_IDR = (19, 20)
 HEVC_CRA = 21
+HEVC_BLA = range(16, 19)
+HEVC_ENDS = (36, 37)  # of a sequence, of a bitstream
 
 # Maximum number of pictures that a decoder holds: MaxDpbFrames of ITU-T H.264, A.3.1, and MaxDpbSize of ITU-T H.265,
 # A.4.2. So no picture is shown before one that was decoded this many pictures earlier.

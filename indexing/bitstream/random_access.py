@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Container
 from functools import cache, partial
 
@@ -10,7 +11,15 @@ import av.codec
 from videoloader.indexing.bitstream import av1, av1_references, vp8_references, vp9
 from videoloader.indexing.bitstream.intra_pictures import HEAD_READERS, LONGEST_HEAD
 from videoloader.indexing.bitstream.jpeg import has_own_tables
-from videoloader.indexing.bitstream.nal import H264_IDR, HEVC_IRAP, iterate_messages, iterate_nals, nal_length_size
+from videoloader.indexing.bitstream.nal import (
+    H264_IDR,
+    HEVC_BLA,
+    HEVC_ENDS,
+    HEVC_IRAP,
+    iterate_messages,
+    iterate_nals,
+    nal_length_size,
+)
 from videoloader.indexing.bitstream.parameter_sets import is_slice
 from videoloader.indexing.bitstream.picture_kinds import INTRA, picture_kind, refers_back
 
@@ -84,6 +93,32 @@ def has_unit(codec: str, config: bytes, payload: bytes | memoryview, kinds: Cont
 def is_keyframe_slice(codec: str, first: int) -> bool:
     """Whether decoding of H.264 or HEVC can start at a slice, by the first byte of its header: IDR, or any IRAP."""
     return first & 31 == H264_IDR if codec == "h264" else first >> 1 & 63 in HEVC_IRAP
+
+
+def breaks_sequence(first: int) -> bool:
+    """Whether a unit of HEVC ends a sequence, or is a picture of a broken link (BLA), by the first byte of its header.
+
+    RASL pictures after such a keyframe are not output (ITU-T H.265, 8.1.3), and pictures of the sequence before come
+    first. libavcodec also heeds the ends of sequences of other layers.
+    """
+    kind = first >> 1 & 63
+    return kind in HEVC_ENDS or kind in HEVC_BLA
+
+
+def has_break(config: bytes, payload: bytes | memoryview) -> bool:
+    """Whether a packet of HEVC has a unit with which ``breaks_sequence`` is true."""
+    return has_unit("hevc", config, payload, (*HEVC_ENDS, *HEVC_BLA))
+
+
+@cache
+def end_of_sequence(config: bytes) -> re.Pattern[bytes]:
+    """Return a pattern that finds an end of a sequence or bitstream among the last bytes of a packet of HEVC."""
+    length_size = nal_length_size("hevc", config)
+    if not length_size:
+        return re.compile(rb"\x00\x00\x01[\x48-\x4b]")
+    # Such a unit is only its header of two bytes, but writers may have put padding into it.
+    unit = rb"(?:\x02[\x48-\x4b].|[^\x00][\x48-\x4b].\x00+\Z)"
+    return re.compile(rb"\x00" * (length_size - 1) + unit, re.DOTALL)
 
 
 def is_skipped_leading(codec: str, config: bytes, payload: bytes | memoryview) -> bool:

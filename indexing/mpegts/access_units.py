@@ -145,7 +145,11 @@ def _cut_h264(piece: Piece, begin: int, position: Positions, header: npt.NDArray
 def _cut_hevc(piece: Piece, begin: int, position: Positions, header: npt.NDArray[np.uint8]) -> AccessUnits:
     """Cut units as in ITU-T H.265, 7.4.2.4.4. Only the base layer counts."""
     second = piece.bytes_at(position + 4)
+    is_end = ((header >> 1 == 36) | (header >> 1 == 37)) & (position + 5 <= piece.end)
+    ends = position[is_end]  # libavcodec heeds them in all layers
     base = ((header & 1) == 0) & (second >> 3 == 0) & (position + 6 <= piece.end)
+    if (header[~base] >> 1 == 33).any():
+        raise OddStreamError("has sequence parameter sets of other layers, which may replace those of the base layer")
     position, header, second = position[base], header[base], second[base]
     kind = header >> 1 & 63
     is_slice = (kind <= 9) | (kind >= 16) & (kind <= 21)
@@ -162,7 +166,7 @@ def _cut_hevc(piece: Piece, begin: int, position: Positions, header: npt.NDArray
     units.disposable[unit] = np.where(is_disposable, DISPOSABLE_YES, DISPOSABLE_NO)
     units.slice_bits[unit] = skip_hevc_head(_windows(piece, units.picture[unit] + 5), units.key[unit])
     headers = _cut_headers(piece, position, (kind >= 32) & (kind <= 34))
-    marks = position[(kind == 36) | (kind == 37) | (kind >= 16) & (kind <= 18)]
+    marks = np.union1d(ends, position[(kind >= 16) & (kind <= 18)])
     headers.update(zip(marks.tolist(), piece.cut(marks, marks + 5), strict=True))
     return units._replace(headers=headers, turned=_first_is_turned(piece, position, kind == 39, start, 2))
 

@@ -12,8 +12,12 @@ from lies.joined import joined
 from sample_videos import Recipe, write_video
 from truth import full_decode
 
-from videoloader import UnsupportedError, Video
+from videoloader import UnsupportedError, Video, verify
 from videoloader.indexing import build_index
+from videoloader.indexing.bitstream.nal import HEVC_CRA, iterate_nals
+
+END, END_OF_STREAM, END_OF_LAYER = (b"\0\0\0\1" + unit for unit in (b"\x48\1", b"\x4a\1", b"\x48\x09"))
+BLA = bytes([16 << 1])
 
 
 def write(folder, base, lies=()):
@@ -119,3 +123,76 @@ def test_a_packet_of_several_pictures_is_refused(tmp_path):
             output.mux(packet)
     with pytest.raises(UnsupportedError, match=r"joined\.mp4: packet 14 decodes to several pictures"):
         build_index(tmp_path / "joined.mp4")
+
+
+def write_splice(folder, container, before=b"", after=b"", picture=b"", sets_of_layer=False):
+    """Write a video of HEVC with open GOPs, as if it were spliced at the third keyframe.
+
+    Args:
+        folder: folder to write to.
+        container: suffix of the file.
+        before: units at the end of the packet before the keyframe.
+        after: units at the start of the keyframe's packet.
+        picture: first byte of the keyframe's slices in place of that of a CRA picture.
+        sets_of_layer: whether the keyframe has its parameter sets again as those of another layer.
+    """
+    options = "log-level=none:keyint=8:min-keyint=8:scenecut=0:bframes=2:repeat-headers=1"
+    raw = write_video(folder / "plain.hevc", Recipe("hevc", "libx265", {"x265-params": options}, frames=30))
+    plain = build_index(raw)
+    times = {packet: frame for frame, packet in enumerate(plain.frame_packet.tolist())}
+    path = folder / f"splice.{container}"
+    kind = {"ts": "mpegts"}.get(container)
+    with av.open(raw) as source, av.open(path, "w", format=kind) as output:
+        stream = output.add_stream_from_template(source.streams.video[0])
+        keys = plain.packet_key.nonzero()[0]
+        for number, packet in enumerate(each for each in source.demux(video=0) if each.size):
+            data = bytes(packet)
+            if number == keys[2]:
+                units = [data[start:stop].rstrip(b"\0") for start, stop in iterate_nals(data, 0)]
+                assert units[-1][0] >> 1 == HEVC_CRA
+                if picture:
+                    units = [picture + unit[1:] if unit[0] >> 1 == HEVC_CRA else unit for unit in units]
+                if sets_of_layer:
+                    again = [unit[:1] + b"\x09" + unit[2:] for unit in units if 32 <= unit[0] >> 1 <= 34]
+                    units = [*units[:-1], *again, units[-1]]
+                data = after + b"".join(b"\0\0\0\1" + unit for unit in units)
+            new = av.Packet(data + (before if number + 1 == keys[2] else b""))
+            new.stream, new.time_base = stream, Fraction(1, 25)
+            new.pts, new.dts, new.is_keyframe = times[number] + 3, number, bool(plain.packet_key[number])
+            output.mux(new)
+    return path
+
+
+@pytest.mark.parametrize("container", ["mp4", "mkv", "ts", "flv"])
+@pytest.mark.parametrize(
+    "splice",
+    [
+        {"before": END},
+        {"before": END_OF_STREAM},
+        {"before": END + END_OF_STREAM},
+        {"before": END_OF_LAYER},
+        {"after": END},
+        {"picture": BLA},
+        {"sets_of_layer": True},
+    ],
+    ids=lambda splice: "+".join(f"{name}={value!r}" for name, value in splice.items()),
+)
+def test_leading_pictures_behind_a_splice_are_not_shown(tmp_path, container, splice):
+    """They refer to pictures before the keyframe, of which those behind the splice are not the ones meant."""
+    path = write_splice(tmp_path, container, **splice)
+    truth, index = full_decode(path), build_index(path)
+    # A packet that is cut behind the first of two ends leaves a picture without a time.
+    known = [own if given is not None else None for own, given in zip(index.frame_pts.tolist(), truth.pts, strict=True)]
+    assert known == truth.pts
+    assert index.method == "decoded"
+    assert verify(path, device="cpu").ok
+    video = Video(path, device="cpu")
+    together = video[:]
+    assert all(torch.equal(Video(path, device="cpu")[frame], together[frame]) for frame in range(14, 24))
+
+
+@pytest.mark.parametrize("container", ["mp4", "mkv", "ts", "flv"])
+def test_a_video_without_a_splice_needs_no_decode(tmp_path, container):
+    index = build_index(write_splice(tmp_path, container))
+    assert index.method != "decoded"
+    assert len(index) == 30
