@@ -215,7 +215,7 @@ MISTAKES: Mistakes = {
     ),
     "SQL that is a number": (lambda: data().where(3), "condition must be SQL over facts of videos, as … got 3"),
     "a function for SQL": (lambda: data().where(lambda entry: True), "condition must be SQL over facts of"),
-    "SQL that does more": (lambda: data().where("1; DROP TABLE videos"), "condition '1; DROP … syntax error)"),
+    "SQL that does more": (lambda: data().where("1; DROP TABLE videos"), "condition '1; DROP … one statement"),
     "a codec that no video has": (
         lambda: data().where(codec="prores"),
         "none of the 2 rows is left, but a data set … widen the selection",
