@@ -14,8 +14,10 @@ import av.error
 import av.format
 import av.packet
 import av.stream
+import av.video.stream
 
 from videoloader.errors import IndexingError, UnsupportedError
+from videoloader.indexing.bitstream.nal import nal_length_size
 from videoloader.indexing.decoder import common_options
 from videoloader.indexing.limits import begin_search, count_time
 from videoloader.indexing.matroska.ebml import EBML
@@ -131,8 +133,21 @@ def open_demuxer(source: ByteSource) -> Iterator[av.container.InputContainer]:
             raise IndexingError(f"libavformat cannot read it: {error.strerror}", source.name) from None
 
 
-def demuxed(container: av.container.InputContainer, stream: av.stream.Stream) -> Iterator[av.packet.Packet[Any]]:
-    """Yield the packets of a stream, for each of which libavformat may search only for so long."""
+def demuxed(
+    container: av.container.InputContainer, stream: av.video.stream.VideoStream, incomplete: list[int] | None = None
+) -> Iterator[av.packet.Packet[Any]]:
+    """Yield the packets of a stream, for each of which libavformat may search only for so long.
+
+    A packet that ends where its file was cut off, inside a NAL unit whose length it states, is left out, since
+    libavcodec refuses it. Where units have start codes, it shows a part of the picture.
+
+    Args:
+        container: open container.
+        stream: stream of it.
+        incomplete: list to add the bytes of a packet that is left out to.
+    """
+    config = stream.codec_context.extradata or b""
+    states_lengths = nal_length_size(stream.codec_context.codec.canonical_name, config) > 0
     if container.format.name == "matroska,webm":
         # A few bytes may unpack to megabytes, and nothing interrupts PyAV while it passes over other streams.
         for other in container.streams:
@@ -140,7 +155,10 @@ def demuxed(container: av.container.InputContainer, stream: av.stream.Stream) ->
                 other.discard = av.stream.Discard.all
     for packet in container.demux(stream):
         count_time()
-        yield packet
+        if not (states_lengths and packet.is_corrupt):
+            yield packet
+        elif incomplete is not None:
+            incomplete.append(packet.size)
         begin_search()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from av.stream import Disposition
 
-from videoloader.errors import ConfigurationError, DecodeError, IndexingError, UnsupportedError
+from videoloader.errors import ConfigurationError, DecodeError, IndexingError, UnsupportedError, VideoWarning
 from videoloader.indexing.bitstream.display_order import Places
 from videoloader.indexing.bitstream.h264_fields import FieldReader
 from videoloader.indexing.bitstream.picture import cut_by_container, picture_format
@@ -61,6 +62,12 @@ _COMPARED, _COMPARED_PIXELS, _LEAST_COMPARED = 32, 1 << 25, 6
 
 class NothingDecodesError(DecodeError):
     """All packets of a video decode without an error, but to no frame."""
+
+
+class _LastPacketError(DecodeError):
+    """The last packet of a video, and no other, does not decode."""
+
+    packet: int
 
 
 class _Packets:
@@ -133,15 +140,18 @@ def open_video(source: ByteSource) -> Iterator[tuple[av.container.InputContainer
 
 
 def packets_to_decode(
-    container: av.container.InputContainer, stream: av.video.stream.VideoStream, source: ByteSource
+    container: av.container.InputContainer,
+    stream: av.video.stream.VideoStream,
+    source: ByteSource,
+    incomplete: list[int] | None = None,
 ) -> Iterator[av.packet.Packet[Any]]:
-    """Yield the stream's packets, each checked before libavformat's decoder unpacks what it holds.
+    """Yield the stream's packets as ``demuxed``, each checked before libavformat's decoder unpacks what it holds.
 
     Raises:
         UnsupportedError: a packet has too large a colour profile, too many texts or too much Exif data.
     """
     codec = stream.codec_context.name
-    for packet in demuxed(container, stream):
+    for packet in demuxed(container, stream, incomplete):
         if packet.size:
             check_metadata(codec, memoryview(packet), source.name)
         yield packet
@@ -209,7 +219,8 @@ def best_video_stream(source: ByteSource) -> int:
 
 
 def _read_packets(packets: _Packets) -> None:
-    for packet in demuxed(packets.container, packets.stream):
+    incomplete: list[int] = []
+    for packet in demuxed(packets.container, packets.stream, incomplete):
         if _repeats_the_last(packet, packets.codec) and packets.pts:
             packets.repeats.append((len(packets.pts) - 1, packet.pts))  # type: ignore[arg-type]
         if packet.size:
@@ -222,6 +233,8 @@ def _read_packets(packets: _Packets) -> None:
                 if packet.has_sidedata("new_extradata"):
                     packets.fields = FieldReader(bytes(packet.get_sidedata("new_extradata")))
                 packets.has_lone_fields = packets.fields.is_lone_field(payload)
+    if incomplete:
+        _tell_of_cut(f"its last packet has only {incomplete[0]} bytes", packets.source)
 
 
 def _are_wrong(packets: _Packets, index: VideoIndex, source: ByteSource) -> bool:
@@ -407,17 +420,37 @@ class _OnePictureEach:
             self._recent.popleft()
 
 
-def index_by_decoding(source: ByteSource) -> VideoIndex:
+def index_by_decoding(source: ByteSource, *, may_be_cut_off: bool = True) -> VideoIndex:
     """Index a video with one full decode, which is exact for any stream but costs that decode.
 
     Each packet's number travels through the decoder as its timestamp, so frames are tied to their packets whatever
     times the container gives.
+
+    Args:
+        source: source of the video.
+        may_be_cut_off: whether to leave out a last packet that does not decode, as where a recording was interrupted.
 
     Raises:
         DecodeError: a packet does not decode.
         UnsupportedError: a packet decodes to several different pictures.
         NothingDecodesError: all packets decode, but to no frame.
     """
+    try:
+        return _decoded(source)
+    except _LastPacketError as error:
+        if not may_be_cut_off:
+            raise
+        index = _decoded(source, left_out=error.packet)
+        _tell_of_cut(error.message, source)
+        return index
+
+
+def _tell_of_cut(fault: str, source: ByteSource) -> None:
+    message = f"{source.name}: {fault}, as if the file were cut off there; it is left out"
+    warnings.warn(message, VideoWarning, stacklevel=2)
+
+
+def _decoded(source: ByteSource, left_out: int = -1) -> VideoIndex:
     with open_video(source) as (container, stream):
         packets = _Packets(container, stream, source)
         stream.codec_context.options = stream.codec_context.options | UNCONCEALED
@@ -426,8 +459,11 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
         times: list[int | None] = []
         marked = packets.codec in WELL_KNOWN_CODECS or packets.codec in MARKED_BY_DECODER
         sizes: dict[tuple[int, int], dict[str, Any]] = {}
-        for packet in packets_to_decode(container, stream, source):
+        coming = packets_to_decode(container, stream, source)
+        for packet in coming:
             number = len(packets.pts)
+            if packet.size and number == left_out:
+                continue
             if _repeats_the_last(packet, packets.codec):
                 frames += frames[-1:]
                 times += [packet.pts] * bool(times)
@@ -448,7 +484,10 @@ def index_by_decoding(source: ByteSource) -> VideoIndex:
                             sizes[size] = frame_orientation(frame)
                         packets.key[frame.pts] |= frame.key_frame and marked
             except av.error.FFmpegError as error:
-                raise DecodeError(f"packet {number} does not decode: {error.strerror}", source.name) from None
+                fault = f"packet {number} does not decode: {error.strerror}"
+                if number and packet.size and not any(each.size for each in coming):
+                    raise _LastPacketError(fault, source.name, number) from None
+                raise DecodeError(fault, source.name) from None
         if not frames:
             raise NothingDecodesError(f"none of its {len(packets.pts)} packets decodes to a frame", source.name)
         frame_packet = np.array(frames, np.int64)

@@ -14,16 +14,13 @@ from videoloader.indexing.bitstream.parameter_sets import (
     is_sequence_set,
     sets_of_record,
 )
-from videoloader.indexing.bitstream.random_access import end_of_sequence
+from videoloader.indexing.bitstream.random_access import LONGEST_TAIL, end_of_sequence
 from videoloader.indexing.configurations import Brought, config_switches, is_closed, renews_sequences
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import most_looked_at
 from videoloader.indexing.libav import index_by_decoding
 from videoloader.indexing.sources.base import NEAR, ByteSource
 from videoloader.indexing.true_order import with_frames, with_sets_met
-
-# The last bytes of a packet, among which is the end of a sequence; only a message or padding may come after it.
-_TAIL = 256
 
 
 def may_lose_pictures(index: VideoIndex, switches: list[int], brought: Brought) -> bool:
@@ -72,7 +69,7 @@ def hides_leading_pictures(index: VideoIndex, source: ByteSource, breaks: Collec
         return True
     if source.read_through > NEAR and len(keys) > most_looked_at(source):
         return False
-    size = np.minimum(index.packet_size[keys - 1], _TAIL)
+    size = np.minimum(index.packet_size[keys - 1], LONGEST_TAIL)
     offset = index.packet_offset[keys - 1] + index.packet_size[keys - 1] - size
     tails = source.read_ranges(offset.tolist(), size.tolist())
     used = index.packet_config[keys - 1].tolist()
@@ -88,7 +85,7 @@ def with_pictures_that_come(index: VideoIndex, source: ByteSource) -> VideoIndex
         source: source of the same video.
     """
     try:
-        decoded = index_by_decoding(source)
+        decoded = index_by_decoding(source, may_be_cut_off=False)
     except DecodeError:
         return index  # damaged: keep the frames of the container's tables
     if not np.array_equal(decoded.packet_size, index.packet_size):

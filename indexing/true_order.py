@@ -18,7 +18,7 @@ from videoloader.indexing.sources.base import ByteSource
 def with_decoded_frames(index: VideoIndex, source: ByteSource) -> VideoIndex:
     """Return the index with the frames of a full decode, in its order; the decode's own index if packets differ."""
     try:
-        decoded = index_by_decoding(source)
+        decoded = index_by_decoding(source, may_be_cut_off=False)
     except DecodeError:
         return index  # damaged: keep the frames of the container's tables
     return with_frames_of(decoded, index)

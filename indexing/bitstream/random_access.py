@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container
 from functools import cache, partial
+from itertools import dropwhile
 
 import av.codec
 
@@ -23,6 +24,8 @@ from videoloader.indexing.bitstream.nal import (
 from videoloader.indexing.bitstream.parameter_sets import is_slice
 from videoloader.indexing.bitstream.picture_kinds import INTRA, picture_kind, refers_back
 
+# The last bytes of a packet, among which is the end of a sequence; only a message or padding may come after it.
+LONGEST_TAIL = 256
 _LONGEST_HEAD = 256  # bytes that contain everything read of a frame's header
 _LONGEST_MPEG4_HEADERS = 4100  # bytes, for everything before a picture's kind
 
@@ -119,6 +122,15 @@ def end_of_sequence(config: bytes) -> re.Pattern[bytes]:
     # Such a unit is only its header of two bytes, but writers may have put padding into it.
     unit = rb"(?:\x02[\x48-\x4b].|[^\x00][\x48-\x4b].\x00+\Z)"
     return re.compile(rb"\x00" * (length_size - 1) + unit, re.DOTALL)
+
+
+def ends_sequence(config: bytes, payload: bytes | memoryview) -> bool:
+    """Whether a sequence of HEVC ends behind the picture of a packet."""
+    if not end_of_sequence(config).search(payload, max(0, len(payload) - LONGEST_TAIL)):
+        return False
+    units = iterate_nals(payload, nal_length_size("hevc", config))
+    kinds = dropwhile(lambda kind: kind >= 32, (payload[start] >> 1 & 63 for start, _ in units))
+    return any(kind in HEVC_ENDS for kind in kinds)
 
 
 def is_skipped_leading(codec: str, config: bytes, payload: bytes | memoryview) -> bool:

@@ -10,11 +10,14 @@ import torch
 from lies import LIES
 from lies.joined import joined
 from sample_videos import Recipe, write_video
-from truth import full_decode
+from truth import full_decode, hash_of
 
 from videoloader import UnsupportedError, Video, verify
-from videoloader.indexing import build_index
+from videoloader.decoding.cpu import CpuDecoder
+from videoloader.indexing import FileSource, build_index
 from videoloader.indexing.bitstream.nal import HEVC_CRA, iterate_nals
+from videoloader.packets.decode_plan import plan_frames
+from videoloader.packets.read_packets import read_packets
 
 END, END_OF_STREAM, END_OF_LAYER = (b"\0\0\0\1" + unit for unit in (b"\x48\1", b"\x4a\1", b"\x48\x09"))
 BLA = bytes([16 << 1])
@@ -125,7 +128,7 @@ def test_a_packet_of_several_pictures_is_refused(tmp_path):
         build_index(tmp_path / "joined.mp4")
 
 
-def write_splice(folder, container, before=b"", after=b"", picture=b"", sets_of_layer=False):
+def write_splice(folder, container, before=b"", after=b"", picture=b"", sets_of_layer=False, behind=0):
     """Write a video of HEVC with open GOPs, as if it were spliced at the third keyframe.
 
     Args:
@@ -135,6 +138,7 @@ def write_splice(folder, container, before=b"", after=b"", picture=b"", sets_of_
         after: units at the start of the keyframe's packet.
         picture: first byte of the keyframe's slices in place of that of a CRA picture.
         sets_of_layer: whether the keyframe has its parameter sets again as those of another layer.
+        behind: number of packets behind the keyframe at which it is spliced instead.
     """
     options = "log-level=none:keyint=8:min-keyint=8:scenecut=0:bframes=2:repeat-headers=1"
     raw = write_video(folder / "plain.hevc", Recipe("hevc", "libx265", {"x265-params": options}, frames=30))
@@ -147,16 +151,16 @@ def write_splice(folder, container, before=b"", after=b"", picture=b"", sets_of_
         keys = plain.packet_key.nonzero()[0]
         for number, packet in enumerate(each for each in source.demux(video=0) if each.size):
             data = bytes(packet)
-            if number == keys[2]:
+            if number == keys[2] + behind:
                 units = [data[start:stop].rstrip(b"\0") for start, stop in iterate_nals(data, 0)]
-                assert units[-1][0] >> 1 == HEVC_CRA
+                assert (units[-1][0] >> 1 == HEVC_CRA) == (not behind)
                 if picture:
                     units = [picture + unit[1:] if unit[0] >> 1 == HEVC_CRA else unit for unit in units]
                 if sets_of_layer:
                     again = [unit[:1] + b"\x09" + unit[2:] for unit in units if 32 <= unit[0] >> 1 <= 34]
                     units = [*units[:-1], *again, units[-1]]
                 data = after + b"".join(b"\0\0\0\1" + unit for unit in units)
-            new = av.Packet(data + (before if number + 1 == keys[2] else b""))
+            new = av.Packet(data + (before if number + 1 == keys[2] + behind else b""))
             new.stream, new.time_base = stream, Fraction(1, 25)
             new.pts, new.dts, new.is_keyframe = times[number] + 3, number, bool(plain.packet_key[number])
             output.mux(new)
@@ -189,6 +193,28 @@ def test_leading_pictures_behind_a_splice_are_not_shown(tmp_path, container, spl
     video = Video(path, device="cpu")
     together = video[:]
     assert all(torch.equal(Video(path, device="cpu")[frame], together[frame]) for frame in range(14, 24))
+
+
+@pytest.mark.parametrize("behind", [1, 3, 5])
+@pytest.mark.parametrize("container", ["mp4", "mov", "mkv"])
+@pytest.mark.parametrize("unit", [END, END_OF_STREAM])
+def test_a_sequence_that_ends_inside_a_gop_is_not_read(tmp_path, container, unit, behind):
+    """Decoders show the pictures before the end first, in an order that the tables do not tell."""
+    path = write_splice(tmp_path, container, behind=behind, before=unit)
+    truth, index = full_decode(path), build_index(path)
+    assert not truth.error
+    source, refused = FileSource(path), 0
+    for frame, truth_hash in enumerate(truth.hashes):
+        (run,) = plan_frames(index, [frame]).runs
+        hashes: list[bytes] = []
+        try:
+            packets = read_packets(source, index, run)
+            CpuDecoder().decode(index, packets, lambda _, picture, hashes=hashes: hashes.append(hash_of(picture)))
+        except UnsupportedError as error:
+            refused += "inside a GOP" in str(error)
+        else:
+            assert hashes == [truth_hash]
+    assert 0 < refused <= 10
 
 
 @pytest.mark.parametrize("container", ["mp4", "mkv", "ts", "flv"])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
+import av
 import numpy as np
 import numpy.typing as npt
 
@@ -150,6 +151,7 @@ def _demux(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[bytes]:
     position = 0
     with open_video(source) as (container, _):
         stream = container.streams[index.stream.stream_number]
+        assert isinstance(stream, av.VideoStream)
         for number, packet in enumerate(packet for packet in demuxed(container, stream) if packet.size):
             if number == needed[position]:
                 yield bytes(packet)

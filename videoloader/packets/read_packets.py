@@ -9,7 +9,7 @@ from itertools import chain, compress, islice, repeat
 
 import numpy as np
 
-from videoloader.errors import DecodeError
+from videoloader.errors import DecodeError, UnsupportedError
 from videoloader.indexing.bitstream.disposable import is_disposable, names_disposable
 from videoloader.indexing.bitstream.frame_num_gaps import FrameNumGaps
 from videoloader.indexing.bitstream.nal import MOST_HELD, nal_length_size
@@ -22,7 +22,7 @@ from videoloader.indexing.bitstream.parameter_sets import (
     sequence_headers,
     sets_in_packet,
 )
-from videoloader.indexing.bitstream.random_access import has_idr
+from videoloader.indexing.bitstream.random_access import ends_sequence, has_idr
 from videoloader.indexing.bitstream.references import ReferenceClosure, names_references
 from videoloader.indexing.bitstream.x264_version import demands_version, x264_version
 from videoloader.indexing.configurations import brings_others
@@ -61,6 +61,7 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: boo
             does not know, or H.264 pictures that others refer to are missing.
         SourceError: the source is shorter than its index says, or a folder holds other files.
         DecodeError: an image file is cut off.
+        UnsupportedError: a sequence of HEVC ends inside a GOP.
     """
     if isinstance(source, FolderSource):
         check_files(source, index, run)
@@ -168,6 +169,11 @@ def _with_sets_told(
             units = sets_in_packet(codec, length_size, data)
             referred = length > 0 and slices[header] and header & 0x60
             disposable = leaves_out and not (units or referred) and is_disposable(codec, configs[config], data)
+            ends = codec == "hevc" and index.method != "decoded" and ends_sequence(configs[config], data)
+            if ends and not index.packet_key[number + 1 : number + 2].all():
+                # Decoders show all pictures before the end first. No standard allows an end here.
+                fault = f"a sequence ends behind packet {number}, inside a GOP, so the order of frames is not known"
+                raise UnsupportedError(f"{fault}: re-encode the file", source.name)
         if units and brings_others(index, number, units):
             correct = partial(with_sets_found, source=source, packet=number, units=units)
             # A set that fits no record, or has no number, would still be unknown afterwards. It takes effect when it is

@@ -20,7 +20,7 @@ import torch
 
 from videoloader.convert.spec import OutputSpec, full_geometry
 from videoloader.decoding.nvdec_codecs import INEXACT_CODECS
-from videoloader.errors import VideoLoaderError
+from videoloader.errors import DecodeError, VideoLoaderError
 from videoloader.indexing import ByteSource, FileSource, FolderSource, Openable, VideoIndex, build_index, open_source
 from videoloader.indexing.libav import open_video, packets_to_decode
 from videoloader.indexing.sources.part import PartSource
@@ -157,7 +157,8 @@ def _pictures(source: ByteSource) -> Iterator[av.VideoFrame]:
     for file in files:
         with open_video(file) as (container, stream):
             last: av.VideoFrame | None = None
-            for packet in packets_to_decode(container, stream, file):
+            incomplete: list[int] = []
+            for packet in packets_to_decode(container, stream, file, incomplete):
                 if not packet.size and packet.pts is not None:
                     # libavcodec would take it for the end of the stream. Theora repeats the last picture (section
                     # 7.11).
@@ -169,6 +170,8 @@ def _pictures(source: ByteSource) -> Iterator[av.VideoFrame]:
                     assert isinstance(frame, av.VideoFrame)
                     last = frame
                     yield frame
+            if incomplete:
+                raise DecodeError(f"the file is cut off: its last packet has only {incomplete[0]} bytes", file.name)
 
 
 def _print_of(picture: torch.Tensor, index: VideoIndex) -> npt.NDArray[np.generic]:
