@@ -27,7 +27,7 @@ from videoloader.indexing.images.index import index_images
 from videoloader.indexing.index import DISPOSABLE_NO, VideoIndex
 from videoloader.indexing.keyframe_heads import with_keyframes_read
 from videoloader.indexing.keyframes import packet_payloads, with_sure_keyframes
-from videoloader.indexing.libav import best_video_stream, index_by_decoding, index_by_demuxing
+from videoloader.indexing.libav import index_by_decoding, index_by_demuxing
 from videoloader.indexing.limits import DecodingBudget, check_picture
 from videoloader.indexing.lone_fields import has_lone_fields
 from videoloader.indexing.lost_pictures import hides_leading_pictures, may_lose_pictures, with_pictures_that_come
@@ -42,6 +42,7 @@ from videoloader.indexing.sources.state import check_unchanged
 from videoloader.indexing.sources.stream import StreamSource, choose_stream
 from videoloader.indexing.start import without_lost_frames
 from videoloader.indexing.true_order import with_decoded_frames, with_frames_of
+from videoloader.indexing.video_stream import best_video_stream
 from videoloader.indexing.wrong_times import times_are_wrong
 
 # Raised with every change by which some file gets another index. Stores then index their videos again.

@@ -10,9 +10,9 @@ import av
 from videoloader.errors import UnsupportedError
 from videoloader.indexing.decoder import WELL_KNOWN_CODECS, FreshDecoder, decode_if_sound
 from videoloader.indexing.index import VideoIndex
-from videoloader.indexing.libav import open_video, packets_to_decode
 from videoloader.indexing.pictures import are_same
 from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.video_stream import open_video, packets_to_decode
 
 _CHECKED_PACKETS = 16
 # With large pictures fewer packets are checked, since all pictures are held in memory: four of 4K.

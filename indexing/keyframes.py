@@ -16,9 +16,9 @@ from videoloader.indexing.decoder import FreshDecoder
 from videoloader.indexing.demuxer import demuxed
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import read_packet
-from videoloader.indexing.libav import open_video
 from videoloader.indexing.pictures import are_same
 from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.video_stream import open_video
 
 # Maximum number of times a stream is decoded with fewer keyframes, before only its first packet is left as one.
 _MOST_ROUNDS = 2

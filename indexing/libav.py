@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Literal
@@ -19,12 +17,10 @@ import av.packet
 import av.video.stream
 import numpy as np
 import numpy.typing as npt
-from av.stream import Disposition
 
-from videoloader.errors import ConfigurationError, DecodeError, IndexingError, UnsupportedError, VideoWarning
+from videoloader.errors import DecodeError, IndexingError, VideoWarning
 from videoloader.indexing.bitstream.display_order import Places
 from videoloader.indexing.bitstream.h264_fields import FieldReader
-from videoloader.indexing.bitstream.picture import cut_by_container, picture_format
 from videoloader.indexing.bitstream.random_access import (
     MARKED_BY_DECODER,
     has_break,
@@ -33,18 +29,22 @@ from videoloader.indexing.bitstream.random_access import (
 )
 from videoloader.indexing.bitstream.vpx import hides_frame
 from videoloader.indexing.configurations import renews_sequences, with_configurations
-from videoloader.indexing.decoder import WELL_KNOWN_CODECS, common_options, several_pictures
-from videoloader.indexing.demuxer import UNCONCEALED, demuxed, open_demuxer
+from videoloader.indexing.decoder import WELL_KNOWN_CODECS, several_pictures
+from videoloader.indexing.demuxer import UNCONCEALED, demuxed
 from videoloader.indexing.display_matrix import frame_orientation
-from videoloader.indexing.images.metadata import check_metadata
 from videoloader.indexing.index import VideoIndex
-from videoloader.indexing.limits import check_picture, count_decoded_packet
+from videoloader.indexing.limits import count_decoded_packet
 from videoloader.indexing.packet_times import packet_times, presentation_times, reorder_depth
 from videoloader.indexing.pictures import are_same
 from videoloader.indexing.setups import Setups
 from videoloader.indexing.sources.base import ByteSource
-from videoloader.indexing.sources.stream import StreamSource
-from videoloader.indexing.stream_info import StreamInfo
+from videoloader.indexing.video_stream import (
+    chroma_of,
+    open_video,
+    packets_to_decode,
+    stream_info_of,
+    with_container_size,
+)
 from videoloader.indexing.wrong_times import deepest_reordering, times_are_wrong
 
 # The longest header between where libavformat says a packet is and its first byte: an Ogg page header.
@@ -110,76 +110,6 @@ class _Packets:
                 self.offset.append(offset)
 
 
-@contextmanager
-def open_video(source: ByteSource) -> Iterator[tuple[av.container.InputContainer, av.video.stream.VideoStream]]:
-    """Open a libavformat container and its best video stream, set up for one exact, single-threaded decode.
-
-    For a ``StreamSource``, this is the stream that it names.
-
-    Raises:
-        IndexingError: libavformat does not recognise the file.
-        UnsupportedError: the file has no video stream, or no decoder for it, or is a list of other files, or its
-            pictures are too large.
-        ConfigurationError: the stream of a ``StreamSource`` is no video.
-    """
-    try:
-        with open_demuxer(source) as container:
-            stream = _named_stream(container, source) or container.streams.best("video")
-            if stream is None or stream.codec_context is None:
-                raise UnsupportedError("has no video stream that can be decoded", source.name)
-            assert isinstance(stream, av.video.stream.VideoStream)
-            check_picture(stream.codec_context.width, stream.codec_context.height, source.name)
-            check_metadata(stream.codec_context.name, stream.codec_context.extradata or b"", source.name)
-            # Frame threads hold frames back, and may never return on damaged files.
-            stream.codec_context.thread_count = 1
-            stream.codec_context.options = common_options()
-            yield container, stream
-    except IndexError:
-        # PyAV knows only the streams that existed when it opened the file.
-        raise IndexingError("libavformat cannot read it: new streams begin in mid-file", source.name) from None
-
-
-def packets_to_decode(
-    container: av.container.InputContainer,
-    stream: av.video.stream.VideoStream,
-    source: ByteSource,
-    incomplete: list[int] | None = None,
-) -> Iterator[av.packet.Packet[Any]]:
-    """Yield the stream's packets as ``demuxed``, each checked before libavformat's decoder unpacks what it holds.
-
-    Raises:
-        UnsupportedError: a packet has too large a colour profile, too many texts or too much Exif data.
-    """
-    codec = stream.codec_context.name
-    for packet in demuxed(container, stream, incomplete):
-        if packet.size:
-            check_metadata(codec, memoryview(packet), source.name)
-        yield packet
-
-
-def _named_stream(container: av.container.InputContainer, source: ByteSource) -> av.video.stream.VideoStream | None:
-    if not isinstance(source, StreamSource):
-        return None
-    videos = {each.index: each for each in container.streams.video if not each.disposition & Disposition.attached_pic}
-    if source.stream_index not in videos:
-        shown = ", ".join(f"{number} ({_shown(each)})" for number, each in videos.items()) or "none"
-        raise ConfigurationError(
-            f"stream_index={source.stream_index} is not a video stream of the file; those are {shown}", source.file.name
-        )
-    return videos[source.stream_index]
-
-
-def _shown(stream: av.video.stream.VideoStream) -> str:
-    context = stream.codec_context
-    return f"{context.name} {context.width}×{context.height}" if context else "of an unknown codec"
-
-
-def read_stream_info(source: ByteSource) -> StreamInfo:
-    """Return what libavformat and libavcodec know of the best video stream after its first packets."""
-    with open_video(source) as (_, stream):
-        return _stream_info(stream, 0)
-
-
 def index_by_demuxing(source: ByteSource) -> VideoIndex:
     """Index a video in one pass over its packets, or with a full decode if they do not say which frames they become."""
     with open_video(source) as (container, stream):
@@ -206,16 +136,10 @@ def checked_by_decoding_head(index: VideoIndex, source: ByteSource) -> VideoInde
         width=first.width,
         height=first.height,
         bit_depth=first.format.components[0].bits,
-        chroma=_chroma(first.format.name),
+        chroma=chroma_of(first.format.name),
         **frame_orientation(first),
     )
     return replace(index, stream=stream)
-
-
-def best_video_stream(source: ByteSource) -> int:
-    """Return the number, from zero, of libavformat's best video stream, or of the one that a ``StreamSource`` names."""
-    with open_video(source) as (_, stream):
-        return stream.index
 
 
 def _read_packets(packets: _Packets) -> None:
@@ -307,7 +231,7 @@ def _assemble(
         byte_ranges=packets.offset is not None,
         keys_from=_keys_from(packets.codec, method),
         stream=replace(
-            _with_container_size(packets.setups.describe(_stream_info(packets.stream, reorder_depth(packet_pts)))),
+            with_container_size(packets.setups.describe(stream_info_of(packets.stream, reorder_depth(packet_pts)))),
             stream_number=packets.stream.index,
         ),
         start_time=packets.container.start_time or 0,
@@ -320,54 +244,6 @@ def _keys_from(codec: str, method: str) -> Literal["headers", "decoder", "contai
     if reads_headers(codec) and codec not in WELL_KNOWN_CODECS:
         return "headers"
     return "decoder" if method == "decoded" and codec in MARKED_BY_DECODER else "container"
-
-
-def _stream_info(stream: av.video.stream.VideoStream, depth: int) -> StreamInfo:
-    context = stream.codec_context
-    pixels, codec = context.format, context.codec.canonical_name
-    return StreamInfo(
-        codec=codec,
-        codec_configs=(context.extradata or b"",),
-        time_base=Fraction(stream.time_base or Fraction(1, 1000)),
-        width=context.width,
-        height=context.height,
-        sample_aspect_ratio=Fraction(context.sample_aspect_ratio or 1),
-        bit_depth=pixels.components[0].bits if pixels else 0,
-        chroma=_chroma(pixels.name) if pixels else "",
-        color_primaries=int(context.color_primaries),
-        color_transfer=int(context.color_trc),
-        color_matrix=int(context.colorspace),
-        color_range={1: "limited", 2: "full"}.get(int(context.color_range), ""),
-        frame_rate=Fraction(stream.average_rate or stream.guessed_rate or 0),
-        reorder_depth=depth,
-        codec_tag=_codec_tag(context),
-        pixel_format=pixels.name if pixels else "",
-        bits_per_coded_sample=0 if codec in WELL_KNOWN_CODECS else context.bits_per_coded_sample,
-    )
-
-
-def _with_container_size(stream: StreamInfo) -> StreamInfo:
-    """Return the stream with the size that libavformat opens its decoder with, if that affects its pictures."""
-    picture = picture_format(stream)
-    if picture is None:
-        return stream
-    coded, told = replace(stream, width=picture.width, height=picture.height), (stream.width, stream.height)
-    if stream.codec == "h264" and len(stream.codec_configs) > 1 and told != (coded.width, coded.height):
-        return replace(stream, container_size=told)
-    return replace(stream, container_size=cut_by_container(coded, *told).container_size)
-
-
-def _codec_tag(context: av.codec.context.CodecContext) -> str:
-    try:
-        return context.codec_tag
-    except UnicodeDecodeError:  # a damaged tag
-        return ""
-
-
-def _chroma(pixel_format: str) -> str:
-    if pixel_format.startswith("gray"):
-        return "400"
-    return next((chroma for chroma in ("420", "422", "444") if chroma in pixel_format), "")
 
 
 def _decode_head(source: ByteSource) -> tuple[int, list[int | None], av.VideoFrame | None]:

@@ -21,8 +21,8 @@ from torch.utils.data import DataLoader
 import videoloader as vl
 from videoloader.dataset import entry_range
 from videoloader.indexing import VideoIndex, build_index, build_store
-from videoloader.indexing.libav import open_video
 from videoloader.indexing.sources.local import MemorySource
+from videoloader.indexing.video_stream import open_video
 from videoloader.interop.torch import ClipDataset, ClipRequest, DecodingLoader
 from videoloader.sampling.asked_frames import frame_on_screen, frames_between
 from videoloader.sampling.sampled_video import AllFrames

@@ -13,9 +13,9 @@ from videoloader.indexing.bitstream.nal import iterate_nals
 from videoloader.indexing.bitstream.parameter_sets import first_sequence_set, headers_with_start_codes
 from videoloader.indexing.bitstream.picture import cut_by_container, parameter_set_format
 from videoloader.indexing.decoder import WELL_KNOWN_CODECS
-from videoloader.indexing.libav import read_stream_info
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.stream_info import StreamInfo
+from videoloader.indexing.video_stream import read_stream_info
 
 _YUV420 = {"bit_depth": 8, "chroma": "420", "pixel_format": "yuv420p"}
 _BT601 = 5  # the matrix of JPEG

@@ -15,7 +15,7 @@ from videoloader.indexing.bitstream.picture import cut_by_container
 from videoloader.indexing.bitstream.vpx import hides_frame
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import coded_picture
-from videoloader.indexing.libav import best_video_stream, checked_by_decoding_head, index_by_decoding
+from videoloader.indexing.libav import checked_by_decoding_head, index_by_decoding
 from videoloader.indexing.matroska.blocks import Packets, Walk, read_packets
 from videoloader.indexing.matroska.ebml import EBML, MalformedError
 from videoloader.indexing.matroska.headers import ATTACHMENTS, NANOSECONDS, VIDEO, Headers, Track, read_headers
@@ -26,6 +26,7 @@ from videoloader.indexing.sources.stream import StreamSource
 from videoloader.indexing.start_time import StreamStart, earliest_start
 from videoloader.indexing.stream_info import StreamInfo
 from videoloader.indexing.true_order import with_decoded_frames
+from videoloader.indexing.video_stream import best_video_stream
 from videoloader.indexing.wrong_times import times_are_wrong
 
 EBML_MAGIC = EBML.to_bytes(4, "big")

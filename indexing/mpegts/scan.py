@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.indexing.libav import open_video
 from videoloader.indexing.mpegts.access_units import AccessUnits, Positions, cut_access_units, join_units
 from videoloader.indexing.mpegts.packets import OddStreamError, find_payloads, following, packet_headers
 from videoloader.indexing.mpegts.pes import NO_TIME, PesPackets, first_time
@@ -19,6 +18,7 @@ from videoloader.indexing.mpegts.tables import ElementaryStream, Programs, itera
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.start_time import StreamStart
 from videoloader.indexing.stream_info import TransportLayout
+from videoloader.indexing.video_stream import open_video
 
 _PIECE = 3 << 20  # bytes to read at a time: this and what is made of it fit the processor's caches
 _LONGEST_ACCESS_UNIT = 32 << 20  # bytes of the file over which one may be spread

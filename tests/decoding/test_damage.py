@@ -23,7 +23,7 @@ from videoloader.convert.spec import Geometry, OutputSpec, color_spec
 from videoloader.decoding.cpu import CpuDecoder
 from videoloader.decoding.damage import decode_run
 from videoloader.indexing import FileSource, MemorySource, build_index
-from videoloader.indexing.libav import open_video
+from videoloader.indexing.video_stream import open_video
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.packets.read_packets import read_packets
 

@@ -23,8 +23,8 @@ from videoloader.decoding.damage import decode_run
 from videoloader.indexing import FileSource, MemorySource, build_index
 from videoloader.indexing.bitstream.frame_num_gaps import FrameNumGaps
 from videoloader.indexing.index import DISPOSABLE_YES
-from videoloader.indexing.libav import open_video
 from videoloader.indexing.number_leaps import is_behind_leap, points_behind_leaps
+from videoloader.indexing.video_stream import open_video
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.packets.read_packets import read_packets
 from videoloader.packets.run_start import WrongIndexError

@@ -16,7 +16,7 @@ from truth import planes
 from videoloader.convert.surface import CudaSurface
 from videoloader.decoding.capabilities import why_not_nvdec
 from videoloader.indexing import FileSource, build_index
-from videoloader.indexing.libav import open_video
+from videoloader.indexing.video_stream import open_video
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.packets.read_packets import read_packets
 

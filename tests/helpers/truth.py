@@ -10,8 +10,8 @@ from zlib import crc32
 import av
 import numpy as np
 
-from videoloader.indexing.libav import open_video
 from videoloader.indexing.sources.local import FileSource
+from videoloader.indexing.video_stream import open_video
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from truth import full_decode, hash_of
 from videoloader import VideoWarning, build_index, verify
 from videoloader.decoding.cpu import CpuDecoder
 from videoloader.indexing import FileSource
-from videoloader.indexing.libav import open_video
+from videoloader.indexing.video_stream import open_video
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.packets.read_packets import read_packets
 

@@ -11,9 +11,9 @@ from films import write_film
 from sample_videos import RECIPES
 
 from videoloader.indexing import build_index
-from videoloader.indexing.libav import open_video
 from videoloader.indexing.sources.local import FileSource, MemorySource
 from videoloader.indexing.start_time import StreamStart, earliest_start
+from videoloader.indexing.video_stream import open_video
 
 FRAGMENTS = {"movflags": "frag_keyframe+empty_moov"}
 CONTAINERS = {

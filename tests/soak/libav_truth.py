@@ -18,8 +18,8 @@ from videoloader.convert.spec import Geometry, OutputSpec
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import FileSource
 from videoloader.indexing.decoder import put_beside
-from videoloader.indexing.libav import open_video
 from videoloader.indexing.pictures import digest_of
+from videoloader.indexing.video_stream import open_video
 from videoloader.reading.clip_sink import ClipSink
 from videoloader.reading.clip_slots import whole_clip
 

@@ -14,10 +14,10 @@ import numpy.typing as npt
 from videoloader.errors import SourceError
 from videoloader.indexing.demuxer import demuxed
 from videoloader.indexing.index import VideoIndex
-from videoloader.indexing.libav import open_video
 from videoloader.indexing.mpegts.extract import read_transport_packets
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.folder import FolderSource
+from videoloader.indexing.video_stream import open_video
 from videoloader.packets.decode_plan import Run
 
 _LARGEST_READ = 16 << 20

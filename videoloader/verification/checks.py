@@ -22,9 +22,9 @@ from videoloader.convert.spec import OutputSpec, full_geometry
 from videoloader.decoding.nvdec_codecs import INEXACT_CODECS
 from videoloader.errors import DecodeError, VideoLoaderError
 from videoloader.indexing import ByteSource, FileSource, FolderSource, Openable, VideoIndex, build_index, open_source
-from videoloader.indexing.libav import open_video, packets_to_decode
 from videoloader.indexing.sources.part import PartSource
 from videoloader.indexing.sources.stream import StreamSource
+from videoloader.indexing.video_stream import open_video, packets_to_decode
 from videoloader.reading.clip_reader import ClipReader
 from videoloader.reading.clip_sink import ClipSink
 from videoloader.reading.clip_slots import whole_clip

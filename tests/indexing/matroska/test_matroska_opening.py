@@ -39,8 +39,8 @@ from matroska_writing import (
 from videoloader import IndexingError, UnsupportedError, Video, build_index
 from videoloader.indexing import FileSource, MemorySource
 from videoloader.indexing.demuxer import demuxed, open_demuxer
-from videoloader.indexing.libav import open_video
 from videoloader.indexing.matroska.opening import _MOST_STEPS, OpeningWork
+from videoloader.indexing.video_stream import open_video
 
 TAG, SIMPLE_TAG, NAME, TEXT, TARGETS, TRACK_TARGET = 0x7373, 0x67C8, 0x45A3, 0x4487, 0x63C0, 0x63C5
 TARGET_TYPE, LANGUAGE = 0x63CA, 0x447A

@@ -13,9 +13,9 @@ from waiting import within_processor_seconds
 from videoloader import Video
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import MemorySource
-from videoloader.indexing.libav import open_video
 from videoloader.indexing.mpegts.extract import read_transport_packets
 from videoloader.indexing.mpegts.index import index_mpegts
+from videoloader.indexing.video_stream import open_video
 
 SAMPLES = ["h264_sound", "h264_slices", "h264_m2ts", "h264_with_lengths", "hevc_sound", "hevc_slices", "mpeg2_no_b"]
 LONGEST = 5  # seconds

@@ -20,10 +20,11 @@ from videoloader.indexing.bitstream.hevc_parameter_sets import has_one_layer
 from videoloader.indexing.bitstream.nal import iterate_nals
 from videoloader.indexing.bitstream.random_access import is_random_access
 from videoloader.indexing.index import DISPOSABLE_YES
-from videoloader.indexing.libav import index_by_demuxing, open_video
+from videoloader.indexing.libav import index_by_demuxing
 from videoloader.indexing.mpegts import scan
 from videoloader.indexing.mpegts.extract import read_transport_packets
 from videoloader.indexing.mpegts.index import index_mpegts
+from videoloader.indexing.video_stream import open_video
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.packets.read_packets import read_packets
 
