@@ -122,8 +122,8 @@ def test_a_key_of_a_database(tmp_path: Path) -> None:
 
 
 def test_what_steers_a_terminal_is_written_out(tmp_path: Path) -> None:
-    path = tmp_path / "a\x1b[31m\x07\x9b0m.mp4"
-    with pytest.raises(VideoLoaderError, match=r"a\\x1b\[31m\\x07\\x9b0m\.mp4: cannot be opened"):
+    path = tmp_path / "a\x1b[31m\x07\x9b0m\u202e4pm.mp4"
+    with pytest.raises(VideoLoaderError, match=r"a\\x1b\[31m\\x07\\x9b0m\\u202e4pm\.mp4: cannot be opened"):
         build_index(path)
 
 

@@ -81,7 +81,7 @@ def index_mp4(source: ByteSource, head: bytes = b"") -> VideoIndex | None:
     data = source.read(moov.start, moov.stop - moov.start)
     check_compressed(data, source.name)
     boxes = list(iterate_boxes(data, 0, len(data)))
-    movie_scale, mvex = 0, None
+    movie_scale, mvex, is_compressed = 0, None, False
     for box in boxes:
         if box.type == b"mvhd":
             at = box.start + (20 if data[box.start] == 1 else 12)
@@ -89,15 +89,14 @@ def index_mp4(source: ByteSource, head: bytes = b"") -> VideoIndex | None:
         elif box.type == b"mvex":
             mvex = box
         elif box.type == b"cmov":
-            check_fragments(source, moofs)
-            return None
+            is_compressed = True
     boxes_of_tracks = [box for box in boxes if box.type == b"trak"]
     traks = [_read_trak(data, number, box, movie_scale, only=b"vide") for number, box in enumerate(boxes_of_tracks)]
     videos = [trak for trak in traks if trak is not None and trak.tables]
     if len(videos) > 1 and sum(_stated_samples(data, trak.tables) for trak in videos) > source.size:
         told = f"is damaged: its {len(videos)} video tracks together list more samples than it has bytes"
         raise IndexingError(told, source.name)
-    if moofs and len(videos) > _MOST_CANDIDATES:
+    if is_compressed or (moofs and len(videos) > _MOST_CANDIDATES):
         check_fragments(source, moofs)
         return None
     tracks = [_read_track(data, trak, mvex, moofs, opened, source) for trak in videos]

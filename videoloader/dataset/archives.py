@@ -366,10 +366,11 @@ def _format(extension: str) -> str:
 
 
 def _parse(extension: str, content: bytes, name: str) -> Any:
+    kind = _format(extension)
     try:
-        if _format(extension) in _JSON:
+        if kind in _JSON:
             return json.loads(content, object_pairs_hook=each_name_once)
-        return content.decode("utf-8-sig").strip() if _format(extension) in _TEXT else content
+        return content.decode("utf-8-sig").strip() if kind in _TEXT else content
     except (ValueError, RecursionError) as error:
-        wanted = "JSON" if _format(extension) in _JSON else "UTF-8 text"
+        wanted = "JSON" if kind in _JSON else "UTF-8 text"
         raise ConfigurationError(f"is not valid {wanted}, despite its extension ({error})", name) from None

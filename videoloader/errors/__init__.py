@@ -22,8 +22,8 @@ _OF_MEMORY = (MemoryError, OSError, OverflowError, RuntimeError, ValueError)
 _LIMITS = (errno.EMFILE, errno.ENFILE, errno.EAGAIN)
 # A longer message quotes what was given, of which its beginning and end are enough.
 _LONGEST_MESSAGE = 10_000
-# Control characters but those of white space.
-_STEERS_TERMINALS = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+# Control characters but those of white space, and those that turn the direction of writing.
+_STEERS_TERMINALS = re.compile(r"[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class VideoLoaderError(Exception):
@@ -242,9 +242,12 @@ def what_the_system_lacks(error: Exception) -> VideoLoaderError | None:
 
 
 def printable(text: str) -> str:
-    """A text that every terminal and file accepts: control characters, and bytes that are not UTF-8, are escaped."""
+    """A text that every terminal and file accepts.
+
+    Control characters, those that turn the direction of writing, and bytes that are not UTF-8 are escaped.
+    """
     text = text.encode("utf-8", "backslashreplace").decode()
-    return _STEERS_TERMINALS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _STEERS_TERMINALS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def reason_of(error: Exception, path: str) -> str:
