@@ -268,6 +268,16 @@ def jpeg(data: bytes) -> bytes:
     return picture[:2] + b"\xff\xe1" + struct.pack(">H", len(segment) + 2) + segment + picture[2:]
 
 
+def test_a_jpeg_file_of_thousands_of_scans_is_refused(tmp_path: Path) -> None:
+    """An empty scan of 35 bytes takes libavcodec as long as the picture is large."""
+    path, picture = tmp_path / "scans.jpg", jpeg(b"")
+    path.write_bytes(picture)
+    assert vl.Video(path, device="cpu")[0].shape == (3, 16, 16)
+    path.write_bytes(picture[:-2] + 1000 * b"\xff\xda\0\x02" + picture[-2:])
+    with pytest.raises(UnsupportedError, match=r"scans\.jpg: packet 0, a JPEG file, has more than 1000 scans"):
+        vl.Video(path, device="cpu")[0]
+
+
 class TestExif:
     """libavcodec reads what is pointed to twice twice, and all of a directory's directories, too."""
 
