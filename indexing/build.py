@@ -19,6 +19,7 @@ from videoloader.errors import (
 )
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.indexing.avi.index import index_avi
+from videoloader.indexing.bitstream.jpeg import picture_height
 from videoloader.indexing.bitstream.mpeg4_times import first_b_distance
 from videoloader.indexing.configurations import config_switches
 from videoloader.indexing.decoder_check import check_decoder
@@ -42,7 +43,7 @@ from videoloader.indexing.sources.state import check_unchanged
 from videoloader.indexing.sources.stream import StreamSource, choose_stream
 from videoloader.indexing.start import without_lost_frames
 from videoloader.indexing.true_order import with_decoded_frames, with_frames_of
-from videoloader.indexing.video_stream import best_video_stream
+from videoloader.indexing.video_stream import best_video_stream, read_stream_info
 from videoloader.indexing.wrong_times import times_are_wrong
 
 # Raised with every change by which some file gets another index. Stores then index their videos again.
@@ -50,7 +51,6 @@ INDEXER_VERSION = 19
 
 # The types of the boxes with which an ISO base media or QuickTime file may begin.
 _MP4_FIRST_BOXES = {b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"free", b"skip", b"wide", b"pnot", b"sidx", b"uuid"}
-
 _MOST_BOXES_BEFORE_MOOV = 1024
 # Packets after a picture that is shown early, among which its header certainly is.
 _NEAR = 16
@@ -133,6 +133,7 @@ def _build(opened: ByteSource) -> VideoIndex:
         index = with_sure_keyframes(index, opened)
         if index.method == "tables":
             index = without_lost_frames(index, opened)
+        index = _with_fields_told(index, opened)
         check_decoder(index, opened)
         index = _with_first_b_distance(index, opened)
     check_unchanged(opened)
@@ -143,6 +144,22 @@ def _build(opened: ByteSource) -> VideoIndex:
         raise UnsupportedError(f"has pictures of {width}×{height} pixels", opened.name)
     check_picture(width, height, opened.name)
     return index
+
+
+def _with_fields_told(index: VideoIndex, source: ByteSource) -> VideoIndex:
+    """Return the index with what a decoder of Motion JPEG must know if each packet has the two fields of a picture.
+
+    libavcodec takes a first picture of less than three quarters of the height that it is told for a field.
+    """
+    if index.stream.codec != "mjpeg":
+        return index
+    told = index.stream
+    if not 0 < picture_height(next(packet_payloads(index, source))) < told.height * 3 // 4:
+        return index
+    if index.method == "tables":
+        told = read_stream_info(source)
+    size = (told.width, told.height)
+    return replace(index, stream=replace(index.stream, pixel_format=told.pixel_format, container_size=size))
 
 
 def _with_first_b_distance(index: VideoIndex, source: ByteSource) -> VideoIndex:

@@ -50,6 +50,7 @@ def size_told(index: VideoIndex, start: int) -> tuple[int, int]:
     """Return the picture size to tell a decoder that starts at a packet; (0, 0) if its packets are enough.
 
     H.264's decoder is told the size of the stream's first pictures, and crops later ones to it as long as they fit.
+    Motion JPEG's takes its first picture for a field if it is much less high than it is told.
     """
     stream = index.stream
     size = (stream.width, stream.height)
@@ -58,6 +59,8 @@ def size_told(index: VideoIndex, start: int) -> tuple[int, int]:
             return (0, 0)  # the first pictures are not of that size, so the decoder forgets it at once
         lost = configs_not_cut(stream) if len(stream.codec_configs) > 1 else ()
         return (0, 0) if lost and np.isin(index.packet_config[: start + 1], lost).any() else size
+    if stream.codec == "mjpeg":
+        return stream.container_size
     return size if stream.codec in _WITHOUT_SIZE or stream.pixel_format else (0, 0)
 
 

@@ -202,8 +202,8 @@ class VideoIndex:
         slowed = Fraction(round(mean * 1001 / 1000) * 1000, 1001)
         nominal = self.stream.frame_rate
         usual = [nominal] if nominal.denominator in (1, 1001) else []
-        for rate in (*usual, Fraction(round(mean)), slowed, nominal, mean):
-            step = 1 / (rate * base) if rate else Fraction(0)
+        for rate in filter(None, (*usual, Fraction(round(mean)), slowed, nominal, mean)):
+            step = 1 / (rate * base)
             away = times - np.arange(len(times)) * float(step)
             low, high = float(away.min()), float(away.max())
             if high - low <= 1 + _FLOAT_ERROR:

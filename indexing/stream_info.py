@@ -38,7 +38,8 @@ class StreamInfo:
         palettes: tuple of bytes. The palette in force with each record of ``codec_configs``, as libavformat attaches it
             to packets (1024 bytes), ``b""`` if it has none; empty if no record has one.
         container_size: (int, int). The (width, height) that the container states, if libavcodec crops H.264 pictures to
-            it, or if it is not that of the first pictures and there are several configurations; else (0, 0).
+            it, or if it is not that of the first pictures and there are several configurations. The size of a picture
+            of Motion JPEG whose packets have two fields. Else (0, 0).
         first_b_distance: int. The time units from its earlier reference to the first B picture of interlaced MPEG-4
             part 2, on which libavcodec lets all others depend; else 0.
         stream_number: int. libavformat's number of the stream in the file, counted from zero over all kinds of streams.

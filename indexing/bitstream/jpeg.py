@@ -44,6 +44,14 @@ def segments_before_scan(picture: bytes | memoryview) -> tuple[set[int], int | N
     return found, None
 
 
+def picture_height(picture: bytes | memoryview) -> int:
+    """Return the height in a picture's frame header; 0 if these bytes have none."""
+    for kind, position in iterate_segments(picture):
+        if kind in START_OF_FRAME:
+            return int.from_bytes(picture[position + 5 : position + 7], "big")
+    return 0
+
+
 class JpegTables(NamedTuple):
     """The tables that a picture has for its first scan.
 

@@ -1,16 +1,20 @@
-"""Tell which image files decode the same whatever libavcodec's decoder was given before."""
+"""Tell which JPEG, PNG and TIFF pictures decode the same whatever libavcodec's decoder was given before."""
 
 from __future__ import annotations
 
 import re
 
-from videoloader.indexing.bitstream.jpeg import has_own_tables, segments_before_scan
+from videoloader.indexing.bitstream.jpeg import SCAN, has_own_tables, iterate_segments, segments_before_scan
 
 # What a JPEG decoder remembers: comments by which it recognises encoders, and application data of Motion JPEG in AVI
 # and of others.
 _REMEMBERED = re.compile(
     rb"\xff\xfe..(AVID|CS=ITU601|Intel\(R\) JPEG|Metasoft|MULTISCOPE)|AVI1|LJIF|mjpg|colr|xfrm", re.DOTALL
 )
+# Comments, application data, and the end of a picture. None of them can be among the samples.
+_NOTE_OR_END = re.compile(rb"\xff[\xd9\xe0-\xef\xfe]")
+# The first marker of such segments, and bytes of one that contain what tells it.
+_APP0, _LONGEST_NOTE = 0xE0, 32
 _COLOR_TYPE, _BY_PALETTE = 25, 3  # byte of a PNG file, from its start
 _PALETTE_OR_SAMPLES = re.compile(b"PLTE|IDAT")
 
@@ -29,14 +33,28 @@ def is_self_contained(codec: str, picture: bytes | memoryview) -> bool:
     global _last_head
     if codec == "mjpeg":
         head = _last_head
-        if head and bytes(picture[: len(head)]) == head:
-            return True
-        _, scan = segments_before_scan(picture)
-        if scan is None or not has_own_tables(picture) or _REMEMBERED.search(picture, 0, scan):
-            return False
-        _last_head = bytes(picture[: scan + 2 + int.from_bytes(picture[scan + 2 : scan + 4], "big")])
-        return True
+        if not head or bytes(picture[: len(head)]) != head:
+            _, scan = segments_before_scan(picture)
+            if scan is None or not has_own_tables(picture) or _REMEMBERED.search(picture, 0, scan):
+                return False
+            _last_head = head = bytes(picture[: scan + 2 + int.from_bytes(picture[scan + 2 : scan + 4], "big")])
+        found = _NOTE_OR_END.search(picture, len(head))
+        return found is None or found[0] == b"\xff\xd9"
     if codec == "png" and len(picture) > _COLOR_TYPE and picture[_COLOR_TYPE] == _BY_PALETTE:
         first = _PALETTE_OR_SAMPLES.search(picture)
         return first is not None and first[0] == b"PLTE"
     return codec != "tiff"  # its decoder keeps a palette, and shows gray pictures by it
+
+
+def notes_in(picture: bytes | memoryview) -> frozenset[bytes] | None:
+    """Return what a JPEG decoder remembers of a picture of Motion JPEG, by which it decodes later pictures.
+
+    None if it also affects pictures that have the same, since it comes behind the first samples.
+    """
+    notes, first = set[bytes](), None
+    for kind, position in iterate_segments(picture):
+        if kind >= _APP0 and (found := _REMEMBERED.search(picture, position, position + _LONGEST_NOTE)):
+            notes.add(found[0])
+        elif kind == SCAN and first is None:
+            first = frozenset(notes)
+    return first if first is None or first == notes else None

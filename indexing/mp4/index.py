@@ -38,6 +38,8 @@ _MOST_CANDIDATES = 8
 _IN_FRAGMENTS = (b"traf", b"trun")
 # The start of nearly all tracks' matrix, which gives the rotation: 16.16 fixed point.
 _UPRIGHT = b"\0\1\0\0" + bytes(12) + b"\0\1\0\0"
+# Brands of images and image sequences (ISO/IEC 23008-12, annex B; AV1 Image File Format, 6).
+_IMAGE_BRANDS = {b"avif", b"avis", b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"}
 
 
 class _Trak(NamedTuple):
@@ -101,6 +103,7 @@ def index_mp4(source: ByteSource, head: bytes = b"") -> VideoIndex | None:
         return None
     tracks = [_read_track(data, trak, mvex, moofs, opened, source) for trak in videos]
     if not tracks:
+        _refuse_image(head, source)
         raise UnsupportedError("has no video track", source.name)
     if isinstance(source, StreamSource):
         tracks = [track for track in tracks if track.trak.number == source.stream_index]
@@ -161,8 +164,14 @@ def _find_tables(source: ByteSource, head: bytes) -> tuple[FileBox, list[FileBox
         if indexed and has_media and moov is not None and opened < 0:
             opened = len(moofs)
     if moov is None:
+        _refuse_image(head, source)
         raise IndexingError("has no moov box: not an mp4 file, or cut off before its tables", source.name)
     return moov, moofs, len(moofs) if opened < 0 else opened
+
+
+def _refuse_image(head: bytes, source: ByteSource) -> None:
+    if head[4:8] == b"ftyp" and head[8:12] in _IMAGE_BRANDS:
+        raise UnsupportedError("is an AVIF or HEIF image, which is not supported: save it as PNG or WebP", source.name)
 
 
 def _rank(track: _Track) -> tuple[bool, int, float]:
@@ -284,6 +293,8 @@ def _assemble(source: ByteSource, track: _Track, description: Description, other
         frame_rate=Fraction((count - 1) * track.trak.start.time_scale, span) if span else Fraction(0),
         reorder_depth=depth_of(order),
         stream_number=track.trak.number,
+        # libavcodec turns pictures of some encoders of Motion JPEG over if there is a tag.
+        codec_tag=description.kind.decode("latin-1") if description.codec == "mjpeg" else "",
         **description.facts,
     )
     picture = coded_picture(stream, source, int(samples.offset[0]), int(samples.size[0]))

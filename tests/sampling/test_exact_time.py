@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from synthetic_index import make_index
 
 from videoloader.errors import ConfigurationError
 from videoloader.indexing.exact_numbers import exact, exact_rate
-from videoloader.sampling.exact_time import as_times, in_units
+from videoloader.sampling.exact_time import as_times, in_units, on_clock
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
@@ -46,6 +47,17 @@ def test_what_is_no_finite_number_is_an_error(bad):
 def test_what_is_no_list_of_times_is_an_error(bad):
     with pytest.raises(ConfigurationError, match=r"x must be a list of .*seconds, got"):
         as_times("x", bad)
+
+
+def test_a_float_that_is_several_units_means_the_one_that_a_frame_has():
+    """As where recorders write nanoseconds since 1970: a float next to them is 240 of them."""
+    times = [1_764_300_000 * 10**9 + 33_366_701 * number + number**2 * 7919 % 100_000 for number in range(50)]
+    index = make_index(times, {0}, time_base=Fraction(1, 10**9)).with_times("pts")
+    for number, seconds in enumerate(index.timestamps.tolist()):
+        assert on_clock(index, seconds) == times[number]
+        assert on_clock(index, Fraction(times[number], 10**9)) == times[number]
+    between = (index.timestamps[3] + index.timestamps[4]) / 2
+    assert times[3] < on_clock(index, float(between)) < times[4]
 
 
 @given(

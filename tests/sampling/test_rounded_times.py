@@ -107,6 +107,10 @@ def test_what_is_known_of_even_times(base: Fraction) -> None:
             assert abs(even[0]) <= Fraction(1, 2)
 
 
+def test_two_frames_in_a_unit_are_half_a_unit_apart_if_no_rate_is_known() -> None:
+    assert make_index([0, 0, 1], {0}, time_base=MILLISECOND).even_times == (Fraction(-1, 4), Fraction(1, 2))
+
+
 def test_nothing_is_known_where_a_frame_is_missing_or_late_or_units_are_long() -> None:
     times = rounded(Fraction(30)).clock.tolist()
     assert make_index(times, {0}, time_base=MILLISECOND).even_times is not None

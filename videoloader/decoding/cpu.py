@@ -28,7 +28,7 @@ from videoloader.indexing.decoder import (
     size_told,
 )
 from videoloader.indexing.images.index import is_jpeg
-from videoloader.indexing.images.self_contained import is_self_contained
+from videoloader.indexing.images.self_contained import is_self_contained, notes_in
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import PacketBytes
 
@@ -74,12 +74,14 @@ class _Open:
         key: key that it was opened for; None if it serves one run only.
         headers: the sequence headers that it has (MPEG-1, 2 and 4), or the tables of JPEG if it was given any.
         self_contained: whether its first image file ``is_self_contained``.
+        notes: what it remembers of Motion JPEG; see ``notes_in``. Empty for others.
     """
 
     context: av.video.codeccontext.VideoCodecContext
     key: _ContextKey | None
     headers: bytes
     self_contained: bool
+    notes: frozenset[bytes] | None
 
 
 class CpuDecoder:
@@ -132,7 +134,7 @@ class CpuDecoder:
         opened = self._take(index, number, first.data, strict=strict, fresh=fresh, holds_back=holds_back)
         context, packets = opened.context, chain((first,), coming)
         del first  # it would keep alive the memory of everything that was read in one piece with it
-        files = index.container == "images"
+        remembers = codec == "mjpeg" or index.container == "images"
         lacks_data = lost_data_check(codec, index.stream.codec_configs[config])
         check = Vp8Check(index) if codec == "vp8" else None
         previous: int | None = None
@@ -158,15 +160,15 @@ class CpuDecoder:
                     sink(frame.pts, frame)
 
         for number, data, wanted, headers, _, guessed in packets:
-            if files and previous is not None and not (opened.self_contained and is_self_contained(codec, data)):
-                # Decode each file as if there were no other.
+            if remembers and previous is not None and not _may_follow(opened, index, data):
+                # Decode each file, or picture of Motion JPEG with other notes, as if there were no other.
                 opened = self._take(index, number, data, strict=strict, fresh=fresh)
                 context = opened.context
             if wanted:
                 expected.add(number)
             if configs[number] != config or (headers and _brings_others(index, number, data)):
                 clean = False
-            if headers or (codec == "mjpeg" and not files):
+            if headers or (codec == "mjpeg" and index.container != "images"):
                 opened.headers = _headers(codec, data) or opened.headers
             outcome.fed += 1
             if lacks_data is not None and lacks_data(data):
@@ -212,8 +214,9 @@ class CpuDecoder:
         # Strict decoding would refuse a recovery point, since the packets before it are left out on purpose.
         strict = strict and (codec != "h264" or has_idr(record, data))
         self_contained = index.container == "images" and is_self_contained(codec, data)
-        key = None if fresh else _context_key(index, packet, data, self_contained=self_contained)
-        key = key and (strict, *key)
+        notes = notes_in(data) if codec == "mjpeg" and index.container != "images" else frozenset[bytes]()
+        key = None if fresh or notes is None else _context_key(index, packet, data, self_contained=self_contained)
+        key = key and (strict, notes, *key)
         kept = None if key is None else self._contexts.pop(key, None)
         if kept is not None and (self_contained or _may_serve(kept, codec, record, data)):
             kept.context.flush_buffers()
@@ -223,7 +226,7 @@ class CpuDecoder:
             if strict:
                 show_sound_endings(context, index, packet, data)
             show_first_b_picture(context, index, packet, data)
-        return _Open(context, key, _headers(codec, record), self_contained)
+        return _Open(context, key, _headers(codec, record), self_contained, notes)
 
     def _give_back(self, opened: _Open) -> None:
         assert opened.key is not None
@@ -248,6 +251,14 @@ def _brings_others(index: VideoIndex, packet: int, data: bytes | memoryview) -> 
         return False
     record = index.config_at(packet)
     return brings_others(index, packet, units_of(codec, record, data))
+
+
+def _may_follow(opened: _Open, index: VideoIndex, data: bytes | memoryview) -> bool:
+    """Whether a picture is decoded the same in a context that has decoded others of its run."""
+    codec = index.stream.codec
+    if index.container == "images":
+        return opened.self_contained and is_self_contained(codec, data)
+    return codec != "mjpeg" or (opened.notes is not None and notes_in(data) == opened.notes)
 
 
 def _may_serve(opened: _Open, codec: str, record: bytes, data: bytes | memoryview) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 from fractions import Fraction
-from math import ceil, floor
+from math import ceil, floor, ulp
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -70,6 +70,11 @@ def on_clock(index: VideoIndex, time: Time) -> Fraction:
     millisecond, and its frame has 67. So a time means the nearest whole unit if that is at most half a millisecond
     away. All other times stay exact.
     """
+    if isinstance(time, float) and ulp(time) > index.stream.time_base:
+        # Several units are the same float, as for nanoseconds since 1970. If one of them is a frame's, it is meant.
+        frame = int(np.searchsorted(index.timestamps, time))
+        if frame < len(index) and index.timestamps[frame] == time:
+            return Fraction(int(index.clock[frame]))
     units = in_units(time, index.stream.time_base) + index.zero
     nearest = whole_unit(units.numerator, units.denominator, index.stream.time_base)
     return units if nearest is None else Fraction(nearest)

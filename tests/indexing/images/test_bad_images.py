@@ -37,6 +37,13 @@ def read(file: bytes) -> np.ndarray | None:
         return None
 
 
+@pytest.mark.parametrize("brand", [b"avif", b"heic", b"mif1"])
+def test_avif_and_heif_are_named_in_the_error(brand: bytes) -> None:
+    file = b"\0\0\0\x10ftyp" + brand + b"\0\0\0\0" + b"\0\0\0\x0cmeta\0\0\0\0"
+    with pytest.raises(UnsupportedError, match="picture: is an AVIF or HEIF image, which is not supported"):
+        build_index(MemorySource(file, NAME))
+
+
 @settings(max_examples=examples(300))
 @given(st.sampled_from(sorted(FILES)), st.floats(0, 1, exclude_max=True))
 def test_a_file_cut_off_anywhere_is_an_error_or_whole(name, part):
