@@ -1,7 +1,8 @@
-"""Check colour profiles, texts and Exif data in pictures, which libavcodec reads whatever their size."""
+"""Check colour profiles, texts, Exif data and scans in pictures, which libavcodec reads whatever their number."""
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
 from collections.abc import Iterator
@@ -24,6 +25,8 @@ _POINTERS, _IFD = {0x8769, 0x8825, 0xA005, 0x927C}, 13
 # Levels of directories that libavcodec follows; and limits for all that it reads, with whatever is pointed to twice.
 # Cameras write five directories and a few hundred entries.
 _DEEPEST, _MOST_DIRECTORIES, _MOST_ENTRIES = 4, 64, 16384
+# Encoders of progressive JPEG files write about ten scans. One of 35 bytes may take as long as decoding a picture.
+_SCAN, _MOST_SCANS = re.compile(rb"\xff[\xda]"), 1000
 
 
 def check_metadata(codec: str, picture: bytes | memoryview, source: str) -> None:
@@ -39,6 +42,8 @@ def check_metadata(codec: str, picture: bytes | memoryview, source: str) -> None
     """
     if codec in _WITH_EXIF:
         _check_exif(picture, source)
+    if codec == "mjpeg" and len(_SCAN.findall(picture)) > _MOST_SCANS:
+        raise UnsupportedError(f"has a JPEG picture of more than {_MOST_SCANS} scans, which take long", source)
     if codec in _PNG and len(picture) * _LARGEST_RATIO > _MOST_UNPACKED:
         _check_chunks(picture, source)
 

@@ -74,7 +74,7 @@ class _Open:
         key: key that it was opened for; None if it serves one run only.
         headers: the sequence headers that it has (MPEG-1, 2 and 4), or the tables of JPEG if it was given any.
         self_contained: whether its first image file ``is_self_contained``.
-        notes: what it remembers of Motion JPEG; see ``notes_in``. Empty for others.
+        notes: notes of its pictures of Motion JPEG; see ``notes_in``. Empty for others.
     """
 
     context: av.video.codeccontext.VideoCodecContext

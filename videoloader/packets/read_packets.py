@@ -40,8 +40,6 @@ from videoloader.packets.run_start import WrongIndexError, from_keyframe, withou
 
 # Maximum bytes of packets that are held in memory to find out which of them are needed.
 _LONGEST_LOOK_AHEAD = 64 << 20
-# Encoders of progressive JPEG files write about ten scans. One of 35 bytes may take as long as decoding a picture.
-_MOST_SCANS = 1000
 
 
 def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: bool = False) -> Iterator[PacketBytes]:
@@ -63,7 +61,7 @@ def read_packets(source: ByteSource, index: VideoIndex, run: Run, *, places: boo
             does not know, or H.264 pictures that others refer to are missing.
         SourceError: the source is shorter than its index says, or a folder holds other files.
         DecodeError: an image file is cut off.
-        UnsupportedError: a sequence of HEVC ends inside a GOP, or a JPEG file has too many scans.
+        UnsupportedError: a sequence of HEVC ends inside a GOP.
     """
     if isinstance(source, FolderSource):
         check_files(source, index, run)
@@ -248,9 +246,6 @@ def _whole_jpegs(source: ByteSource, packets: Iterator[PacketBytes]) -> Iterator
             raise DecodeError(
                 f"packet {packet.number}, a JPEG file, is cut off: it has no end marker", source.name, packet.number
             )
-        if bytes(packet.data).count(b"\xff\xda") > _MOST_SCANS:
-            fault = f"packet {packet.number}, a JPEG file, has more than {_MOST_SCANS} scans"
-            raise UnsupportedError(f"{fault}, which take long to decode: save it again", source.name)
         yield packet
 
 
