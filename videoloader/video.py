@@ -25,6 +25,7 @@ from videoloader.indexing.images.frame_times import odd_times_of, tell_of_frame_
 from videoloader.indexing.index import Times
 from videoloader.indexing.sources.folder import Timestamps
 from videoloader.indexing.sources.opening import open_frames
+from videoloader.indexing.sources.remote import without_colons
 from videoloader.indexing.sources.stream import choose_stream
 from videoloader.notebook import ShownInNotebooks
 from videoloader.reading.clip import Clip as Clip
@@ -400,4 +401,4 @@ class Video(ShownInNotebooks):
 
 
 def _file_name(source: str) -> str:
-    return os.path.basename(source.partition("::")[0])
+    return os.path.basename(without_colons(source).partition("::")[0])

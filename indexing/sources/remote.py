@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import threading
 import time
 import weakref
@@ -12,6 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
+from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from videoloader.errors import ConfigurationError, SourceError, StaleIndexError, needs
@@ -33,6 +35,20 @@ _MARKS_OF_VERSION = {
     "last_modified", "lastmodified", "md5", "md5hash", "modified", "mtime", "updated", "version", "versionid",
     "version_id",
 }  # fmt: skip
+# The host of a URL, if it is an IPv6 address: "http://user@[fe80::1]:80/".
+_IPV6_HOST = re.compile(r"(?<=://)([^/\[\]]*@)?\[([0-9a-f:.]+)(?=[%\]])", re.IGNORECASE)
+
+
+def without_colons(url: str) -> str:
+    """Return a URL, or a chain of them, with IPv6 addresses written in full: fsspec splits URLs at all "::"."""
+
+    def in_full(host: re.Match[str]) -> str:
+        try:
+            return f"{host[1] or ''}[{IPv6Address(host[2]).exploded}"
+        except ValueError:  # no address
+            return host[0]
+
+    return _IPV6_HOST.sub(in_full, url)
 
 
 @dataclass(frozen=True)
@@ -106,13 +122,14 @@ class RemoteSource(SourceBase):
         with needs("reading URLs needs fsspec: pip install 'videoloader[remote]'", self.name):
             from fsspec.core import url_to_fs
         try:
-            filesystem, path = url_to_fs(self.name, **self.options)
+            filesystem, path = url_to_fs(without_colons(self.name), **self.options)
         except ImportError as error:
             needed = "pip install 'videoloader[remote]', and the package for this kind of URL"
             raise ConfigurationError(f"{needed} ({error})", self.name) from None
         except Exception as error:  # each file system raises errors of its own
             raise SourceError(f"cannot be opened ({_reason(error)})", self.name) from error
-        return _Connection(os.getpid(), filesystem, path, ReadAhead())
+        # Servers and messages are to name the host as it was given.
+        return _Connection(os.getpid(), filesystem, self.name if _is_http(filesystem) else path, ReadAhead())
 
     def _connected(self) -> _Connection:
         if self._connection.pid != os.getpid():

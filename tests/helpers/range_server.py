@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -45,8 +46,8 @@ class RangeServer:
 
 
 @contextmanager
-def serve(files: dict[str, bytes]) -> Iterator[RangeServer]:
-    """Serve files at ``url + name`` while the context lasts."""
+def serve(files: dict[str, bytes], host: str = "127.0.0.1") -> Iterator[RangeServer]:
+    """Serve files at ``url + name`` while the context lasts. The host may be an IPv6 address."""
     state = RangeServer(files)
     lock, stopped = threading.Lock(), threading.Event()
 
@@ -118,12 +119,13 @@ def serve(files: dict[str, bytes]) -> Iterator[RangeServer]:
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True
+        address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
 
         def handle_error(self, *args: object) -> None:
             pass  # disconnecting clients are part of the tests
 
-    server = Server(("127.0.0.1", 0), Handler)
-    state.url = f"http://127.0.0.1:{server.server_port}/"
+    server = Server((host, 0), Handler)
+    state.url = f"http://{f'[{host}]' if ':' in host else host}:{server.server_port}/"
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:

@@ -1,5 +1,6 @@
 """Each rank's part of an epoch: every lane's clips once, and the same number of batches for all ranks."""
 
+import re
 from itertools import product
 
 import numpy as np
@@ -41,7 +42,7 @@ def test_partial_refuses_exactly_what_cannot_be_dealt_and_names_the_numbers():
         if can_be_partial([size], ranks, batch_size):
             assert Deal(1, ranks, batch_size, "partial").num_batches(np.array([size])) > 0
         else:
-            with pytest.raises(ConfigurationError, match=f"^{size} clips .* {ranks} ranks .*fill"):
+            with pytest.raises(ConfigurationError, match=f"^{size} clips? .* {ranks} ranks .*fill"):
                 Deal(1, ranks, batch_size, "partial").num_batches(np.array([size]))
 
 
@@ -139,9 +140,23 @@ def test_nothing_left_is_no_batch(last_batch):
         (([1], 1, 0, "drop"), "batch_size must be a positive integer, got 0"),
         (([1], -2, 1, "drop"), "ranks must be a positive integer, got -2"),
         (([1], 1, 1, "keep"), "last_batch must be one of partial, drop, fill, uneven, got 'keep'"),
-        (([3], 4, 8, "partial"), "3 clips cannot be dealt once each to 4 ranks"),
+        (([3], 4, 8, "partial"), "3 clips cannot be dealt once each to 4 ranks in 1 batch of 1 to 8 each: use"),
     ],
 )
 def test_a_bad_argument_is_named(arguments, message):
     with pytest.raises(ConfigurationError, match=message):
         Deal(1, *arguments[1:]).num_batches(np.array(arguments[0]))
+
+
+@pytest.mark.parametrize(
+    ("lanes", "ranks", "sizes", "message"),
+    [
+        (2, 1, [0, 1], "1 clip cannot be dealt once each to 2 ranks in 1 batch of 1 to 2 each: use"),
+        (2, 2, [1, 1], "2 clips cannot be dealt once each to 4 ranks in 1 batch of 1 to 2 each: use"),
+        (2, 1, [40, 2], "42 clips … 2 ranks in 20 batches of 1 to 2 each, as only 2 of them are for one rank: use"),
+        (2, 3, [40, 8], "48 clips … 6 ranks in 7 batches of 1 to 2 each, as only 8 of them are for 3 ranks: use"),
+    ],
+)
+def test_the_clips_and_ranks_of_all_lanes_are_told(lanes, ranks, sizes, message):
+    with pytest.raises(ConfigurationError, match=re.escape(message).replace("…", ".*")):
+        Deal(lanes, ranks, 2, "partial").num_batches(np.array(sizes))

@@ -27,6 +27,7 @@ from videoloader.indexing.sources.natural_order import natural_order
 from videoloader.indexing.sources.near_names import near_names
 from videoloader.indexing.sources.opening import ArchiveKind, is_remote, local_path, open_archive_of_kind
 from videoloader.indexing.sources.recordio import read_recordio
+from videoloader.indexing.sources.remote import without_colons
 from videoloader.indexing.sources.tar import read_tar
 from videoloader.indexing.sources.tfrecord import read_tfrecord
 from videoloader.indexing.sources.zip_member import read_zip
@@ -185,7 +186,7 @@ def _matching(name: str) -> list[str]:
         with needs("reading URLs needs fsspec: pip install 'videoloader[remote]'", name):
             from fsspec.core import url_to_fs
         try:
-            filesystem, path = url_to_fs(name)
+            filesystem, path = url_to_fs(without_colons(name))
             found = natural_order(filesystem.unstrip_protocol(each) for each in filesystem.glob(path))
         except Exception as error:  # each file system raises errors of its own
             raise SourceError(f"cannot be listed ({type(error).__name__}: {error})", name) from error

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, cast
 
 import numpy as np
 
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, counted
 from videoloader.errors.checks import check_choice, check_positive
 from videoloader.permutation import Integers
 
@@ -128,10 +128,15 @@ def _full_batches_of_the_shortest(deal: Deal, sizes: Integers) -> int:
 def _batches_with_a_clip_each(deal: Deal, sizes: Integers) -> int:
     batches, shortest = _batches_of_the_longest(deal, sizes), int(sizes.min())
     if shortest < batches * deal.ranks:
+        clips, ranks = int(sizes.sum()), deal.ranks * deal.lanes
+        uneven = ""
+        if clips >= batches * ranks:
+            uneven = f", as only {shortest} of them are for {'one rank' if deal.ranks == 1 else f'{deal.ranks} ranks'}"
         raise ConfigurationError(
-            f"{shortest} clips cannot be dealt once each to {deal.ranks} ranks in {batches} batches of 1 to "
-            f"{deal.batch_size} each: use last_batch='drop', 'fill' or 'uneven' (ranks then differ by a batch), fewer "
-            "ranks or another batch_size; or, if they are all that is left of an epoch, begin the next with set_epoch"
+            f"{counted(clips, 'clip')} cannot be dealt once each to {counted(ranks, 'rank')} in "
+            f"{counted(batches, 'batch')} of 1 to {deal.batch_size} each{uneven}: use last_batch='drop', 'fill' or "
+            "'uneven' (ranks then differ by a batch), fewer ranks or another batch_size; or, if they are all that is "
+            "left of an epoch, begin the next with set_epoch"
         )
     return batches
 

@@ -6,7 +6,7 @@ import io
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import av
@@ -18,9 +18,11 @@ import torch
 from archive_writing import tar_bytes, zip_bytes
 from range_server import RangeServer, serve
 
-from videoloader import Video
+from videoloader import Video, VideoDataset, VideoLoader
+from videoloader.dataset.allowed_sources import check_sources
 from videoloader.errors import ConfigurationError, SourceError, VideoLoaderError
 from videoloader.indexing import FileSource, RemoteSource, build_index, open_source
+from videoloader.indexing.sources.remote import without_colons
 
 LONGEST = 50  # seconds: less than the 60 that the library itself waits for an answer
 DATA = bytes(range(256)) * 4000
@@ -261,6 +263,57 @@ def test_a_reading_from_beyond_the_end(server: RangeServer) -> None:
 def test_an_address_may_hold_two_colons_itself() -> None:
     with pytest.raises(SourceError, match=r"http://\[::1\]:9/shard\.tar: cannot be read"):
         open_source("http://[::1]:9/shard.tar::clip.mp4")
+
+
+@pytest.fixture
+def ipv6_server(sample: Callable[[str], Path]) -> Iterator[RangeServer]:
+    video = sample("h264_mp4").read_bytes()
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(serve({"a.mp4": video, "a.tar": tar_bytes({"b.mp4": video})}, "::1"))
+        except OSError as error:
+            pytest.skip(f"this machine has no IPv6 loopback ({error})")
+        yield server
+
+
+@pytest.mark.parametrize("name", ["a.mp4", "a.tar::b.mp4", "a.mp4::stream_index=0", "a.tar::b.mp4::stream_index=0"])
+def test_the_host_may_be_an_ipv6_address(
+    sample: Callable[[str], Path], ipv6_server: RangeServer, name: str, tmp_path: Path
+) -> None:
+    url, expected = ipv6_server.url + name, Video(sample("h264_mp4"), device="cpu")[3:5]
+    assert url.startswith("http://[::1]:")
+    video = Video(url, device="cpu")
+    assert torch.equal(video[3:5], expected)
+    assert video.index.source == url
+    data = VideoDataset.from_paths([url])
+    data.build_store(store := tmp_path / "store.db")
+    for index in (None, store):
+        (batch,) = VideoLoader(data, [3, 4], batch_size=1, device="cpu", num_workers=0, index=index)
+        assert torch.equal(batch.frames[0], expected)
+        assert batch.paths == [url]
+    Video(url, device="cpu", index=video.index)
+    with pytest.raises(ConfigurationError, match="is opened by fsspec"):
+        check_sources([url], "local", "", str)
+
+
+def test_archives_at_an_ipv6_address_are_listed(ipv6_server: RangeServer) -> None:
+    data = VideoDataset.from_archives(ipv6_server.url + "a.tar")
+    assert [entry.path for entry in data] == [ipv6_server.url + "a.tar::b.mp4"]
+
+
+def test_errors_name_an_ipv6_address_as_it_was_given(ipv6_server: RangeServer) -> None:
+    ipv6_server.fault = "wrong range"
+    with pytest.raises(SourceError, match=r"^http://\[::1\]:\d+/a\.mp4: cannot be read") as error:
+        Video(ipv6_server.url + "a.mp4", device="cpu")
+    assert "0000" not in str(error.value)
+
+
+def test_only_ipv6_addresses_are_written_in_full() -> None:
+    full = ":".join(["0000"] * 7 + ["0001"])
+    assert without_colons("simplecache::http://me@[::1]:80/a") == f"simplecache::http://me@[{full}]:80/a"
+    assert without_colons("sftp://[::1%25eth0]/a::b") == f"sftp://[{full}%25eth0]/a::b"
+    for other in ("s3://bucket/[::1]/a", "http://[::x]/a", "a::b[::1]", "http://[v1.a::b]/"):
+        assert without_colons(other) == other
 
 
 def test_unknown_kinds_of_url_and_missing_packages(monkeypatch: pytest.MonkeyPatch) -> None:
