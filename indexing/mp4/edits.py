@@ -3,9 +3,10 @@
 A track's edit list says which spans of the media are shown, in which order, and with which gaps ("empty edits") before
 them. Samples outside all spans are decoded where others depend on them, but never shown. Where the standard leaves a
 choice, this follows libavformat, whose full decode is the reference: the first shown frame is at zero, or after the
-leading gap, and a span begins at the last keyframe whose presentation time is not after the span's start. libavformat
-gives a decoder the packets of one span after those of another. If a span begins or ends at no true keyframe, only a
-decode tells what comes out: such spans are detected here, and resolved in ``spans``.
+leading gap, and a span begins at the last keyframe whose presentation time is not after the span's start. If samples
+share a decode time, it may be an earlier keyframe. libavformat gives a decoder the packets of one span after those of
+another. If a span begins or ends at no true keyframe, only a decode tells what comes out: such spans are detected here,
+and resolved in ``spans``.
 """
 
 from __future__ import annotations
@@ -89,6 +90,16 @@ def leading_offset(edits: list[Edit]) -> int:
     return start - gap
 
 
+def leading_gap(edits: list[Edit]) -> int:
+    """Return the time before the first span, for which nothing is shown."""
+    gap = 0
+    for edit in edits:
+        if edit.media_time != EMPTY:
+            break
+        gap += edit.duration
+    return gap
+
+
 def shown_frames(
     samples: Samples, pts: npt.NDArray[np.int64], order: npt.NDArray[np.int64], edits: list[Edit]
 ) -> Shown:
@@ -124,22 +135,21 @@ def _shown_in_spans(
     edits: list[Edit],
 ) -> Shown:
     key = samples.key.nonzero()[0]
+    stands_still = bool(np.count_nonzero(samples.dts[1:] == samples.dts[:-1]))
     # A span is decoded from the last keyframe that is both decoded and presented at its start. This is when each
     # keyframe, or one after it, is.
     ready = np.minimum.accumulate(np.maximum(pts[key], samples.dts[key])[::-1])[::-1]
     key_ends: npt.NDArray[np.int64] | None = None
     parts: list[_Part] = []
     starts: list[int] = []
-    clock, gap, first_span, frames, looked_at, uncertain = 0, 0, True, 0, 0, False
+    clock, frames, looked_at, uncertain = 0, 0, 0, False
     most_frames = max(_MOST_FRAMES, len(pts))
     earliest, latest = ordered_pts.item(0), ordered_pts.item(-1)
     for media_time, duration in edits:
         start_clock = clock
         clock += duration
         if media_time == EMPTY:
-            gap += duration if first_span else 0
             continue
-        first_span = False
         first, stop, end = 0, len(order), min(media_time + duration, _LATEST)
         if media_time > earliest:
             first = int(ordered_pts.searchsorted(media_time))
@@ -147,12 +157,16 @@ def _shown_in_spans(
             stop = int(ordered_pts.searchsorted(end))
         in_span, times = order[first:stop], ordered_pts[first:stop]
         fits = int(ready.searchsorted(media_time, "right"))
-        start = int(key[fits - 1]) if fits else 0
+        found = int(key[fits - 1]) if fits else None
+        if stands_still:
+            found = _start_among_equals(samples.dts, pts, key, media_time)
+            looked_at += len(key)
+        start = found or 0
         starts.append(start)
         if start:
             decoded = in_span >= start
             in_span, times = in_span[decoded], times[decoded]
-        uncertain |= not fits and not samples.key[0]
+        uncertain |= found is None and not samples.key[0]
         looked_at += stop - first
         if len(in_span) and stop < len(order):
             # Whether the span's last sample in decode order comes after the second keyframe at its end. libavformat
@@ -174,12 +188,52 @@ def _shown_in_spans(
         none = np.empty(0, np.int64)
         return Shown(none, none, tuple(starts), uncertain)
     # A composition delay must not look like a late start: without a gap, the first frame is at zero.
-    late = max(_earliest(parts) - gap, 0)
+    late = max(_earliest(parts) - leading_gap(edits), 0)
     shown, shown_at = parts[0].samples, parts[0].moved(-late)
     if len(parts) > 1:
         shown = np.concatenate([part.samples for part in parts])
         shown_at = np.concatenate([part.moved(-late) for part in parts])
     return Shown(shown, shown_at, tuple(starts), uncertain)
+
+
+def _start_among_equals(
+    dts: npt.NDArray[np.int64], pts: npt.NDArray[np.int64], key: npt.NDArray[np.int64], media_time: int
+) -> int | None:
+    """Return the keyframe from which libavformat decodes a span, where several samples may have one decode time.
+
+    It bisects the decode times, and stops at the first sample that has the wanted one. From there it goes back to a
+    keyframe, on to the first keyframe of the same decode time, and then to one that is shown in time. If there is none,
+    it tries once more, from the first sample that has the decode time it stopped at. None if that finds none either.
+    """
+    found = _bisect(dts, media_time)
+    known = key[: key.searchsorted(found, "right")]
+    if not len(known):
+        return None
+    fitting = known[pts[known] <= media_time]
+    first_key = known[known.searchsorted(dts.searchsorted(dts[known[-1]]))]
+    for latest in (first_key, dts.searchsorted(dts[found])):
+        if fits := int(fitting.searchsorted(latest, "right")):
+            return int(fitting[fits - 1])
+    return None
+
+
+def _bisect(times: npt.NDArray[np.int64], wanted: int) -> int:
+    """Return the last place at which a time is not after the wanted one, or of several such with that time, any one.
+
+    Which one it is decides where libavformat starts, so this takes the same steps.
+    """
+    before, behind = -1, len(times)
+    if times[-1] < wanted:
+        return behind - 1
+    while behind - before > 1:
+        middle = (before + behind) // 2
+        if times[middle] == wanted:
+            return middle
+        if times[middle] > wanted:
+            behind = middle
+        else:
+            before = middle
+    return before
 
 
 def _earliest(parts: list[_Part]) -> int:

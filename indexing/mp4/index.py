@@ -11,11 +11,12 @@ import numpy as np
 
 from videoloader.errors import IndexingError, UnsupportedError
 from videoloader.indexing.bitstream.picture import cut_by_container
+from videoloader.indexing.bitstream.random_access import is_intra_only
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import coded_picture
 from videoloader.indexing.mp4.boxes import Box, FileBox, check_compressed, children, iterate_boxes, iterate_file_boxes
 from videoloader.indexing.mp4.description import Description, is_aac, read_descriptions, records_in_force
-from videoloader.indexing.mp4.edits import Edit, leading_offset, read_edits, shown_frames
+from videoloader.indexing.mp4.edits import Edit, leading_gap, leading_offset, read_edits, shown_frames
 from videoloader.indexing.mp4.fragments import check_fragments, reaches_the_end, read_defaults, read_fragments
 from videoloader.indexing.mp4.samples import Samples, lowest_offset, read_samples
 from videoloader.indexing.mp4.spans import spans_need_decoding, with_decoded_spans
@@ -28,7 +29,6 @@ from videoloader.indexing.stream_info import StreamInfo, orientation
 from videoloader.indexing.true_order import with_decoded_frames
 from videoloader.indexing.wrong_times import times_are_wrong
 
-_LATEST = (1 << 63) - 1
 _TKHD_SIZE, _MDHD_SIZE = 80, 20
 # libavformat looks for the path of another file in data references of more bytes than this.
 _LEAST_ALIAS = 142
@@ -132,6 +132,8 @@ def index_mp4(source: ByteSource, head: bytes = b"") -> VideoIndex | None:
         raise IndexingError("the video track has no samples", source.name)
     if len(dts) > 1 and dts[0] == dts[-1]:
         return None  # time stands still, so libavformat makes up times, by rules for each codec
+    if is_intra_only(description.codec) and np.count_nonzero(dts[1:] == dts[:-1]):
+        return None  # for these codecs, it does so even if time stands still only for some packets
     heads = (
         trak.start
         for number, box in enumerate(boxes_of_tracks)
@@ -303,8 +305,8 @@ def _assemble(source: ByteSource, track: _Track, description: Description, other
         stream = replace(stream, width=picture.width, height=picture.height)
     # libavformat goes by the last description's size.
     stream = cut_by_container(stream, track.descriptions[-1].width, track.descriptions[-1].height)
-    # The first frame shown with an edit list, otherwise the first packet.
-    begin = int(packet_pts[0] if not track.edits else shown.pts[shown.pts.argmin()] if len(shown.pts) else _LATEST)
+    # With an edit list, a stream starts after the gap at its beginning, even if a frame is shown before that.
+    begin = leading_gap(track.edits) if track.edits else int(packet_pts[0])
     starts = [StreamStart(begin, stream.time_base)]
     if begin > 0 or track.fragmented:
         starts += others  # otherwise no track begins before zero

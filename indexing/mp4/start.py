@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from videoloader.indexing.mp4.boxes import Box, FileBox, children, iterate_boxes, read_decode_time
-from videoloader.indexing.mp4.edits import EMPTY, Edit, leading_offset
+from videoloader.indexing.mp4.edits import Edit, leading_gap, leading_offset
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.start_time import StreamStart
 
@@ -56,23 +56,13 @@ def track_starts(tracks: Iterable[TrackHead], source: ByteSource, moofs: list[Fi
     fragments = _first_decode_times(source, moofs, {head.track_id for head in heads if not head.has_samples})
     for head in heads:
         if head.has_samples:
-            time = _gap(head.edits) if any(edit.media_time >= 0 for edit in head.edits) else head.composition
+            time = leading_gap(head.edits) if any(edit.media_time >= 0 for edit in head.edits) else head.composition
         elif head.track_id in fragments:
-            offset = -_gap(head.edits) if head.cut_to_the_sample else leading_offset(head.edits)
+            offset = -leading_gap(head.edits) if head.cut_to_the_sample else leading_offset(head.edits)
             time = fragments[head.track_id] - offset
         else:
             continue
         yield StreamStart(time, Fraction(1, head.time_scale), head.handler not in _MEDIA)
-
-
-def _gap(edits: list[Edit]) -> int:
-    """Return the time before the first sample, for which nothing is shown; its media time does not matter."""
-    gap = 0
-    for edit in edits:
-        if edit.media_time != EMPTY:
-            break
-        gap += edit.duration
-    return gap
 
 
 def _first_decode_times(source: ByteSource, moofs: list[FileBox], tracks: set[int]) -> dict[int, int]:

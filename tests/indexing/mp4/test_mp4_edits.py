@@ -213,6 +213,52 @@ def test_a_gap_between_spans_moves_what_follows_and_shows_nothing(sample, gap):
     assert index.frame_pts.tolist() == (without.frame_pts + moved).tolist()
 
 
+def with_decode_times(data: bytes, deltas: list[int]) -> bytes:
+    """The file whose packets last this long. It has no composition offsets."""
+    return replace_box(data, (*TABLES, b"stts"), table(b"stts", "II", [(1, delta) for delta in deltas]))
+
+
+@pytest.fixture(scope="module")
+def film(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """H.264 without reordering, with a keyframe every 8 frames."""
+    options = {"bf": "0", "g": "8", "x264-params": "scenecut=0"}
+    path = tmp_path_factory.mktemp("still") / "plain.mp4"
+    return write_video(path, Recipe("mp4", "libx264", options, frames=32)).read_bytes()
+
+
+class TestPacketsThatShareADecodeTime:
+    @pytest.mark.parametrize("edit", [(0, 512), (0, 10**6), (512, 512), (512, 10**6), (513, 600), (600, 10**6)])
+    @pytest.mark.parametrize("runs", [(26, 6), (3, 20, 9), (10, 10, 12), (1, 31)])
+    def test_a_span_begins_at_the_keyframe_where_libavformat_begins(
+        self, film: bytes, patched: Path, runs: tuple[int, ...], edit: tuple[int, int]
+    ) -> None:
+        deltas = [delta for run in runs for delta in [0] * (run - 1) + [512]]
+        data = with_edits(with_movie_scale(with_decode_times(film, deltas), 12800), [edit])
+        patched.write_bytes(data)
+        truth = full_decode(patched)
+        if truth.pts:
+            assert decode_all(data) == (truth.pts, truth.hashes)
+
+    @pytest.mark.parametrize("keyframes", [[21, 25], [2, 17]])
+    def test_a_span_before_which_there_is_no_keyframe(self, film: bytes, patched: Path, keyframes: list[int]) -> None:
+        data = with_keyframes(with_decode_times(film, [512] * 3 + [0] * 29), keyframes)
+        assert_is_as_decoded(with_edits(with_movie_scale(data, 12800), [(1536, 512)]), patched)
+
+    def test_intra_only_video_has_the_times_that_libavformat_makes_up(self, tmp_path: Path, patched: Path) -> None:
+        path = write_video(tmp_path / "plain.mp4", Recipe("mp4", "mjpeg", pix_fmt="yuvj420p", frames=30))
+        assert_is_as_decoded(with_decode_times(path.read_bytes(), [0] * 17 + [512] * 13), patched)
+
+
+@pytest.mark.parametrize(
+    "edits", [[(512, 40)], [(EMPTY, 317), (512, 30)], [(EMPTY, 5), (EMPTY, 8), (512, 30)], [(512, 5), (1024, 3601)]]
+)
+def test_the_start_is_the_gap_even_if_a_frame_is_shown_before_it(sample, patched, edits):
+    data = with_edits(with_movie_scale(sample("h264_mp4_negative_offsets").read_bytes(), 1000), edits)
+    patched.write_bytes(data)
+    with av.open(str(patched)) as container:
+        assert build_index(data).start_time == container.start_time
+
+
 @pytest.mark.parametrize(("primaries", "transfer", "matrix", "full"), [(1, 1, 1, 1), (9, 16, 9, 1), (6, 6, 6, 2)])
 def test_colours_and_pixel_shape_are_what_was_written(tmp_path, primaries, transfer, matrix, full):
     path = tmp_path / "colours.mp4"
