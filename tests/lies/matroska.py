@@ -182,7 +182,8 @@ def track_size_wrong(data: bytes, rng: Rng) -> bytes | None:
         for each in _inside(data, SEGMENT, _TRACKS, _ENTRY, _VIDEO, kind):
             value = int.from_bytes(data[each.payload : each.stop], "big")
             wrong = value + int(rng.choice([-16, -8, -2, 2, 8, 64]))
-            changed[each.payload : each.stop] = max(wrong, 1).to_bytes(each.stop - each.payload, "big")
+            size = each.stop - each.payload
+            changed[each.payload : each.stop] = min(max(wrong, 1), 256**size - 1).to_bytes(size, "big")
     return bytes(changed)
 
 
