@@ -74,6 +74,12 @@ def forked() -> None:
     raise vl.ConfigurationError(os.read(reader, 1000).decode())
 
 
+def forked_beside_cuda() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.cuda, "_is_in_bad_fork", lambda: True)
+        vl.Video("a.mp4", device="cuda:0")
+
+
 def other_state() -> None:
     loader(["a.mp4"], shuffle=True, seed=1).load_state_dict(loader(["a.mp4"], shuffle=True, seed=0).state_dict())
 
@@ -121,7 +127,7 @@ CALLS: list[Callable[[], object]] = [
     lambda: next(iter(DataLoader(loader(["a.mp4"])))),  # type: ignore[arg-type]
     lambda: loader(["a.mp4"], batch_size=2, last_batch="drop"),
     lambda: loader(["a.mp4"], shard_id=0),
-    *(changed, unpacked, two_loops, forked, other_state, second_epoch),
+    *(changed, unpacked, two_loops, forked, forked_beside_cuda, other_state, second_epoch),
 ]
 
 

@@ -32,7 +32,7 @@ from videoloader.reading.clip import Clip as Clip
 from videoloader.reading.corrupt_frames import KeepOrRaise, check_on_corrupt
 from videoloader.reading.video_reader import VideoReader
 from videoloader.runtime.cached_property import cached_property
-from videoloader.runtime.device import resolve_device
+from videoloader.runtime.device import raise_if_forked, resolve_device
 from videoloader.sampling.asked_frames import asked_frames, frame_on_screen, frames_between
 from videoloader.sampling.exact_time import Time
 from videoloader.sampling.integers import positions_in_slice
@@ -373,6 +373,7 @@ class Video(ShownInNotebooks):
         wanted = "a slice, such as slice(10, 40)"
         check_type("Video.stream's frames", frames, isinstance(frames, slice), wanted, ": video[…] takes listed frames")
         height, width = self.index.stream.display_size
+        raise_if_forked(self.device)
         if memory is None:
             on_gpu = self.device.type == "cuda"
             memory = torch.cuda.mem_get_info(self.device)[0] // 4 if on_gpu else 1 << 30

@@ -190,6 +190,16 @@ def test_each_process_of_a_machine_gets_a_gpu_of_its_own(
     assert resolve_device("cuda") == torch.device("cuda", 5)
 
 
+def test_a_process_forked_from_one_that_has_used_cuda_uses_the_cpu(
+    eight_gpus: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: True)
+    assert resolve_device("auto") == resolve_device("cpu") == torch.device("cpu")
+    for name in ("cuda", "cuda:3"):
+        with pytest.raises(ConfigurationError, match="cannot be used in this process"):
+            resolve_device(name)
+
+
 def test_a_launcher_that_shows_each_process_one_gpu_leaves_no_choice(
     eight_gpus: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ from videoloader.errors.checks import check_choice, check_integer
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.corrupt_frames import OnCorrupt
 from videoloader.reading.workers import DecodeWorkers
+from videoloader.runtime.device import raise_if_forked
 from videoloader.transforms.planning.pipeline import TransformPipeline
 
 LoaderT = TypeVar("LoaderT", bound="OneLoop")
@@ -125,10 +126,11 @@ class OneLoop:
         """End the previous loop, and return the token of the new one.
 
         Raises:
-            ConfigurationError: the loader is closed, or a thread of its own begins a loop.
+            ConfigurationError: the loader is closed, a thread of its own begins a loop, or CUDA cannot be used.
         """
         if self._token.in_own_thread():
             raise ConfigurationError(_OF_ITSELF)
+        raise_if_forked(self.device)
         self._token.cancel()
         token = self._token = CancelToken(self._maker.works_now)
         if self._closed:  # checked after the token is set, which ``close`` in another thread cancels

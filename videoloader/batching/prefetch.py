@@ -177,4 +177,5 @@ def give_out(
             if not token.threads_gone and not token.in_own_thread():
                 for each in queue:
                     each.drop()
+            token.leave_to_parent(list(queue))
             queue.clear()

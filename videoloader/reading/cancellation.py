@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from videoloader.errors import ConfigurationError
 from videoloader.indexing.sources.patience import ReadCancelled as ReadCancelled
+from videoloader.runtime.forks import keep_forever
 from videoloader.runtime.threads import PROGRAM_ENDS
 
 T = TypeVar("T")
@@ -46,6 +47,11 @@ class CancelToken:
         """Raise ConfigurationError in a process that was forked from the one that began the work."""
         if self._process != os.getpid():
             raise ConfigurationError("this loop started before the process was forked: start a new one in this process")
+
+    def leave_to_parent(self, what: object) -> None:
+        """Keep what the work made from being freed in a forked process: CUDA cannot free what belongs to the parent."""
+        if self.threads_gone and not self._interpreter_exits:
+            keep_forever(what)
 
     def raise_if_ended(self) -> None:
         """Raise ConfigurationError if the work belongs to a loop that was ended from elsewhere."""

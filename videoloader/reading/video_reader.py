@@ -223,12 +223,12 @@ class VideoReader:
 
         try:
             for number in numbers.tolist():
+                token.raise_if_forked()
                 while number not in made:
                     held = len(made) + sum(len(job.frames) for job, _ in making)
                     while parts and (not making or held + len(parts[0]) <= most):
                         held += len(parts[0])
                         making.append(begin(parts.popleft()))
-                    token.raise_if_forked()
                     job, decoding = making.popleft()
                     outcome, (clip,) = _outcome(decoding), job.parts
                     if isinstance(outcome, ClipsReport):
@@ -257,6 +257,7 @@ class VideoReader:
             token.cancel()
             if not token.threads_gone:
                 wait([decoding for _, decoding in making if not decoding.cancel()])
+            token.leave_to_parent(locals())
 
     def _new_clip(self, numbers: npt.NDArray[np.int64]) -> ClipSlots:
         """Make a clip of untransformed frames, and memory for it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import importlib.util
 import math
 import os
@@ -17,6 +18,7 @@ from typing import Any
 import torch
 
 from videoloader.errors import ConfigurationError, enough_memory
+from videoloader.runtime.forks import after_fork
 from videoloader.runtime.launchers import local_rank
 from videoloader.runtime.shared_memory import MemoryBlock, new_block, new_memory, own_block
 
@@ -32,17 +34,18 @@ def resolve_device(device: str | torch.device) -> torch.device:
 
     Args:
         device: ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"auto"``. ``"auto"`` is ``"cuda"`` where there is a CUDA device
-            and the packages for it are installed, else the CPU. ``"cuda"`` is the current CUDA device. If that is the
-            first device, as it is before ``torch.cuda.set_device``, and a launcher (torchrun, mpirun, srun) started
+            and the packages for it are installed, else the CPU. It is also the CPU in a process that was forked from
+            one that had used CUDA, such as a ``DataLoader``'s worker. ``"cuda"`` is the current CUDA device. If that is
+            the first device, as it is before ``torch.cuda.set_device``, and a launcher (torchrun, mpirun, srun) started
             several processes on this machine, ``"cuda"`` is the device numbered by the process's ``LOCAL_RANK``, so
             that they do not all load one GPU; write ``"cuda:0"`` for the first device itself.
 
     Raises:
-        ConfigurationError: the CUDA device is not available.
+        ConfigurationError: the CUDA device is not available, or CUDA cannot be used in this process.
     """
     missing = [name for name in _GPU_PACKAGES if importlib.util.find_spec(name) is None]
     if device == "auto":
-        device = "cuda" if torch.cuda.is_available() and not missing else "cpu"
+        device = "cuda" if torch.cuda.is_available() and not missing and not _is_forked() else "cpu"
     try:
         resolved = torch.device(device)
     except RuntimeError:
@@ -51,6 +54,7 @@ def resolve_device(device: str | torch.device) -> torch.device:
         return resolved
     if resolved.type != "cuda":
         raise ConfigurationError(f"device is {device!r}; videos are decoded on 'cpu' or 'cuda'")
+    raise_if_forked(resolved)
     if not torch.cuda.is_available():
         raise ConfigurationError(f"device is {device!r}, but torch finds no CUDA device")
     if missing:
@@ -62,6 +66,19 @@ def resolve_device(device: str | torch.device) -> torch.device:
     if index >= torch.cuda.device_count():
         raise ConfigurationError(f"device is {device!r}, but there are {torch.cuda.device_count()} CUDA devices")
     return torch.device("cuda", index)
+
+
+def raise_if_forked(device: torch.device) -> None:
+    """Raise ConfigurationError if the device is a GPU and this process was forked from one that had used CUDA."""
+    if device.type == "cuda" and _is_forked():
+        raise ConfigurationError(
+            f"{str(device)!r} cannot be used in this process, since it was forked from one that had used CUDA: start "
+            'it with the method "spawn" of multiprocessing, or use the device "cpu" here'
+        )
+
+
+def _is_forked() -> bool:
+    return torch.cuda._is_in_bad_fork()
 
 
 def _default_index() -> int:
@@ -124,10 +141,14 @@ def allocate(size: Sequence[int], dtype: torch.dtype, device: torch.device) -> t
 
     It is allocated on a stream that nothing ever runs on. PyTorch reuses a block only when all streams recorded for its
     last tensor are done with it, so such memory has nothing to wait for.
+
+    Raises:
+        ConfigurationError: CUDA cannot be used in this process.
     """
     if device.type == "cpu":
         with enough_memory(_described(size, dtype)):
             return new_memory(math.prod(size) * dtype.itemsize).view(dtype).view(tuple(size))
+    raise_if_forked(device)
     with on_stream(_idle_stream(device)):
         return torch.empty(tuple(size), dtype=dtype, device=device)
 
@@ -194,3 +215,14 @@ class HostMemory:
         memory = block.memory[:needed]
         weakref.finalize(memory, self._free.append, block).atexit = False
         return torch.from_numpy(memory).view(dtype).view(tuple(size))
+
+
+def _leave_garbage_to_parent() -> None:
+    # PyTorch asks CUDA when it frees events, or memory that several streams used. CUDA refuses in a forked process, and
+    # that ends the process. So its garbage collector must find nothing that the parent left behind, such as a loop that
+    # was not finished.
+    if _is_forked():
+        gc.freeze()
+
+
+after_fork(_leave_garbage_to_parent)

@@ -23,7 +23,8 @@ def after_fork(start: Callable[[], object]) -> None:
 
     Args:
         start: function that waits for nothing, and takes no lock that another thread may have held. A bound method does
-            not keep its object alive.
+            not keep its object alive. What the object held at the fork is never freed in the child: it may have threads
+            of the parent's, or memory of a GPU.
     """
     if isinstance(start, MethodType):
         _objects.setdefault(start.__self__, []).append(start.__func__)
@@ -90,6 +91,7 @@ def _start_all() -> None:
     for function in _functions:
         function()
     for each, methods in list(_objects.items()):
+        keep_forever(vars(each).copy())
         for method in methods:
             method(each)
 
