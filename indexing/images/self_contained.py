@@ -1,10 +1,14 @@
-"""Tell which JPEG, PNG and TIFF pictures decode the same whatever libavcodec's decoder was given before."""
+"""Tell which JPEG, PNG and TIFF pictures decode the same whatever libavcodec's decoder was given before.
+
+This concerns image files, and videos in Motion JPEG. Other videos refer to earlier pictures on purpose.
+"""
 
 from __future__ import annotations
 
 import re
 
 from videoloader.indexing.bitstream.jpeg import SCAN, has_own_tables, iterate_segments, segments_before_scan
+from videoloader.indexing.index import VideoIndex
 
 # What a JPEG decoder remembers: comments by which it recognises encoders, and application data of Motion JPEG in AVI
 # and of others.
@@ -21,6 +25,21 @@ _PALETTE_OR_SAMPLES = re.compile(b"PLTE|IDAT")
 
 # What comes before the samples of the last JPEG file that was found self-contained. Others usually begin the same way.
 _last_head = b""
+
+
+def may_remember(index: VideoIndex) -> bool:
+    """Whether ``remembered`` is about the pictures of a video."""
+    return index.stream.codec == "mjpeg" or index.container == "images"
+
+
+def remembered(index: VideoIndex, picture: bytes | memoryview) -> frozenset[bytes] | None:
+    """Return what a decoder remembers of a picture, which is decoded the same after others that leave the same behind.
+
+    None if it must be decoded by itself. Empty for a video that ``may_remember`` excludes.
+    """
+    if index.container == "images":
+        return frozenset() if is_self_contained(index.stream.codec, picture) else None
+    return notes_in(picture) if index.stream.codec == "mjpeg" else frozenset()
 
 
 def is_self_contained(codec: str, picture: bytes | memoryview) -> bool:

@@ -28,7 +28,7 @@ from videoloader.indexing.decoder import (
     size_told,
 )
 from videoloader.indexing.images.index import is_jpeg
-from videoloader.indexing.images.self_contained import is_self_contained, notes_in
+from videoloader.indexing.images.self_contained import may_remember, remembered
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import PacketBytes
 
@@ -73,15 +73,13 @@ class _Open:
         context: libavcodec's context.
         key: key that it was opened for; None if it serves one run only.
         headers: the sequence headers that it has (MPEG-1, 2 and 4), or the tables of JPEG if it was given any.
-        self_contained: whether its first image file ``is_self_contained``.
-        notes: notes of its pictures of Motion JPEG; see ``notes_in``. Empty for others.
+        remembered: what it remembers of its pictures; see ``remembered``.
     """
 
     context: av.video.codeccontext.VideoCodecContext
     key: _ContextKey | None
     headers: bytes
-    self_contained: bool
-    notes: frozenset[bytes] | None
+    remembered: frozenset[bytes] | None
 
 
 class CpuDecoder:
@@ -134,7 +132,7 @@ class CpuDecoder:
         opened = self._take(index, number, first.data, strict=strict, fresh=fresh, holds_back=holds_back)
         context, packets = opened.context, chain((first,), coming)
         del first  # it would keep alive the memory of everything that was read in one piece with it
-        remembers = codec == "mjpeg" or index.container == "images"
+        remembers = may_remember(index)
         lacks_data = lost_data_check(codec, index.stream.codec_configs[config])
         check = Vp8Check(index) if codec == "vp8" else None
         previous: int | None = None
@@ -160,7 +158,8 @@ class CpuDecoder:
                     sink(frame.pts, frame)
 
         for number, data, wanted, headers, _, guessed in packets:
-            if remembers and previous is not None and not _may_follow(opened, index, data):
+            memory = opened.remembered
+            if remembers and previous is not None and (memory is None or remembered(index, data) != memory):
                 # Decode each file, or picture of Motion JPEG with other notes, as if there were no other.
                 opened = self._take(index, number, data, strict=strict, fresh=fresh)
                 context = opened.context
@@ -213,12 +212,11 @@ class CpuDecoder:
         codec, record = index.stream.codec, index.stream.codec_configs[config]
         # Strict decoding would refuse a recovery point, since the packets before it are left out on purpose.
         strict = strict and (codec != "h264" or has_idr(record, data))
-        self_contained = index.container == "images" and is_self_contained(codec, data)
-        notes = notes_in(data) if codec == "mjpeg" and index.container != "images" else frozenset[bytes]()
-        key = None if fresh or notes is None else _context_key(index, packet, data, self_contained=self_contained)
-        key = key and (strict, notes, *key)
+        memory = remembered(index, data)
+        key = None if fresh or memory is None else _context_key(index, packet, data)
+        key = key and (strict, memory, *key)
         kept = None if key is None else self._contexts.pop(key, None)
-        if kept is not None and (self_contained or _may_serve(kept, codec, record, data)):
+        if kept is not None and (is_jpeg(index) or _may_serve(kept, codec, record, data)):
             kept.context.flush_buffers()
             return kept
         context = open_decoder(index, packet, strict=strict, holds_back=holds_back)
@@ -226,7 +224,7 @@ class CpuDecoder:
             if strict:
                 show_sound_endings(context, index, packet, data)
             show_first_b_picture(context, index, packet, data)
-        return _Open(context, key, _headers(codec, record), self_contained, notes)
+        return _Open(context, key, _headers(codec, record), memory)
 
     def _give_back(self, opened: _Open) -> None:
         assert opened.key is not None
@@ -253,14 +251,6 @@ def _brings_others(index: VideoIndex, packet: int, data: bytes | memoryview) -> 
     return brings_others(index, packet, units_of(codec, record, data))
 
 
-def _may_follow(opened: _Open, index: VideoIndex, data: bytes | memoryview) -> bool:
-    """Whether a picture is decoded the same in a context that has decoded others of its run."""
-    codec = index.stream.codec
-    if index.container == "images":
-        return opened.self_contained and is_self_contained(codec, data)
-    return codec != "mjpeg" or (opened.notes is not None and notes_in(data) == opened.notes)
-
-
 def _may_serve(opened: _Open, codec: str, record: bytes, data: bytes | memoryview) -> bool:
     """Whether nothing that a context keeps from earlier runs affects a run that begins with this packet."""
     if codec == "mjpeg":
@@ -270,18 +260,16 @@ def _may_serve(opened: _Open, codec: str, record: bytes, data: bytes | memoryvie
     return opened.headers == _headers(codec, record) or _headers(codec, data) != b""
 
 
-def _context_key(
-    index: VideoIndex, start: int, first_packet: bytes | memoryview, *, self_contained: bool
-) -> _ContextKey | None:
+def _context_key(index: VideoIndex, start: int, first_packet: bytes | memoryview) -> _ContextKey | None:
     """Return what the context for a run starting here depends on; None if it must not serve another run.
 
-    H.264 and HEVC videos with the same configuration share a context, and so the memory of its frames. JPEG files that
-    are self-contained share one, too. Videos of H.264 4:4:4 do not, since the context remembers the version of their
+    H.264 and HEVC videos with the same configuration share a context, and so the memory of its frames. JPEG files share
+    one, too. Videos of H.264 4:4:4 do not, since the context remembers the version of their
     encoder and decodes accordingly.
     """
     stream = index.stream
     if is_jpeg(index):
-        return ("mjpeg",) if self_contained else None
+        return ("mjpeg",)
     if stream.codec not in _WITH_CLEAN_START:
         return None
     record = stream.codec_configs[index.packet_config[start]]

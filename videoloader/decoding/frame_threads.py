@@ -18,7 +18,7 @@ from videoloader.indexing.bitstream.lost_data import has_a_slice_in_each_row, lo
 from videoloader.indexing.bitstream.nal import nal_length_size
 from videoloader.indexing.bitstream.vp9 import split_superframe
 from videoloader.indexing.decoder import gives_one_each, make_packet, open_decoder
-from videoloader.indexing.images.self_contained import is_self_contained, notes_in
+from videoloader.indexing.images.self_contained import may_remember, remembered
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import PacketBytes, Run
 from videoloader.runtime.forks import after_fork, keep_forever
@@ -92,10 +92,8 @@ def decode_in_threads(
     config = int(index.packet_config[first.number])
     codec = index.stream.codec
     lacks_data = lost_data_check(codec, index.stream.codec_configs[config])
-    files = index.container == "images"
     in_rows = codec in ("mpeg1video", "mpeg2video")
-    is_motion_jpeg = codec == "mjpeg" and not files
-    notes = notes_in(first.data) if is_motion_jpeg else frozenset[bytes]()
+    remembers, memory = may_remember(index), remembered(index, first.data)
 
     def wanted(frames: list[av.VideoFrame]) -> Iterator[tuple[int, av.VideoFrame]]:
         for frame in frames:
@@ -117,9 +115,7 @@ def decode_in_threads(
                 raise NeedsOneThreadError
             if may_be_unfinished(codec, packet.data):
                 raise NeedsOneThreadError
-            if files and not is_self_contained(codec, packet.data):
-                raise NeedsOneThreadError
-            if is_motion_jpeg and (notes is None or notes_in(packet.data) != notes):
+            if remembers and (memory is None or remembered(index, packet.data) != memory):
                 raise NeedsOneThreadError
             if packet.wanted:
                 expected.add(packet.number)
