@@ -25,7 +25,7 @@ def test_batches_are_counted_over_epochs(tmp_path: Path, loader: str, anew: bool
 def test_what_grows_is_noticed() -> None:
     flat = [Footprint(done, 500 + done % 3, 900, 8, 4) for done in range(0, 10_000, 250)]
     assert not leaks(growth(flat, 1000))
-    leaking = [row._replace(host=row.host + row.done / 200, files=8 + row.done // 1000) for row in flat]
+    leaking = [row._replace(host=row.host + row.done / 200, files=8 + row.done // 500) for row in flat]
     assert leaks(growth(leaking, 1000)) == ["host MB", "files"]
 
 

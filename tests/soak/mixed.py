@@ -17,6 +17,7 @@ differ; a tenth has five rounds at least. Exit code 1 otherwise, and if any fram
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import random
 import resource
@@ -28,6 +29,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,7 +44,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 from archive_writing import recordio_bytes, tar_bytes, tfrecord_bytes, zip_bytes
 from corpus_files import CORPUS
 from faults import in_child
-from range_server import RangeServer, serve
+from range_server import serve
 from soak import mixed_clips
 from soak.footprint import Footprint, footprint, growth, header, leaks, told
 
@@ -68,7 +70,6 @@ class World:
         painted: videos whose frames carry their numbers.
         real: files of a corpus.
         damaged, archived, remote: rows of these kinds.
-        server: that of the remote ones.
         rng: says what comes next.
         device: where loaders and videos put their frames; workers of a DataLoader and forked processes use the CPU.
     """
@@ -78,7 +79,6 @@ class World:
     damaged: list[str]
     archived: list[str]
     remote: list[str]
-    server: RangeServer
     rng: random.Random
     device: str = "cpu"
 
@@ -109,8 +109,32 @@ def made_world(folder: Path, corpus: Path, names: Sequence[str] = VIDEOS, *, dev
         archived += [f"{folder / name}::{member}" for member in members]
     real = [str(path) for path in sorted(corpus.rglob("*")) if path.is_file() and path.stat().st_size < _LARGEST]
     real = [path for path in real if not path.endswith((".tsv", ".md", ".txt"))] or [str(path) for path in painted]
+    with _served(contents) as url:
+        yield World(painted, real, damaged, archived, [url + name for name in contents], rng, device)
+
+
+@contextmanager
+def _served(contents: dict[str, bytes]) -> Iterator[str]:
+    """Give the URL of a server in a process of its own: its connections and threads are not what is measured."""
+    context = multiprocessing.get_context("fork")  # so early that there are no threads yet
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve_busily, args=(contents, theirs), daemon=True)
+    process.start()
+    try:
+        yield ours.recv()
+    finally:
+        process.terminate()
+        process.join()
+
+
+def _serve_busily(contents: dict[str, bytes], pipe: Connection) -> None:
+    rng = random.Random(1)
     with serve(contents) as server:
-        yield World(painted, real, damaged, archived, [server.url + name for name in contents], server, rng, device)
+        pipe.send(server.url)
+        while True:
+            server.refusals = [(503, {"Retry-After": "0"})] * rng.randrange(3)
+            server.forget()
+            time.sleep(1)
 
 
 def _loader(world: World, rows: Sequence[str], mode: vl.FrameMode | None = None) -> vl.VideoLoader:
@@ -155,8 +179,6 @@ def damaged(world: World) -> int:
 
 
 def remote(world: World) -> int:
-    world.server.refusals = [(503, {"Retry-After": "0"})] * world.rng.randrange(3)
-    world.server.forget()
     return _some_clips(world, world.remote)
 
 
