@@ -64,6 +64,10 @@ _STAT_THREADS = 8
 _WORTH_A_PASS = 0.2
 # All columns but the name of the video.
 _FACTS = tuple(COLUMNS)[1:]
+# Videos whose rows are read at once, in passes over all. The index of a long video has megabytes.
+_PAGE = 32
+# Attempts to read without locks, if builds end meanwhile.
+_WITHOUT_LOCKS = 3
 _Result = TypeVar("_Result")
 
 
@@ -247,7 +251,7 @@ class IndexStore:
 
     def errors(self) -> Iterator[tuple[str, str]]:
         """Yield (path, message) of each video that could not be indexed."""
-        for source, message in self._select("SELECT source, error FROM videos WHERE error_type IS NOT NULL"):
+        for source, message in self._pages("source, error", condition="error_type IS NOT NULL"):
             yield self.keys.path_of(from_sql(source, self.path)), message
 
     def query(self, sql: str, parameters: Sequence[object] = (), *, timeout: float = 60) -> list[tuple[Any, ...]]:
@@ -319,17 +323,15 @@ class IndexStore:
         Raises:
             IndexingError: the file is damaged.
         """
-        return self._select(
-            f"SELECT {', '.join(COLUMNS)}, records.record, blob FROM videos "
-            "LEFT JOIN frame_tables ON video = id LEFT JOIN records ON key = frame_tables.record ORDER BY id"
-        )
+        joined = "LEFT JOIN frame_tables ON video = id LEFT JOIN records ON key = frame_tables.record"
+        return self._pages(f"{', '.join(COLUMNS)}, records.record, blob", joined)
 
     def _rows(self, where: str) -> Iterator[tuple[Any, ...]]:
         if where:
             self.query(f"SELECT 1 FROM videos WHERE {where} LIMIT 1")  # fail before the file is written
             rows = rows_where(self.query, where)
         else:
-            rows = self._select(f"SELECT {', '.join(COLUMNS)} FROM videos ORDER BY id")
+            rows = self._pages(", ".join(COLUMNS))
         return map(self._row_as_exported, rows)
 
     def _row_as_exported(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -376,50 +378,75 @@ class IndexStore:
                 inode, changed = now.inode, now.changed
         return SourceState(stored, inode, changed, place=place)
 
+    def _pages(self, columns: str, joined: str = "", condition: str = "1") -> Iterator[tuple[Any, ...]]:
+        """Yield these columns of all videos, in the order of their ids.
+
+        A build by another process may end between two pages. No row that it keeps is left out or given twice, since
+        such a row keeps its id.
+        """
+        page = f"SELECT id, {columns} FROM videos {joined} WHERE id > ? AND {condition} ORDER BY id LIMIT {_PAGE}"
+        last = -1 << 63
+        while rows := list(self._select(page, (last,))):
+            last = rows[-1][0]
+            for _, *row in rows:
+                yield tuple(row)
+
     def _select(
         self, sql: str, parameters: Sequence[object] = (), source: str | None = None
     ) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of the library's own statements, for which an error of SQLite means a damaged file."""
+        """Return the rows of one of the library's own statements, for which an error of SQLite means a damaged file."""
         try:
-            # "yield from" would close the cursor, which fails if the connection is already closed.
-            for row in self._with_connection(lambda connection: connection.execute(sql, parameters)):  # noqa: UP028
-                yield row
+            return iter(self._with_connection(lambda connection: connection.execute(sql, parameters).fetchall()))
         except sqlite3.Error as error:
             raise_if_interrupted(error)
             place = f"the index store {self.path}" if source else "the index store"
             raise IndexingError(f"{place} cannot be read ({error})", source or self.path) from None
 
     def _with_connection(self, use: Callable[[sqlite3.Connection], _Result]) -> _Result:
-        """Use this thread's connection, and return the result."""
-        try:
-            return use(self._opened().connection)
-        except sqlite3.Error as error:
-            if not needs_rollback(error):
-                raise
-        del self._local.opened  # connecting undoes the unfinished transaction
-        return use(self._opened().connection)
+        """Use this thread's connection, and return the result, which must not depend on the connection any more.
 
-    def _opened(self) -> OpenedStore:
+        Without locks, a build that ends meanwhile may change the file under a statement. Then the statement is repeated.
+        """
+        attempts = 0
+        while True:
+            opened = self._opened(locked=attempts >= _WITHOUT_LOCKS)
+            attempts += 1
+            try:
+                result = use(opened.connection)
+            except sqlite3.Error as error:
+                if attempts > _WITHOUT_LOCKS or not (needs_rollback(error) or self._has_changed(opened)):
+                    raise
+                del self._local.opened  # connecting undoes an unfinished transaction
+            else:
+                if not self._has_changed(opened):
+                    return result
+    def _opened(self, *, locked: bool) -> OpenedStore:
         """Return this thread's connection; a new one after a fork, or if a file opened as immutable was written to.
 
-        If its build has ended, a store is read without locks. If it is being built, or a build was killed, readers use
-        SQLite's write-ahead log.
+        If its build has ended, a store is read without locks, unless ``locked``. If it is being built, or a build was
+        killed, readers use SQLite's write-ahead log.
         """
         opened: OpenedStore | None = getattr(self._local, "opened", None)
-        if opened and opened.process == os.getpid() and (opened.state is None or opened.state == self._quiet_state()):
+        state = self._file_state()
+        # A writer creates the log first, and changes the file much later.
+        if locked or is_being_written(self.path):
+            state = None
+        if opened and opened.process == os.getpid() and (opened.state is None or opened.state == state):
             return opened
-        state = self._quiet_state()
         self._local.opened = opened = OpenedStore(
             connect_reader(self.path, self._guard, immutable=state is not None), state
         )
         return opened
 
-    def _quiet_state(self) -> tuple[int, int, int] | None:
-        """Return a state that changes when the file does; None while somebody writes."""
+    def _has_changed(self, opened: OpenedStore) -> bool:
+        """Whether the file was written to since a connection without locks was opened."""
+        return opened.state is not None and opened.state != self._file_state()
+
+    def _file_state(self) -> tuple[int, int, int]:
+        """Return a state that changes when the file does."""
         try:
             status = os.stat(self.path)
         except OSError as error:
             hint = ": build_store of a VideoDataset makes one" if isinstance(error, FileNotFoundError) else ""
             raise SourceError(f"the index store cannot be opened ({error.strerror}){hint}", self.path) from None
-        # A writer creates the log first, and changes the file much later.
-        return None if is_being_written(self.path) else (status.st_ino, status.st_size, status.st_mtime_ns)
+        return status.st_ino, status.st_size, status.st_mtime_ns

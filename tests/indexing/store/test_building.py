@@ -57,6 +57,37 @@ def test_only_new_and_changed_files_are_read(videos, store_path, tmp_path):
     assert IndexStore(store_path).get(videos[1]).stream.codec == "h264"
 
 
+def test_a_pass_beside_builds_gives_each_row_that_they_keep_once(tmp_path):
+    old, new = ([str(tmp_path / f"{name}{number:04}.mp4") for number in range(900)] for name in "xy")
+    build_store(old, tmp_path / "a.db", workers=1)
+    store = IndexStore(tmp_path / "a.db")
+    passes = [store.errors(), store.stored_rows(), store._rows("")]
+    given = [[next(each)[0]] for each in passes]
+    kept = random.Random(0).sample(old, 400)
+    for paths in kept, kept + new:  # pages that the first frees are written by the second
+        build_store(paths, tmp_path / "a.db", workers=1, prune=paths is kept)
+    for rows, each in zip(given, passes, strict=True):
+        rows += [row[0] for row in each]
+        names = [os.path.basename(name) for name in rows]
+        assert len(set(names)) == len(names)
+        assert set(map(os.path.basename, kept)) <= set(names)
+
+
+def test_a_statement_during_which_a_build_ends_is_repeated(tmp_path):
+    build_store([tmp_path / "a.mp4"], tmp_path / "a.db", workers=1)
+    store, missing = IndexStore(tmp_path / "a.db"), iter(range(5))
+
+    def count(connection):
+        for number in missing:
+            build_store([tmp_path / f"{number}.mp4"], tmp_path / "a.db", workers=1)
+            break
+        return connection.execute("SELECT count(*) FROM videos").fetchall()
+
+    assert store._with_connection(count) == [(5,)]  # at last with locks, which a build cannot change the file under
+    assert store._with_connection(count) == [(6,)]
+    assert len(store) == 6
+
+
 def test_what_an_earlier_version_indexed_is_read_again(videos, store_path, monkeypatch):
     monkeypatch.setattr(building, "INDEXER_VERSION", building.INDEXER_VERSION + 1)
     assert build_store(videos, store_path, workers=1).unchanged == 0
