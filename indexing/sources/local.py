@@ -114,7 +114,7 @@ class FileSource(SourceBase):
         except OSError as error:
             raise SourceError(f"cannot be read at byte {offset} ({error.strerror})", self.name) from None
         if len(data) < size and offset + len(data) < self.size:  # no reader may take this for the end of the file
-            self._compare(os.fstat(file.fileno()))
+            self._compare(self._status_of(file))
             raise SourceError(f"cannot be read at byte {offset}: only {len(data)} of {size} bytes came", self.name)
         return data
 
@@ -128,8 +128,14 @@ class FileSource(SourceBase):
         if len(data) < len(sizes) or any(map(ne, map(len, data), sizes)):
             # Tell which cannot be read, or only ends where the file does.
             data = list(map(partial(self._read, file), offsets, sizes))
-        self._compare(os.fstat(descriptor))
+        self._compare(self._status_of(file))
         return data
+
+    def _status_of(self, file: _OpenFile) -> os.stat_result:
+        try:
+            return os.fstat(file.fileno())
+        except OSError as error:  # on a network file system
+            raise SourceError(f"cannot be examined ({error.strerror})", self.name) from None
 
     def check_unchanged(self, known: SourceState | None = None) -> None:
         for earlier in (self._known, known):
@@ -138,8 +144,7 @@ class FileSource(SourceBase):
         try:
             status = os.stat(self._path)
         except OSError:  # the file is gone, but an open one stays as it is
-            file = self._file()
-            status = os.fstat(file.fileno())
+            status = self._status_of(self._file())
         self._compare(status)
 
     def _compare(self, now: os.stat_result) -> None:

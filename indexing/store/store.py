@@ -405,7 +405,7 @@ class IndexStore:
     def _with_connection(self, use: Callable[[sqlite3.Connection], _Result]) -> _Result:
         """Use this thread's connection, and return the result, which must not depend on the connection any more.
 
-        Without locks, a build that ends meanwhile may change the file under a statement. Then the statement is repeated.
+        Without locks, a build that ends meanwhile may change the file under a statement, which is then repeated.
         """
         attempts = 0
         while True:
@@ -420,6 +420,7 @@ class IndexStore:
             else:
                 if not self._has_changed(opened):
                     return result
+
     def _opened(self, *, locked: bool) -> OpenedStore:
         """Return this thread's connection; a new one after a fork, or if a file opened as immutable was written to.
 
@@ -427,10 +428,9 @@ class IndexStore:
         killed, readers use SQLite's write-ahead log.
         """
         opened: OpenedStore | None = getattr(self._local, "opened", None)
-        state = self._file_state()
+        now = self._file_state()
         # A writer creates the log first, and changes the file much later.
-        if locked or is_being_written(self.path):
-            state = None
+        state = None if locked or is_being_written(self.path) else now
         if opened and opened.process == os.getpid() and (opened.state is None or opened.state == state):
             return opened
         self._local.opened = opened = OpenedStore(

@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import threading
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -383,6 +384,22 @@ def test_an_epoch_of_which_nothing_can_be_made_is_an_error(paths: list[str], tmp
     resumed.load_state_dict(begun.state_dict())
     assert list(resumed) == []
     assert len(list(resumed)) == 1
+
+
+@pytest.mark.parametrize(("rows", "size"), [(10, 5), (10, 3), (10, 1), (4, 2)])
+def test_a_state_of_other_batches_is_refused(paths: list[str], rows: int, size: int) -> None:
+    def loader(rows: int, size: int) -> DecodingLoader:
+        return make([[ClipRequest(paths[0], [0])] * len(some) for some in np.array_split(range(rows), rows // size)])
+
+    whole = loader(10, 2)
+    for _ in islice(whole, 3):
+        pass
+    resumed = loader(rows, size)
+    resumed.load_state_dict(whole.state_dict())
+    with pytest.raises(vl.ConfigurationError, match=r"saved after 3 batches with 6 clips, but .* first 3 batches have"):
+        list(resumed)
+    resumed.load_state_dict({**whole.state_dict(), "batches": 0, "requests": 0})
+    assert len(list(resumed)) == rows // size
 
 
 def test_a_loop_left_early_ends_its_epoch_and_leaves_nothing_behind(paths: list[str]) -> None:

@@ -133,7 +133,7 @@ def _turn(path: str) -> Iterator[None]:
         raise SourceError("cannot be prepared by several processes: this system has no file locks", path) from None
     except (OSError, ValueError) as error:
         raise SourceError(f"cannot be prepared ({system_reason(error)})", f"{path}.lock") from None
-    with file:
+    try:
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
         except OSError as error:
@@ -144,3 +144,6 @@ def _turn(path: str) -> Iterator[None]:
             yield
         finally:
             _locked.remove(file)
+    finally:
+        with suppress(OSError):  # on a network file system; nothing was written to it
+            file.close()

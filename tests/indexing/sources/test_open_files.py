@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -71,6 +73,26 @@ def test_a_file_is_opened_again_from_another_working_directory(
     assert source.read(0, 10) == b"here"
     assert source.open().read() == b"here"
     del others
+
+
+def test_an_open_file_that_cannot_be_examined_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (source,) = files(tmp_path, 1)
+
+    def stale(descriptor: int) -> None:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    for change in ((tmp_path / "0").touch, partial(os.truncate, tmp_path / "0", 2), (tmp_path / "0").unlink):
+        change()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fstat", stale)
+            with pytest.raises(SourceError, match="cannot be examined"):
+                source.read_ranges([0], [2])
+            if source.size > len(os.pread(source._file().fileno(), 10, 0)):
+                with pytest.raises(SourceError, match="cannot be examined"):
+                    source.read(0, 6)
+            if not (tmp_path / "0").exists():
+                with pytest.raises(SourceError, match="cannot be examined"):
+                    source.check_unchanged()
 
 
 def test_a_source_that_is_no_longer_used_closes_its_file(tmp_path: Path) -> None:

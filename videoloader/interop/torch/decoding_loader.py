@@ -293,8 +293,13 @@ class DecodingLoader(OneLoop):
             self._loader.load_state_dict(copy.deepcopy(start.loader))  # type: ignore[attr-defined]
         batches = iter(self._loader)
         if self._resumed and start.loader is None:
-            for _ in islice(batches, start.batches):
-                pass
+            given = map(find_requests, islice(batches, start.batches))
+            requests = sum(len(group) for found in given for group in _groups(found))
+            if requests != start.requests:
+                raise ConfigurationError(
+                    f"the state was saved after {start.batches} batches with {start.requests} clips, but the torch "
+                    f"loader's first {start.batches} batches have {requests}: give it the batch size and rows of then"
+                )
         before = self._progress = start._replace(loader=self._loader_state())
         while True:
             try:
@@ -314,7 +319,7 @@ class DecodingLoader(OneLoop):
                 end.append(error)  # earlier batches come first
                 return
             found = find_requests(batch)
-            groups = [[each] if isinstance(each, ClipRequest) else each for each in found]
+            groups = _groups(found)
             firsts = list(accumulate(map(len, groups), initial=before.requests))
             plans = [
                 BatchRequest(
@@ -365,3 +370,7 @@ class DecodingLoader(OneLoop):
         assert made is not None, "clips that cannot be made are errors"
         with note("in replace_with, for {}", asked):
             return self._replace_with(clip_of(made, 0) if isinstance(asked, ClipRequest) else made)
+
+
+def _groups(found: list[Requests]) -> list[list[ClipRequest]]:
+    return [[each] if isinstance(each, ClipRequest) else each for each in found]
