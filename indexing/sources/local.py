@@ -15,7 +15,7 @@ from itertools import repeat
 from operator import ne
 from typing import Any
 
-from videoloader.errors import SourceError, system_reason
+from videoloader.errors import FOLDER_DELETED, SourceError, system_reason
 from videoloader.indexing.sources.base import SourceBase
 from videoloader.indexing.sources.regular_file import open_with_status
 from videoloader.indexing.sources.state import SourceState, require_same, state_of_file
@@ -58,8 +58,10 @@ class FileSource(SourceBase):
 
     def __init__(self, path: str | os.PathLike[str], known: SourceState | None = None) -> None:
         self._key, self.name = object(), os.fspath(path)
-        # The working directory may change later.
-        self._path = self.name if os.path.isabs(self.name) else os.path.abspath(self.name)
+        try:  # the working directory may change later
+            self._path = self.name if os.path.isabs(self.name) else os.path.abspath(self.name)
+        except FileNotFoundError as error:
+            raise SourceError(FOLDER_DELETED, self.name) from error
         file, self._status = self._open_file()
         self._known = known
         self._keep(file)

@@ -8,6 +8,7 @@ The processes are started afresh, not forked (threads and CUDA do not survive a 
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
 import time
@@ -19,6 +20,30 @@ from typing import Any, TypeVar
 
 from videoloader.errors import IndexingError, VideoLoaderError
 from videoloader.indexing.store.tasks import Answer, Task, answer_task, failed_row
+
+# What a process runs. It imports outside of the current folder, because MKL ends the process if that was deleted.
+_START = """
+import os, sys
+sys.path[:] = {paths!r}
+try:
+    here = os.open(".", getattr(os, "O_PATH", os.O_RDONLY))
+    os.chdir("/")
+except OSError:  # a folder that this user may not enter, and could not come back to
+    here = None
+from {module} import {function}
+if here is not None:
+    os.fchdir(here)
+    os.close(here)
+{function}({descriptor}, *{arguments!r})
+"""
+
+
+def current_folder() -> str:
+    """The path of the current folder, by which other processes find it, too, even if it was deleted."""
+    try:
+        return os.getcwd()
+    except OSError:  # relative paths lead nowhere from a folder that was deleted, in another process as in this one
+        return f"/proc/{os.getpid()}/cwd"
 
 
 def start_process(serve: Callable[..., None], *arguments: str) -> tuple[subprocess.Popen[bytes], Connection[Any, Any]]:
@@ -32,9 +57,15 @@ def start_process(serve: Callable[..., None], *arguments: str) -> tuple[subproce
         OSError: the system cannot start another process.
     """
     ours, theirs = Pipe()
-    called = f"{serve.__name__}({theirs.fileno()}, *{arguments!r})"
-    start = f"import sys; sys.path[:] = {sys.path!r}; from {serve.__module__} import {serve.__name__}; {called}"
     with theirs:
+        folder = current_folder()
+        start = _START.format(
+            paths=[os.path.join(folder, each) for each in sys.path if isinstance(each, str)],
+            module=serve.__module__,
+            function=serve.__name__,
+            descriptor=theirs.fileno(),
+            arguments=arguments,
+        )
         # In a session of its own, since Ctrl-C is for the parent process.
         process = subprocess.Popen(
             [sys.executable, "-c", start], stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import threading
@@ -211,6 +212,71 @@ def test_a_process_that_is_killed_while_it_waits_is_replaced(sample: Sample, pro
     assert pid_of(processes) != pid
 
 
+def killed_at_the_start(monkeypatch: pytest.MonkeyPatch, times: int) -> list[int]:
+    """Kill so many of the next processes as soon as they have been started; return a list that gets their numbers."""
+    start, killed = process_pool.start_process, []
+
+    def start_and_kill(*arguments: Any) -> Any:
+        process, connection = start(*arguments)
+        if len(killed) < times:
+            killed.append(process.pid)
+            os.kill(process.pid, signal.SIGKILL)
+        return process, connection
+
+    monkeypatch.setattr(process_pool, "start_process", start_and_kill)
+    return killed
+
+
+def test_a_process_that_is_killed_while_it_starts_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = Waiting(1)
+    killed = killed_at_the_start(monkeypatch, 1)
+    assert [pid_of(pool)] != killed != []
+    killed.clear()  # another one, after one that has started
+    os.kill(pid_of(pool), signal.SIGKILL)
+    assert becomes(lambda: pool._all[0]._process.poll() is not None)
+    assert [pid_of(pool)] != killed != []
+    pool.close()
+
+
+def test_processes_that_are_killed_whenever_they_start_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    killed = killed_at_the_start(monkeypatch, 99)
+    pool = ProcessPool(1)
+    with pytest.raises(VideoLoaderError, match=r"no process can be started with .*\(exit status -9\)"):
+        becomes(lambda: pool.take() is not None)
+    assert len(killed) == 2
+
+
+def test_a_thread_makes_clips_whose_memory_cannot_be_sent(
+    sample: Sample, processes: ProcessPool, only_there: ProcessReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, pid = sample("h264_mp4"), pid_of(processes)
+    expected = read(ClipReader(CPU), path, [5, 9])
+
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(process_pool, "send_handle", refuse)
+        assert torch.equal(read(ProcessReader(ClipReader(CPU), processes), path, [5, 9]), expected)
+    assert torch.equal(read(only_there, path, [5, 9]), expected)
+    assert pid_of(processes) == pid
+
+
+def test_a_thread_makes_clips_when_the_system_refuses_something(
+    sample: Sample, processes: ProcessPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, pid = sample("h264_mp4"), pid_of(processes)
+
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.ENOBUFS, os.strerror(errno.ENOBUFS))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(process_pool._Process, "do", refuse)
+        given = read(ProcessReader(ClipReader(CPU), processes), path, [5])
+    assert torch.equal(given, read(ClipReader(CPU), path, [5]))
+    assert pid_of(processes) != pid  # nobody knows what the other one has received
+
+
 def test_a_read_is_cancelled(sample: Sample, only_there: ProcessReader) -> None:
     path, token = sample("h264_mp4"), CancelToken()
     index = build_index(open_source(str(path)))
@@ -260,6 +326,67 @@ def test_relative_paths_lead_from_where_the_program_is_now(
         assert torch.equal(read(only_there, Path(f"{name}.mp4"), [6]), expected)
 
 
+def test_processes_go_on_when_the_current_folder_is_deleted(
+    sample: Sample, tmp_path: Path, processes: ProcessPool, only_there: ProcessReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, pid = sample("h264_mp4"), pid_of(processes)
+    expected = read(ClipReader(CPU), path, [6])
+    index = build_index(open_source(str(path)))
+    for name in ("here", "back"):
+        folder = tmp_path / name
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        (folder / "clip.mp4").write_bytes(path.read_bytes())
+        assert torch.equal(read(only_there, Path("clip.mp4"), [6]), expected)
+        (folder / "clip.mp4").unlink()
+        folder.rmdir()
+        assert torch.equal(read(only_there, path, [6]), expected)
+        with pytest.raises(SourceError, match=r"clip\.mp4: relative paths mean nothing, since the current folder was"):
+            only_there.read(ReadRequest("clip.mp4", index, [slots_for(index, [6])], OutputSpec()))
+    assert pid_of(processes) == pid
+
+
+def test_a_folder_that_has_the_path_of_another_is_told_apart(
+    sample: Sample, tmp_path: Path, only_there: ProcessReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "folder"
+    for name in ("h264_mp4", "vp9_webm", "hevc_mp4"):
+        if folder.exists():
+            folder.rename(tmp_path / f"before {name}")
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        (folder / "clip").write_bytes(sample(name).read_bytes())
+        assert torch.equal(read(only_there, Path("clip"), [6]), read(ClipReader(CPU), sample(name), [6]))
+
+
+def test_processes_start_in_a_folder_that_was_deleted(
+    sample: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = sample("h264_mp4")
+    expected = read(ClipReader(CPU), path, [6])
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    pool = Waiting(1)
+    reader = ProcessReader(ClipReader(CPU), pool)
+    monkeypatch.setattr(reader, "local", None)
+    assert torch.equal(read(reader, path, [6]), expected)
+    monkeypatch.chdir(path.parent)
+    assert torch.equal(read(reader, Path(path.name), [6]), expected)
+    pool.close()
+
+
+def test_a_thread_makes_clips_if_the_process_cannot_enter_its_folder(
+    sample: Sample, tmp_path: Path, processes: ProcessPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, pid = sample("h264_mp4"), pid_of(processes)
+    with monkeypatch.context() as patch:
+        patch.setattr(process_pool, "current_folder", lambda: str(tmp_path / "just deleted"))
+        given = read(ProcessReader(ClipReader(CPU), processes), path, [6])
+    assert torch.equal(given, read(ClipReader(CPU), path, [6]))
+    assert pid_of(processes) == pid
+
+
 def test_many_pieces_of_memory_are_not_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_memory, "_MOST_BLOCKS", len(shared_memory._blocks) + 2)
     memory = HostMemory(shared=True)
@@ -277,7 +404,7 @@ def test_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch, sample: Samp
 @pytest.mark.parametrize(("clips", "started"), [(1, 0), (32, 0), (33, 1), (33.5, 2), (64, 3)])
 def test_processes_start_when_clips_repay_it(monkeypatch: pytest.MonkeyPatch, clips: float, started: int) -> None:
     monkeypatch.setattr(process_pool, "_CLIPS_BEFORE", 32)
-    monkeypatch.setattr(process_pool, "_Process", lambda: SimpleNamespace(is_ready=lambda: False, end=int))
+    monkeypatch.setattr(process_pool, "_Process", lambda _: SimpleNamespace(is_ready=lambda: False, end=int))
     pool = ProcessPool(3)
     assert pool.take(clips) is None
     assert len(pool._all) == started

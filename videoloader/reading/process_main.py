@@ -5,9 +5,10 @@ from __future__ import annotations
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle
-from os import chdir, close, getcwd
+from os import chdir, close
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -18,6 +19,7 @@ from videoloader.convert.spec import Geometry, OutputSpec
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.sources.state import SourceState
+from videoloader.indexing.store.processes import current_folder
 from videoloader.packets.decode_plan import DecodePlan
 from videoloader.reading.cancellation import CancelToken, ReadCancelled
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
@@ -38,7 +40,7 @@ class Task(NamedTuple):
         folder: working directory, against which relative paths are resolved.
         number: number of the object that the work needs.
         known: the object itself; None if it was sent before.
-        new_blocks: numbers of the memory blocks whose descriptors follow.
+        new_blocks: numbers of the memory blocks whose descriptors follow, or a byte for one that cannot be sent.
         places: number of the memory block of each tensor, and its place there.
         work: the work.
     """
@@ -61,7 +63,7 @@ class Answer(NamedTuple):
     """The answer to a task.
 
     Attributes:
-        result: result of the work.
+        result: result of the work; None also if this process cannot do it, for lack of its memory or its folder.
         error: error that ended the work.
         warnings: warnings given during the work.
     """
@@ -134,6 +136,17 @@ def serve(descriptor: int) -> None:
         return
 
 
+def _go_to(folder: str) -> bool:
+    """Make a folder the current one, unless it is; return whether that worked."""
+    # This process is asked, since a folder may have been renamed or deleted, and another one have its path.
+    if folder != current_folder():
+        try:
+            chdir(folder)
+        except OSError:  # it has just been deleted
+            return False
+    return True
+
+
 class _TaskRunner:
     """Carries out tasks, with one reader for all of them."""
 
@@ -141,7 +154,6 @@ class _TaskRunner:
         self._connection = connection
         self._token = _SharedToken(self._take_block())
         self._reader = ClipReader(torch.device("cpu"))
-        self._folder = getcwd()
         self._known: dict[int, Any] = {}
         self._blocks: dict[int, npt.NDArray[np.uint8]] = {}
 
@@ -156,14 +168,14 @@ class _TaskRunner:
         for number in task.forget:
             del self._known[number]
         for number in task.forget_blocks:
-            del self._blocks[number]
+            self._blocks.pop(number, None)
         for number in task.new_blocks:
-            self._blocks[number] = self._take_block()
-        if task.folder != self._folder:
-            chdir(task.folder)
-            self._folder = task.folder
+            with suppress(RuntimeError):  # no descriptor came
+                self._blocks[number] = self._take_block()
         if task.known is not None:
             self._known[task.number] = task.known
+        if not all(block in self._blocks for block, _ in task.places) or not _go_to(task.folder):
+            return Answer(None, None, [])
         tensors = [place.tensor(self._blocks[block]) for block, place in task.places]
         try:
             return Answer(task.work(self._reader, self._known[task.number], tensors, self._token), None, [])

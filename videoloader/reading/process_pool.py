@@ -16,6 +16,7 @@ import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -28,7 +29,7 @@ import torch
 
 from videoloader.errors import DecodeError, VideoLoaderError
 from videoloader.indexing.sources.opening import is_remote
-from videoloader.indexing.store.processes import start_process
+from videoloader.indexing.store.processes import current_folder, start_process
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.process_main import Answer, GivenWarning, Task, Work, read_in_process, serve
@@ -57,25 +58,42 @@ def _number_of(known: object) -> int:
 
 
 class _Process:
-    """One of the processes, and what has been sent to it."""
+    """One of the processes, and what has been sent to it.
 
-    def __init__(self) -> None:
-        self._process, self._connection = start_process(serve)
+    Args:
+        is_second_try: whether another one was killed while it started.
+
+    Attributes:
+        is_second_try: as given.
+        has_begun: whether it has started up, as ``is_ready`` last found.
+
+    Raises:
+        OSError: the system cannot start another process.
+    """
+
+    def __init__(self, is_second_try: bool = False) -> None:
+        self.is_second_try = is_second_try
+        self.has_begun = False
         # ``Connection.poll`` and ``send`` create objects on each call, which takes longer than the system call itself.
         self._answered = select.poll()
-        self._answered.register(self._connection.fileno(), select.POLLIN)
-        self.has_begun = False
         # Numbers of the objects it keeps, least recently used first, and of its memory blocks.
         self._known: OrderedDict[int, None] = OrderedDict()
         self._blocks: set[int] = set()
         self._cancelled = new_shared_block(1)
-        self._send_block(self._cancelled)
+        self._process, self._connection = start_process(serve)
+        try:
+            self._answered.register(self._connection.fileno(), select.POLLIN)
+            with suppress(ConnectionError):  # ``is_ready`` finds that it has died
+                send_handle(self._connection, self._cancelled.descriptor, self._process.pid)
+        except BaseException:
+            self.end()
+            raise
 
     def is_ready(self) -> bool:
         """Whether the process has started up, which takes a second or two.
 
         Raises:
-            EOFError, ConnectionError: the process has died.
+            EOFError, OSError: the process has died, or the system refuses to tell.
         """
         if self._connection.poll():
             self._connection.recv()
@@ -87,6 +105,7 @@ class _Process:
 
         Raises:
             EOFError, ConnectionError: the process has died.
+            OSError: the system refuses something else. What the process has received is unknown.
         """
         in_use = numbers_in_use()
         gone = [block for block in self._blocks if block not in in_use]
@@ -100,7 +119,7 @@ class _Process:
         forgotten = [self._known.popitem(last=False)[0]] if len(self._known) > _MOST_KNOWN else []
         places = [(block.number, place) for block, place in tensors]
         self._cancelled.memory[0] = 0
-        task = Task(forgotten, gone, os.getcwd(), number, sent, list(new), places, work)
+        task = Task(forgotten, gone, current_folder(), number, sent, list(new), places, work)
         self._connection.send_bytes(pickle.dumps(task, pickle.HIGHEST_PROTOCOL))
         for block in new.values():
             self._send_block(block)
@@ -110,7 +129,13 @@ class _Process:
         return answer
 
     def _send_block(self, block: SharedBlock) -> None:
-        send_handle(self._connection, block.descriptor, self._process.pid)
+        try:
+            send_handle(self._connection, block.descriptor, self._process.pid)
+        except ConnectionError:
+            raise
+        except OSError:  # sending takes another descriptor, of which there may be none
+            os.write(self._connection.fileno(), b"\0")  # the process takes a byte with each descriptor
+            self._blocks.discard(block.number)
 
     def let_go(self) -> None:
         """Close the connection in a forked process, without ending the process, which belongs to the parent."""
@@ -136,6 +161,7 @@ class ProcessPool:
         self._idle: list[_Process] = []
         self._all: list[_Process] = []
         self._clips = 0.0
+        self._killed_early = False  # whether a process was killed while it started, and no other has started since
         self._finalize = weakref.finalize(self, _end, self._all, os.getpid())
 
     def close(self) -> None:
@@ -149,13 +175,13 @@ class ProcessPool:
             clips: number of clips to be made; see ``do``.
 
         Raises:
-            VideoLoaderError: no process can be started.
+            VideoLoaderError: no process can be started: one ended by itself, or two in a row were killed.
         """
         with self._lock:
             self._clips += clips
             while len(self._all) < min(self._most, self._clips - _CLIPS_BEFORE):
                 try:
-                    process = _Process()
+                    process = _Process(self._killed_early)
                 except OSError as error:
                     raise _not_started(str(error)) from error
                 self._all.append(process)
@@ -163,13 +189,17 @@ class ProcessPool:
             for process in reversed(self._idle.copy()):
                 try:
                     ready = process.is_ready()
-                except (EOFError, ConnectionError):
+                except (EOFError, OSError):
                     self._idle.remove(process)
                     status = self._remove(process)
                     if not process.has_begun:
-                        raise _not_started(f"exit status {status}") from None
-                    continue  # it was killed while idle
+                        if status >= 0 or (process.is_second_try and self._killed_early):
+                            raise _not_started(f"exit status {status}") from None
+                        self._killed_early = True  # perhaps for lack of memory, by now given back
+                    continue
                 if ready:
+                    if process.is_second_try:
+                        process.is_second_try = self._killed_early = False
                     self._idle.remove(process)
                     return process
             return None
@@ -285,6 +315,9 @@ class ProcessReader:
             except (EOFError, ConnectionError):
                 status = self._processes.bury(process)
                 continue  # it may have been killed for lack of memory
+            except OSError:  # the system lacks something, which the thread may do without
+                self._processes.bury(process)
+                return None
             except BaseException:
                 self._processes.bury(process)  # its state is unknown
                 raise

@@ -319,8 +319,8 @@ def test_a_file_that_kills_its_process_costs_no_other_its_row(many, monkeypatch)
 
     class Popen(subprocess.Popen):
         def __init__(self, command, **settings):
-            path, serve = command[2].split("; from ")
-            super().__init__([sys.executable, "-c", f"{path}; {start}from {serve}"], **settings)
+            program = command[2].replace("\nfrom ", f"\n{start}\nfrom ")
+            super().__init__([sys.executable, "-c", program], **settings)
 
     monkeypatch.setattr(processes.subprocess, "Popen", Popen)
     tasks = [Task(str(path), str(path), None) for path in many[:40]]
@@ -336,6 +336,14 @@ def test_processes_that_cannot_start_are_no_fault_of_the_videos(videos, tmp_path
     with pytest.raises(VideoLoaderError, match=r"no process can be started with .*false"):
         build_store(videos, tmp_path / "index.db", workers=1)
     assert len(IndexStore(tmp_path / "index.db")) == 0
+
+
+def test_a_store_is_built_from_a_folder_that_was_deleted(videos, tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    build_store(videos, tmp_path / "index.db", workers=1)
+    assert len(IndexStore(tmp_path / "index.db")) == len(videos)
 
 
 def test_nothing_that_goes_wrong_in_here_stops_a_build(videos, monkeypatch):
