@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from child_environment import child_environment
+from child_environment import SAFE_PATH, child_environment
 from waiting import PATIENCE
 
 import videoloader as vl
@@ -129,6 +129,6 @@ batch = next(iter(loader))
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_program_that_keeps_its_loader_ends_without_a_word(paths: list[Path], tmp_path: Path, workers: int) -> None:
     vl.VideoDataset.from_paths(paths).build_store(tmp_path / "index.db", workers=1)
-    command = [sys.executable, "-P", "-c", _PROGRAM.format(workers=workers), tmp_path / "index.db", *paths]
+    command = [sys.executable, *SAFE_PATH, "-c", _PROGRAM.format(workers=workers), tmp_path / "index.db", *paths]
     done = subprocess.run(command, env=child_environment(), capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -12,7 +12,7 @@ import av
 import pytest
 import torch
 from archive_writing import tar_bytes, zip_bytes
-from child_environment import child_environment
+from child_environment import SAFE_PATH, child_environment
 from sample_videos import Recipe, write_video
 
 from videoloader import IndexingError, SourceError, StaleIndexError, Video, VideoLoaderError, build_index
@@ -104,7 +104,7 @@ def attempts(bait: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     (folder / "all.tar").write_bytes(tar_bytes(files))
     (folder / "all.zip").write_bytes(zip_bytes(files))
     done = subprocess.run(
-        [sys.executable, "-P", "-c", PROGRAM, *files],
+        [sys.executable, *SAFE_PATH, "-c", PROGRAM, *files],
         cwd=folder, env=child_environment(), capture_output=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr.decode()

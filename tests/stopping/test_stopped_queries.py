@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from child_environment import child_environment
+from child_environment import SAFE_PATH, child_environment
 from waiting import PATIENCE
 
 import videoloader as vl
@@ -55,6 +55,6 @@ print("interrupted")
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_a_query_ends_with(sample: Callable[[str], Path], tmp_path: Path, program: str) -> None:
     vl.VideoDataset.from_paths([sample("h264_mp4")]).build_store(tmp_path / "index.db", workers=1)
-    command = [sys.executable, "-P", "-c", PREPARE + program, str(tmp_path / "index.db")]
+    command = [sys.executable, *SAFE_PATH, "-c", PREPARE + program, str(tmp_path / "index.db")]
     done = subprocess.run(command, env=child_environment(), capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")

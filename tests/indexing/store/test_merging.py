@@ -165,7 +165,7 @@ merging.merge_stores(sys.argv[2:], sys.argv[1], progress=tell)
 def test_an_interrupted_merge_leaves_a_valid_store(tmp_path: Path, end: signal.Signals) -> None:
     make_store(tmp_path / "part.db", {f"{number}.mp4": 24 for number in range(100)})
     output = tmp_path / "all.db"
-    command = [sys.executable, "-P", "-c", SCRIPT, str(output), str(tmp_path / "part.db")]
+    command = [sys.executable, *SAFE_PATH, "-c", SCRIPT, str(output), str(tmp_path / "part.db")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"half\n"
