@@ -13,6 +13,7 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+from child_environment import SAFE_PATH
 from store_contents import build_here, contents, make_store
 
 import videoloader as vl
