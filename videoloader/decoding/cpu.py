@@ -73,7 +73,7 @@ class _Open:
         context: libavcodec's context.
         key: key that it was opened for; None if it serves one run only.
         headers: the sequence headers that it has (MPEG-1, 2 and 4), or the tables of JPEG if it was given any.
-        remembered: what it remembers of its pictures; see ``remembered``.
+        remembered: notes of its pictures, as the function ``remembered`` returns them.
     """
 
     context: av.video.codeccontext.VideoCodecContext
