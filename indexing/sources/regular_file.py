@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 from secrets import token_hex
 from typing import BinaryIO
 
+# What the system says of a path at which nothing is.
+_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 _KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 
 
@@ -37,6 +39,17 @@ def open_with_status(path: str, flags: int) -> tuple[int, os.stat_result]:
         os.close(descriptor)
         raise
     return descriptor, status
+
+
+def is_missing(path: str) -> bool:
+    """Whether a file or folder does not exist. One that cannot be reached, as on a lost mount, counts as existing."""
+    try:
+        os.stat(path)
+    except OSError as error:
+        return error.errno in _NOT_THERE
+    except ValueError:  # no file can have this name
+        return True
+    return False
 
 
 def check_regular(path: str, status: os.stat_result) -> None:

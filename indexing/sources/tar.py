@@ -75,7 +75,10 @@ class TarDirectory:
 
     def find(self, name: str) -> Member | None:
         """Return the file of that name; if there are several, the last, as it would overwrite the others."""
-        at = self.names.rfind(b"\0" + os.fsencode(_plain(name)) + b"\0")
+        try:
+            at = self.names.rfind(b"\0" + os.fsencode(_plain(name)) + b"\0")
+        except UnicodeEncodeError:  # no file can have this name
+            return None
         if at < 0:
             return None
         number = self.names.count(b"\0", 0, at)

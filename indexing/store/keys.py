@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from videoloader.errors import IndexingError, SourceError
+from videoloader.indexing.sources.regular_file import is_missing
 from videoloader.indexing.sources.state import Place
 
 _AT_ONCE = 1 << 12
@@ -99,7 +100,7 @@ class SourceKeys(NamedTuple):
         """Whether the video is a local file that does not exist. Only local files are checked."""
         if "://" in key or "::" in key:
             return False
-        return not any(os.path.exists(os.path.join(root, key)) for root in self.roots)
+        return all(is_missing(os.path.join(root, key)) for root in self.roots)
 
 
 def to_sql(key: str) -> str | bytes:

@@ -18,7 +18,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
-from videoloader.errors import IndexingError, VideoLoaderError
+from videoloader.errors import IndexingError, VideoLoaderError, what_the_system_lacks
 from videoloader.indexing.store.tasks import Answer, Task, answer_task, failed_row
 
 # What a process runs. It imports outside of the current folder, because MKL ends the process if that was deleted.
@@ -85,7 +85,12 @@ class _Worker:
     """A process, and the tasks that it has not answered yet."""
 
     def __init__(self, answer: Callable[[Any], Any]) -> None:
-        self._process, self.connection = start_process(serve, answer.__module__, answer.__name__)
+        try:
+            self._process, self.connection = start_process(serve, answer.__module__, answer.__name__)
+        except OSError as error:
+            if what_the_system_lacks(error):
+                raise
+            raise VideoLoaderError(f"no process can be started with {sys.executable} ({error.strerror})") from error
         self.has_begun = False
         self.waiting: list[Any] = []
 

@@ -431,3 +431,19 @@ def test_zip_directories_that_lie_are_refused(tmp_path: Path) -> None:
     path.write_bytes(whole)
     with pytest.raises(vl.IndexingError, match=r"is not the member at byte"):
         vl.VideoDataset.from_archives(path)
+
+
+def test_a_pattern_that_meets_a_lost_mount_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.tar").touch()
+    plain = os.stat
+
+    def lost(path: Any, *arguments: Any, **options: Any) -> os.stat_result:
+        if os.fspath(path).rstrip("/.") == str(tmp_path / "b"):
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+        return plain(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "stat", lost)
+    with pytest.raises(vl.SourceError, match=r"b: cannot be read"):
+        vl.VideoDataset.from_archives(tmp_path / "*" / "*.tar")

@@ -142,12 +142,12 @@ def test_after_the_last_batch_of_an_epoch_the_next_one_comes(data: Captioned, wo
     assert same(resumed, list(loader))
 
 
-def test_a_state_of_more_batches_than_there_are_leads_to_the_next_epoch(data: Captioned) -> None:
+def test_a_state_of_more_batches_than_there_are_is_refused_at_once(data: Captioned) -> None:
     state = make(seeded(data)).state_dict() | {"batches": 1 << 40}
     loader = make(seeded(data))
-    loader.load_state_dict(state)
-    assert len(list(loader)) == 6
-    assert loader.state_dict()["epoch"] == 2
+    loader.load_state_dict({**state, "requests": 1 << 42})
+    with pytest.raises(vl.ConfigurationError, match="give it the batch size and rows of then"):
+        list(loader)
 
 
 def test_a_state_of_another_loader_is_refused(data: Captioned) -> None:

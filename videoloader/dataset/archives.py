@@ -7,6 +7,7 @@ import json
 import os
 import posixpath
 import re
+import stat
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -200,12 +201,16 @@ def _check_folders(pattern: str) -> None:
     parts = pattern.split(os.sep)
     for number, part in enumerate(parts):
         within = os.sep.join(parts[:number]) or (os.sep if number else os.curdir)
-        for folder in filter(os.path.isdir, glob.glob(within, recursive=True)):
+        for folder in glob.glob(within, recursive=True):
             try:
+                if not stat.S_ISDIR(os.stat(folder).st_mode):
+                    continue
                 if _LOCAL_PATTERN.search(part):
                     os.scandir(folder).close()
                 else:
                     os.stat(os.path.join(folder, os.curdir))
+            except (FileNotFoundError, NotADirectoryError):  # a link to nothing
+                continue
             except OSError as error:
                 raise SourceError(f"cannot be read ({error.strerror})", folder) from None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Literal
 
@@ -13,6 +12,7 @@ from videoloader.dataset.left_out import tell_left_out
 from videoloader.dataset.table import EntryTable
 from videoloader.errors import SourceError
 from videoloader.errors.checks import check
+from videoloader.indexing.sources.regular_file import is_missing
 from videoloader.runtime.threads import executor_of
 
 # Network file systems answer many requests at once.
@@ -61,4 +61,4 @@ def leave_out(table: EntryTable, there: npt.NDArray[np.bool_], missing: Missing,
 
 
 def _are_there(paths: Sequence[str]) -> list[bool]:
-    return ["://" in path or "::" in path or os.path.exists(path) for path in paths]
+    return ["://" in path or "::" in path or not is_missing(path) for path in paths]

@@ -229,3 +229,10 @@ def test_a_header_of_zeros_is_no_end() -> None:
     whole = tar_bytes({"a.mp4": b"a" * 700, "b.mp4": b"b" * 700}, tarfile.USTAR_FORMAT)
     with pytest.raises(IndexingError, match="the header at byte 1536 is damaged: it holds zeros"):
         tar_directory(MemorySource(whole[:1536] + bytes(512) + whole[2048:]))
+
+
+def test_a_name_that_no_file_can_have_is_not_found(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        archive.add(__file__, "a.mp4")
+    with pytest.raises(SourceError, match="has no"):
+        open_source(f"{tmp_path / 'a.tar'}::00\ud800.mp4")

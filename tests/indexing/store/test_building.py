@@ -1,5 +1,6 @@
 """Building a store: once, again, at once, interrupted, killed."""
 
+import errno
 import os
 import random
 import shutil
@@ -55,6 +56,28 @@ def test_only_new_and_changed_files_are_read(videos, store_path, tmp_path):
     changed = build_store([*videos, new, new], store_path, workers=1)
     assert (changed.indexed, changed.unchanged) == (2, 5)
     assert IndexStore(store_path).get(videos[1]).stream.codec == "h264"
+
+
+def test_videos_that_cannot_be_reached_are_not_pruned(tmp_path, monkeypatch):
+    there, lost, gone = (str(tmp_path / name / "a.mp4") for name in ("there", "lost", "gone"))
+    build_store([there, lost, gone], tmp_path / "a.db", workers=1)
+    plain = os.stat
+
+    def stat(path, *arguments, **options):
+        if os.fspath(path) == lost:
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+        return plain(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "stat", stat)
+    report = build_store([there], tmp_path / "a.db", workers=1, prune=True)
+    assert report.vanished == [gone]
+    assert len(IndexStore(tmp_path / "a.db")) == 2
+
+
+def test_a_build_that_cannot_start_python_says_so(videos, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no python"))
+    with pytest.raises(VideoLoaderError, match=r"no process can be started with .*no python \(No such file"):
+        build_store(videos, tmp_path / "a.db", workers=1)
 
 
 def test_a_pass_beside_builds_gives_each_row_that_they_keep_once(tmp_path):
