@@ -174,16 +174,15 @@ def _record_length(file: ByteSource, position: int) -> tuple[int, str]:
 
 def _end_of_damaged(file: ByteSource, position: int, length: int) -> int | None:
     """Return the end of a record whose length is damaged; None if it is not certain."""
-    if length <= file.size - position - _AROUND:
-        stop = position + length + _AROUND
-        if stop == file.size or is_tfrecord(file.read(stop, _HEADER.size)):
-            return stop  # only the checksum was damaged
-    stop = _next_header(file, position + _HEADER.size)
     data = position + _HEADER.size
-    if stop - data - _FOOTER_SIZE not in range(_LONGEST_CHECKED):
-        return None
-    (crc,) = _FOOTER.unpack(file.read(stop - _FOOTER_SIZE, _FOOTER_SIZE))
-    return stop if crc == masked_crc32c(file.read(data, stop - data - _FOOTER_SIZE)) else None
+    # Perhaps only the length's checksum is damaged. A wrong length may end where some later record does, too. It comes
+    # second, so that no data is checked for more than one record.
+    for stop in (_next_header(file, data), position + length + _AROUND):
+        if stop - data - _FOOTER_SIZE in range(_LONGEST_CHECKED) and stop <= file.size:
+            (crc,) = _FOOTER.unpack(file.read(stop - _FOOTER_SIZE, _FOOTER_SIZE))
+            if crc == masked_crc32c(file.read(data, stop - data - _FOOTER_SIZE)):
+                return stop
+    return None
 
 
 def _next_header(file: ByteSource, position: int) -> int:

@@ -110,6 +110,14 @@ def test_one_damaged_record_does_not_take_the_others_with_it(records: list[bytes
         open_tfrecord(file, str(number))
 
 
+def test_a_damaged_length_that_ends_where_a_later_record_does_takes_no_others_with_it() -> None:
+    records = [b"", b"12", b"123456", b"", b"7"]
+    whole = bytearray(tfrecord_bytes(records, checksums=True))
+    whole[0] = sum(16 + len(record) for record in records[1:4])
+    file = MemorySource(bytes(whole), "x.tfrecord")
+    assert [content(open_tfrecord(file, str(number))) for number in range(1, 5)] == records[1:]
+
+
 def test_a_header_is_found_behind_more_than_is_looked_through_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("videoloader.indexing.sources.tfrecord._SCANNED_AT_ONCE", 64)
     records = [bytes(range(size % 256)) for size in (10, 200, 117, 0, 3)]
