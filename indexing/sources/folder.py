@@ -300,20 +300,24 @@ def is_frame_folder(path: str) -> bool:
     return bool({"*", "?"} & set(name)) and os.path.isdir(folder or ".") and not os.path.exists(path)
 
 
-def frame_folder_places(path: str) -> list[str]:
-    """Return the places that a FolderSource of a path reads: the folder, the list of times, and links in the folder.
+def frame_folder_places(path: str) -> tuple[str, list[str]]:
+    """Return the folder that a FolderSource of a path lists, and the files that it reads beside its images."""
+    path, times = split_times(path)
+    folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
+    return folder, [os.path.join(folder, listed) for name, listed in times.items() if name == "timestamps"]
+
+
+def links_in(folder: str) -> list[str]:
+    """Return the paths of all links in a folder.
 
     Raises:
         SourceError: the folder cannot be read.
     """
-    path, times = split_times(path)
-    folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
     try:
         with os.scandir(folder) as entries:
-            links = [entry.path for entry in entries if entry.is_symlink()]
+            return [entry.path for entry in entries if entry.is_symlink()]
     except OSError as error:
         raise SourceError(f"cannot be read ({error.strerror})", folder) from None
-    return [folder, *links, *(os.path.join(folder, listed) for name, listed in times.items() if name == "timestamps")]
 
 
 def is_image_path(path: str) -> bool:

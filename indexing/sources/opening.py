@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache
-from typing import BinaryIO, Literal, TypeAlias, cast
+from typing import BinaryIO, Literal, NamedTuple, TypeAlias, cast
 from urllib.parse import unquote
 
 from videoloader.errors import ArgumentError, ConfigurationError, SourceError
@@ -126,18 +126,27 @@ def _named_stream(name: str) -> re.Match[str] | None:
     return None if again and not os.path.exists(again[0]) else named
 
 
-def local_places(name: str) -> list[str] | None:
-    """Return the local files and folders that ``open_source`` opens for a name; None if any part of it needs fsspec.
+class LocalPlaces(NamedTuple):
+    """What ``open_source`` opens on this machine.
 
-    These are the archive of a member, the folder of a pattern, its list of times, and whatever a folder of images links
-    to.
+    Attributes:
+        files: paths, for example of the archive of a member, or of a list of times.
+        folder: a folder of images, which is listed; None if there is none.
     """
+
+    files: list[str]
+    folder: str | None = None
+
+
+def local_places(name: str) -> LocalPlaces | None:
+    """Return what ``open_source`` opens for a name, and open nothing; None if any part of it needs fsspec."""
     if os.path.isfile(name):
-        return [name]
+        return LocalPlaces([name])
     if is_frame_folder(path := local_path(name)):
-        return frame_folder_places(path)
+        folder, files = frame_folder_places(path)
+        return LocalPlaces(files, folder)
     if os.path.exists(name):
-        return [name]
+        return LocalPlaces([name])
     if named := _named_stream(name):
         return local_places(named[1])
     container, member = _split_member(name)
@@ -146,7 +155,7 @@ def local_places(name: str) -> list[str] | None:
     path = local_path(container)
     # Read together with an archive: the data of a database, or the keys of records.
     beside = (os.path.join(path, "data.mdb"), f"{os.path.splitext(path)[0]}.idx") if member else ()
-    return [path, *filter(os.path.lexists, beside)]
+    return LocalPlaces([path, *filter(os.path.lexists, beside)])
 
 
 def open_frames(source: Openable, fps: float | Fraction | None, timestamps: Timestamps | None) -> ByteSource:

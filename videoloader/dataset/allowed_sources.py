@@ -9,6 +9,7 @@ from typing import Literal
 
 from videoloader.errors import ConfigurationError, SourceError
 from videoloader.errors.checks import check_choice
+from videoloader.indexing.sources.folder import links_in
 from videoloader.indexing.sources.opening import local_places
 
 Sources = Literal["any", "local", "inside root"]
@@ -34,11 +35,12 @@ def check_sources(paths: Iterable[str], sources: Sources, root: str, where: Call
         allowed = os.path.realpath(root) if sources == "inside root" else None
     except ValueError as error:  # a zero byte, or what is no character
         raise ConfigurationError(f"root must be a folder, got {root!r} ({error})") from None
-    real = cache(os.path.realpath)  # many videos share a folder
+    # Many videos share a folder.
+    real, links = cache(os.path.realpath), cache(links_in)
     refused: list[str] = []
     count = row = 0
     for row, path in enumerate(paths, 1):
-        if reason := _refusal(path, allowed, real):
+        if reason := _refusal(path, allowed, real, links):
             count += 1
             if count <= _MOST_NAMED:
                 refused.append(f"{where(row - 1)}: {path!r:.200} {reason}")
@@ -51,16 +53,29 @@ def check_sources(paths: Iterable[str], sources: Sources, root: str, where: Call
         )
 
 
-def _refusal(path: str, root: str | None, real: Callable[[str], str]) -> str:
+def _refusal(
+    path: str, root: str | None, real: Callable[[str], str], links: Callable[[str], Iterable[str]]
+) -> str:
     """The reason why a row may not name this path; empty where it may."""
     try:
         found = local_places(path)
         if found is None:
             return "is opened by fsspec"
-        outside = [place for each in found if root is not None and not _is_in(place := _real_place(each, real), root)]
+        if root is None:
+            return ""
+        places = found.files if found.folder is None else [found.folder, *found.files]
+        outside = _outside(places, root, real)
+        # A folder out of the root is not even listed.
+        if not outside and found.folder is not None:
+            outside = _outside(links(found.folder), root, real)
     except (SourceError, ValueError, OSError) as error:  # for example a zero byte, or a folder that may not be read
         return f"cannot be looked at ({error})"
-    return f"leads to {outside[0]!r}" if outside else ""
+    return f"leads to {outside!r}" if outside else ""
+
+
+def _outside(places: Iterable[str], root: str, real: Callable[[str], str]) -> str | None:
+    """Where the first place leads to that is not in the root."""
+    return next((led for each in places if not _is_in(led := _real_place(each, real), root)), None)
 
 
 def _is_in(place: str, root: str) -> bool:
