@@ -19,7 +19,7 @@ from archive_writing import beside, example, recordio_bytes, tar_bytes, tfrecord
 from range_server import serve
 
 import videoloader as vl
-from videoloader.dataset.archives import names_of_archives
+from videoloader.dataset.archive_patterns import names_of_archives
 from videoloader.indexing import open_source
 
 Sample = Callable[[str], Path]
