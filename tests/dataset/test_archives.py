@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import gzip
-import os
 import struct
 import tarfile
 import warnings
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -19,7 +16,6 @@ from archive_writing import beside, example, recordio_bytes, tar_bytes, tfrecord
 from range_server import serve
 
 import videoloader as vl
-from videoloader.dataset.archive_patterns import names_of_archives
 from videoloader.indexing import open_source
 
 Sample = Callable[[str], Path]
@@ -153,45 +149,6 @@ def test_what_follows_the_last_dot_says_what_a_file_holds(tmp_path: Path) -> Non
     assert (row.label, row.columns) == (
         3, {"__key__": "a", "left.json": {"turn": 3}, "right.txt": "slow", "json.gz": b"\x1f\x8b"},
     )  # fmt: skip
-
-
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="everything can be read")
-@pytest.mark.parametrize(("mode", "pattern", "found"), [
-    (0o000, "*/x.tar", None), (0o444, "*/x.tar", None), (0o111, "*/x.tar", 2), (0o111, "*/*.tar", None),
-    (0o000, "**/x.tar", None), (0o000, "a/*.tar", 1),
-])  # fmt: skip
-def test_a_folder_that_cannot_be_read_is_no_folder_without_archives(
-    tmp_path: Path, mode: int, pattern: str, found: int | None
-) -> None:
-    for name in "ab":
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "x.tar").write_bytes(tar_bytes({"a.mp4": b"v"}))
-    (tmp_path / "b").chmod(mode)
-    try:
-        if found is not None:
-            assert len(vl.VideoDataset.from_archives(tmp_path / pattern)) == found
-        else:
-            with pytest.raises(vl.SourceError, match=r"b: cannot be read \(Permission denied\)"):
-                vl.VideoDataset.from_archives(tmp_path / pattern)
-    finally:
-        (tmp_path / "b").chmod(0o755)
-
-
-@pytest.mark.parametrize("failing", ["scandir", "stat"])
-def test_the_same_where_everything_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
-    for name in "ab":
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "x.tar").write_bytes(tar_bytes({"a.mp4": b"v"}))
-    plain = getattr(os, failing)
-
-    def fail(path: Any = ".", *arguments: Any, **options: Any) -> Any:
-        if str(path).endswith(f"{os.sep}b" if failing == "scandir" else f"{os.sep}b{os.sep}."):
-            raise PermissionError(errno.EACCES, "Permission denied")
-        return plain(path, *arguments, **options)
-
-    monkeypatch.setattr(os, failing, fail)
-    with pytest.raises(vl.SourceError, match=r"b: cannot be read \(Permission denied\)"):
-        vl.VideoDataset.from_archives(tmp_path / "*" / ("*.tar" if failing == "scandir" else "x.tar"))
 
 
 def test_a_byte_order_mark_is_no_part_of_a_text(tmp_path: Path) -> None:
@@ -390,26 +347,6 @@ def test_records_that_are_videos_themselves(sample: Sample, tmp_path: Path) -> N
         vl.VideoDataset.from_archives(tmp_path / "x.rec", video="mp4")
 
 
-def test_patterns(tmp_path: Path) -> None:
-    for name in ("a2.tar", "a10.tar", "b[1].tar", "c{0..1}.tar"):
-        (tmp_path / name).touch()
-    root = f"{tmp_path}/"
-    assert names_of_archives(f"{root}a*.tar") == [f"{root}a2.tar", f"{root}a10.tar"]
-    assert names_of_archives([f"{root}b[1].tar", f"{root}c{{0..1}}.tar"]) == [f"{root}b[1].tar", f"{root}c{{0..1}}.tar"]
-    assert names_of_archives("s3://x/{08..10}-{a,b}.tar") == [
-        f"s3://x/{number}-{letter}.tar" for number in ("08", "09", "10") for letter in "ab"
-    ]
-    assert names_of_archives("https://x/a.tar?sign=*") == ["https://x/a.tar?sign=*"]
-    with pytest.raises(vl.ConfigurationError, match=r"z\*\.tar: no archive fits the pattern"):
-        names_of_archives(f"{root}z*.tar")
-    with pytest.raises(vl.ConfigurationError, match="more than 1048576"):
-        names_of_archives("x{0..99999999}.tar")
-    import fsspec
-
-    fsspec.filesystem("memory").pipe({f"/bucket/{n}.tar": b"x" for n in (10, 9)})
-    assert names_of_archives("memory://bucket/*.tar") == ["memory:///bucket/9.tar", "memory:///bucket/10.tar"]
-
-
 def test_zip_directories_that_lie_are_refused(tmp_path: Path) -> None:
     def entry(whole: bytes, number: int) -> int:
         at = -1
@@ -431,19 +368,3 @@ def test_zip_directories_that_lie_are_refused(tmp_path: Path) -> None:
     path.write_bytes(whole)
     with pytest.raises(vl.IndexingError, match=r"is not the member at byte"):
         vl.VideoDataset.from_archives(path)
-
-
-def test_a_pattern_that_meets_a_lost_mount_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in "ab":
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "a.tar").touch()
-    plain = os.stat
-
-    def lost(path: Any, *arguments: Any, **options: Any) -> os.stat_result:
-        if os.fspath(path).rstrip("/.") == str(tmp_path / "b"):
-            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
-        return plain(path, *arguments, **options)
-
-    monkeypatch.setattr(os, "stat", lost)
-    with pytest.raises(vl.SourceError, match=r"b: cannot be read"):
-        vl.VideoDataset.from_archives(tmp_path / "*" / "*.tar")

@@ -53,9 +53,7 @@ def check_sources(paths: Iterable[str], sources: Sources, root: str, where: Call
         )
 
 
-def _refusal(
-    path: str, root: str | None, real: Callable[[str], str], links: Callable[[str], Iterable[str]]
-) -> str:
+def _refusal(path: str, root: str | None, real: Callable[[str], str], links: Callable[[str], Iterable[str]]) -> str:
     """The reason why a row may not name this path; empty where it may."""
     try:
         found = local_places(path)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import glob
+import fnmatch
 import os
 import re
-import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
-from videoloader.errors import ConfigurationError, SourceError, needs
+from videoloader.errors import ConfigurationError, SourceError, needs, system_reason
 from videoloader.errors.checks import check, path_text
 from videoloader.indexing.sources.natural_order import natural_order
-from videoloader.indexing.sources.opening import is_remote
+from videoloader.indexing.sources.opening import is_remote, local_path
 from videoloader.indexing.sources.remote import without_colons
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
 
 _BRACES = re.compile(r"\{(?:(\d{1,9})\.\.(\d{1,9})|([^{},]*(?:,[^{},]*)+))\}")
 _MOST_NAMES = 1 << 20
-# In URLs a question mark begins the query, and brackets occur in addresses.
-_LOCAL_PATTERN, _REMOTE_PATTERN = re.compile(r"[*?\[]"), re.compile(r"\*")
+_MAGIC = re.compile(r"[*?\[]")
 
 
 def names_of_archives(archives: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
@@ -55,42 +59,123 @@ def _with_braces(name: str) -> list[str]:
 
 
 def _matching(name: str) -> list[str]:
-    """The files that match a pattern, or the name itself if it is not a pattern."""
+    """The files and folders that match a pattern, or the name itself if it is not a pattern."""
     if not is_remote(name):
-        if os.path.exists(name) or not _LOCAL_PATTERN.search(name):
+        if os.path.exists(name) or not _MAGIC.search(name):
             return [name]
-        _check_folders(name)
-        found = natural_order(glob.glob(name, recursive=True))
+        found = _found(local_path(name), _LocalFolders())
     else:
-        # Web servers cannot list their files.
-        if name.lower().startswith(("http://", "https://")) or not _REMOTE_PATTERN.search(name):
+        # Web servers cannot list their files. A question mark begins a query, and brackets occur in addresses.
+        if name.lower().startswith(("http://", "https://")) or "*" not in name:
             return [name]
         with needs("reading URLs needs fsspec: pip install 'videoloader[remote]'", name):
             from fsspec.core import url_to_fs
         try:
             filesystem, path = url_to_fs(without_colons(name))
-            found = natural_order(filesystem.unstrip_protocol(each) for each in filesystem.glob(path))
+            found = [filesystem.unstrip_protocol(each) for each in _found(path, _RemoteFolders(filesystem))]
         except Exception as error:  # each file system raises errors of its own
             raise SourceError(f"cannot be listed ({type(error).__name__}: {error})", name) from error
     if not found:
         raise ConfigurationError("no archive fits the pattern", name)
+    return natural_order(found)
+
+
+class _Folders(Protocol):
+    """Where a pattern is looked for. Methods raise FileNotFoundError or NotADirectoryError for what is not there."""
+
+    def identity(self, folder: str) -> object:
+        """What one folder has in common under all its names."""
+
+    def check_exists(self, path: str) -> None:
+        """Raise FileNotFoundError or NotADirectoryError if nothing has this path; a link may lead nowhere."""
+
+    def listed(self, folder: str) -> list[tuple[str, bool]]:
+        """The paths in a folder, and whether each is a folder."""
+
+
+class _LocalFolders:
+    def identity(self, folder: str) -> object:
+        with _told(folder):
+            status = os.stat(folder or os.curdir)
+            return status.st_dev, status.st_ino
+
+    def check_exists(self, path: str) -> None:
+        with _told(os.path.dirname(path)):
+            os.lstat(path)
+
+    def listed(self, folder: str) -> list[tuple[str, bool]]:
+        with _told(folder), os.scandir(folder or os.curdir) as entries:
+            return [(os.path.join(folder, entry.name), entry.is_dir()) for entry in entries]
+
+
+@dataclass(frozen=True)
+class _RemoteFolders:
+    filesystem: AbstractFileSystem
+
+    def identity(self, folder: str) -> object:
+        return folder
+
+    def check_exists(self, path: str) -> None:
+        self.filesystem.info(path)
+
+    def listed(self, folder: str) -> list[tuple[str, bool]]:
+        # A folder may be listed as one of its own members.
+        given = [(entry["name"].rstrip("/"), entry["type"]) for entry in self.filesystem.ls(folder, detail=True)]
+        return [(path, kind == "directory") for path, kind in given if path != folder.rstrip("/")]
+
+
+@contextmanager
+def _told(folder: str) -> Iterator[None]:
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError):
+        raise
+    except (OSError, ValueError) as error:  # the second for a zero byte
+        raise SourceError(f"cannot be read ({system_reason(error)})", folder or os.curdir) from error
+
+
+def _found(pattern: str, folders: _Folders) -> list[str]:
+    """The paths that match a pattern as in ``glob.glob(recursive=True)``, in no order.
+
+    Both ``glob.glob`` and the ``glob`` of fsspec leave out what is in a folder that cannot be listed; this raises.
+    """
+    fixed = os.path.dirname(_MAGIC.split(pattern, maxsplit=1)[0] + "x")
+    parts = pattern[len(fixed) :].removeprefix("/").split("/")
+    found, seen = list[str](), set[tuple[str, int]]()
+    # Where to look for which part, and the folders above it that the same "**" has matched.
+    waiting: list[tuple[str, int, tuple[object, ...]]] = [(fixed, 0, ())]
+    while waiting:
+        path, at, above = waiting.pop()
+        if (path, at) in seen:  # several "**" may match the same folder
+            continue
+        seen.add((path, at))
+        if at == len(parts):
+            found += [path] if path else []
+            continue
+        is_last = at + 1 == len(parts)
+        # What is not there does not match.
+        with suppress(FileNotFoundError, NotADirectoryError):
+            if parts[at] == "**":
+                here = folders.identity(path)
+                if here in above:  # a link to a folder that contains it
+                    continue
+                inner = folders.listed(path)
+                waiting.append((path, at + 1, ()))
+                for each, is_folder in inner:
+                    if _name_matches(each, "*") and (is_folder or is_last):
+                        waiting.append((each, at, (*above, here)) if is_folder else (each, at + 1, ()))
+            elif _MAGIC.search(parts[at]):
+                for each, is_folder in folders.listed(path):
+                    if _name_matches(each, parts[at]) and (is_folder or is_last):
+                        waiting.append((each, at + 1, ()))
+            else:
+                path = os.path.join(path, parts[at])
+                if is_last:
+                    folders.check_exists(path)
+                waiting.append((path, at + 1, ()))
     return found
 
 
-def _check_folders(pattern: str) -> None:
-    """Raise SourceError if a folder in which a pattern is looked for cannot be read: ``glob`` would leave it out."""
-    parts = pattern.split(os.sep)
-    for number, part in enumerate(parts):
-        within = os.sep.join(parts[:number]) or (os.sep if number else os.curdir)
-        for folder in glob.glob(within, recursive=True):
-            try:
-                if not stat.S_ISDIR(os.stat(folder).st_mode):
-                    continue
-                if _LOCAL_PATTERN.search(part):
-                    os.scandir(folder).close()
-                else:
-                    os.stat(os.path.join(folder, os.curdir))
-            except (FileNotFoundError, NotADirectoryError):  # a link to nothing
-                continue
-            except OSError as error:
-                raise SourceError(f"cannot be read ({error.strerror})", folder) from None
+def _name_matches(path: str, part: str) -> bool:
+    name = os.path.basename(path)
+    return fnmatch.fnmatchcase(name, part) and (part.startswith(".") or not name.startswith("."))
