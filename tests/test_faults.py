@@ -22,7 +22,7 @@ from videoloader.indexing.store import building
 from videoloader.indexing.store.tasks import Answer, answer_task
 from videoloader.reading import process_pool
 from videoloader.reading.process_pool import _Process
-from videoloader.runtime import threads
+from videoloader.runtime import child_process, threads
 
 Sample = Callable[[str], Path]
 
@@ -140,7 +140,7 @@ def processes_from_the_first_clip(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = _Process.is_ready
 
     def is_ready(process: _Process) -> bool:
-        process.has_begun or process._connection.poll(PATIENCE)
+        process.has_begun or process.connection.poll(PATIENCE)
         return plain(process)
 
     monkeypatch.setattr(_Process, "is_ready", is_ready)
@@ -177,7 +177,7 @@ def test_a_reader_process_that_is_killed_at_any_step_costs_no_clip(
 def test_processes_end_with_a_loader_that_is_killed_at_any_order(
     paths: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
-    plain, pids = process_pool.start_process, tmp_path / "pids"
+    plain, pids = child_process.start_process, tmp_path / "pids"
 
     def start(*arguments: object) -> object:
         process, connection = plain(*arguments)  # type: ignore[arg-type]
@@ -189,7 +189,7 @@ def test_processes_end_with_a_loader_that_is_killed_at_any_order(
         status = Path("/proc", pid, "stat")
         return status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z"
 
-    monkeypatch.setattr(process_pool, "start_process", start)
+    monkeypatch.setattr(child_process, "start_process", start)
     Points(steps, kill).watch(monkeypatch, _Process, "do")
     assert in_child(lambda: frames_of(paths * 3, num_workers=2, num_processes=2) and 0) == -signal.SIGKILL
     assert becomes(lambda: not any(map(runs, pids.read_text().split())))

@@ -1,77 +1,17 @@
-"""Spread tasks over processes of this machine, so that one that dies does not take the others with it.
-
-The processes are started afresh, not forked (threads and CUDA do not survive a fork). Unlike those of
-``multiprocessing``, they do not import the main module of the program that started them, so a plain script without a
-``__main__`` guard works.
-"""
+"""Spread tasks over processes of this machine, so that one that dies does not take the others with it."""
 
 from __future__ import annotations
 
 import importlib
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
-from videoloader.errors import IndexingError, VideoLoaderError, what_the_system_lacks
+from videoloader.errors import IndexingError, system_reason
 from videoloader.indexing.store.tasks import Answer, Task, answer_task, failed_row
-
-# What a process runs. It imports outside of the current folder, because MKL ends the process if that was deleted.
-_START = """
-import os, sys
-sys.path[:] = {paths!r}
-try:
-    here = os.open(".", getattr(os, "O_PATH", os.O_RDONLY))
-    os.chdir("/")
-except OSError:  # a folder that this user may not enter, and could not come back to
-    here = None
-from {module} import {function}
-if here is not None:
-    os.fchdir(here)
-    os.close(here)
-{function}({descriptor}, *{arguments!r})
-"""
-
-
-def current_folder() -> str:
-    """The path of the current folder, by which other processes find it, too, even if it was deleted."""
-    try:
-        return os.getcwd()
-    except OSError:  # relative paths lead nowhere from a folder that was deleted, in another process as in this one
-        return f"/proc/{os.getpid()}/cwd"
-
-
-def start_process(serve: Callable[..., None], *arguments: str) -> tuple[subprocess.Popen[bytes], Connection[Any, Any]]:
-    """Start a process that shares a pipe with this one; return the process and this end of the pipe.
-
-    Args:
-        serve: module-level function that the process calls with the descriptor of its end of the pipe.
-        arguments: further arguments of the function.
-
-    Raises:
-        OSError: the system cannot start another process.
-    """
-    ours, theirs = Pipe()
-    with theirs:
-        folder = current_folder()
-        start = _START.format(
-            paths=[os.path.join(folder, each) for each in sys.path if isinstance(each, str)],
-            module=serve.__module__,
-            function=serve.__name__,
-            descriptor=theirs.fileno(),
-            arguments=arguments,
-        )
-        # In a session of its own, since Ctrl-C is for the parent process.
-        process = subprocess.Popen(
-            [sys.executable, "-c", start], stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True
-        )
-    return process, ours
-
+from videoloader.runtime.child_process import ChildProcess, Starts
 
 # Both must be picklable.
 TaskT = TypeVar("TaskT")
@@ -81,17 +21,11 @@ AnswerT = TypeVar("AnswerT")
 _HAND_OVER = 0.2
 
 
-class _Worker:
+class _Worker(ChildProcess):
     """A process, and the tasks that it has not answered yet."""
 
-    def __init__(self, answer: Callable[[Any], Any]) -> None:
-        try:
-            self._process, self.connection = start_process(serve, answer.__module__, answer.__name__)
-        except OSError as error:
-            if what_the_system_lacks(error):
-                raise
-            raise VideoLoaderError(f"no process can be started with {sys.executable} ({error.strerror})") from error
-        self.has_begun = False
+    def __init__(self, starts: Starts, answer: Callable[[Any], Any]) -> None:
+        super().__init__(starts, serve, answer.__module__, answer.__name__, imports=answer.__module__)
         self.waiting: list[Any] = []
 
     def give(self, tasks: list[Any]) -> None:
@@ -106,14 +40,9 @@ class _Worker:
             EOFError, ConnectionError: the process has died.
         """
         answers: list[Any] = self.connection.recv()
-        self.has_begun = True
+        self.note_begun()
         del self.waiting[: len(answers)]
         return answers
-
-    def end(self) -> None:
-        self.connection.close()
-        self._process.kill()
-        self._process.wait()
 
 
 def answer_in_processes(
@@ -137,6 +66,7 @@ def answer_in_processes(
     """
     remaining = iter(chunks)
     again: list[list[TaskT]] = []
+    starts = Starts()
     team: list[_Worker] = []
     idle: list[_Worker] = []
     try:
@@ -146,7 +76,10 @@ def answer_in_processes(
                 if tasks is None:
                     break
                 if not idle:
-                    idle.append(_Worker(answer))
+                    try:
+                        idle.append(_Worker(starts, answer))
+                    except OSError as error:
+                        raise starts.error(system_reason(error)) from error
                     team.append(idle[-1])
                 idle.pop().give(tasks)
             busy = {worker.connection: worker for worker in team if worker.waiting}
@@ -162,10 +95,8 @@ def answer_in_processes(
                 except (EOFError, ConnectionError):
                     answers = []
                     team.remove(worker)
-                    worker.end()
-                    if not worker.has_begun:
-                        raise VideoLoaderError(f"no process can be started with {sys.executable}") from None
-                    if len(worker.waiting) == 1:
+                    worker.bury()
+                    if worker.has_begun and len(worker.waiting) == 1:
                         answers.append(died_over(worker.waiting[0]))
                     else:
                         again += [[task] for task in worker.waiting]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ import pytest
 import torch
 from corpus_files import GOOD_FILES
 from image_files import write_frames
+from killed_processes import killed_at_the_start
 from range_server import serve
 from waiting import becomes
 
@@ -212,21 +214,6 @@ def test_a_process_that_is_killed_while_it_waits_is_replaced(sample: Sample, pro
     assert pid_of(processes) != pid
 
 
-def killed_at_the_start(monkeypatch: pytest.MonkeyPatch, times: int) -> list[int]:
-    """Kill so many of the next processes as soon as they have been started; return a list that gets their numbers."""
-    start, killed = process_pool.start_process, []
-
-    def start_and_kill(*arguments: Any) -> Any:
-        process, connection = start(*arguments)
-        if len(killed) < times:
-            killed.append(process.pid)
-            os.kill(process.pid, signal.SIGKILL)
-        return process, connection
-
-    monkeypatch.setattr(process_pool, "start_process", start_and_kill)
-    return killed
-
-
 def test_a_process_that_is_killed_while_it_starts_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = Waiting(1)
     killed = killed_at_the_start(monkeypatch, 1)
@@ -395,7 +382,7 @@ def test_many_pieces_of_memory_are_not_shared(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch, sample: Sample) -> None:
-    monkeypatch.setattr(process_pool.sys, "executable", "/bin/false")
+    monkeypatch.setattr(sys, "executable", "/bin/false")
     pool = ProcessPool(1)
     with pytest.raises(VideoLoaderError, match=r"no process can be started with /bin/false .*num_processes=0"):
         becomes(lambda: pool.take() is not None)

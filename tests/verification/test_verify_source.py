@@ -135,6 +135,15 @@ def test_a_folder_is_verified_in_processes_with_progress(sample: Sample, tmp_pat
     assert len(verify(data).files) == 1
 
 
+def test_processes_verify_from_a_folder_that_was_deleted(
+    sample: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert verify([sample("h264_ts"), sample("mjpeg_mkv")], workers=2).ok
+
+
 def test_bytes_and_folders_of_images_are_verified_too(sample: Sample, tmp_path: Path) -> None:
     assert verify(sample("h264_mp4").read_bytes()).ok
     write_frames(tmp_path, ["a1.png", "a2.png", "a3.png"])

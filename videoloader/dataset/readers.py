@@ -252,9 +252,9 @@ class DatasetReaders(metaclass=TellsOfReaders):
         counts files that belong to no video, and ``left_out`` lists them, as in ``from_folder``.
 
         Args:
-            archives: str, path, or several. Paths or URLs, or patterns of them: ``{0000..0099}``, ``{a,b}``, and, except
-                on web servers, which do not list files, ``*``, and ``**`` for folders at any depth. A path that exists
-                is not read as a pattern.
+            archives: str, path, or several. Paths or URLs, or patterns of them: ``{0000..0099}``, ``{a,b}``, ``*``, and
+                ``**`` for folders at any depth. Web servers do not list files, so there only braces are patterns. A
+                path that exists is not read as a pattern.
             video: str or several, default None: ``VIDEO_EXTENSIONS``, or the whole record. The extension of videos, in
                 any case; "" for all members. For TFRecord, the feature that holds the video.
             label: str, default None, as above. The column that holds the label; ``"json.category"`` for a JSON field.

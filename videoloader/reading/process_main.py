@@ -19,12 +19,12 @@ from videoloader.convert.spec import Geometry, OutputSpec
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.sources.state import SourceState
-from videoloader.indexing.store.processes import current_folder
 from videoloader.packets.decode_plan import DecodePlan
 from videoloader.reading.cancellation import CancelToken, ReadCancelled
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.clip_slots import ClipSlots
 from videoloader.reading.read_request import ReadRequest
+from videoloader.runtime.child_process import current_folder
 from videoloader.runtime.shared_memory import Place, map_block
 
 # Work for a process: a function of its reader, an object it knows, tensors in shared memory, and a cancel token. It is

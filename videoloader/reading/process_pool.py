@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import pickle
 import select
-import sys
 import threading
 import warnings
 import weakref
@@ -27,13 +26,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.errors import DecodeError, VideoLoaderError
+from videoloader.errors import DecodeError, system_reason
 from videoloader.indexing.sources.opening import is_remote
-from videoloader.indexing.store.processes import current_folder, start_process
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.process_main import Answer, GivenWarning, Task, Work, read_in_process, serve
 from videoloader.reading.read_request import ReadRequest
+from videoloader.runtime.child_process import ChildProcess, Starts, current_folder
 from videoloader.runtime.shared_memory import Place, SharedBlock, block_of, new_shared_block, numbers_in_use
 
 # Milliseconds between checks whether a task has been cancelled.
@@ -57,34 +56,21 @@ def _number_of(known: object) -> int:
     return _number_of_known.setdefault(known, next(_numbers)) if number is None else number
 
 
-class _Process:
-    """One of the processes, and what has been sent to it.
+class _Process(ChildProcess):
+    """One of the processes, and what has been sent to it."""
 
-    Args:
-        is_second_try: whether another one was killed while it started.
-
-    Attributes:
-        is_second_try: as given.
-        has_begun: whether it has started up, as ``is_ready`` last found.
-
-    Raises:
-        OSError: the system cannot start another process.
-    """
-
-    def __init__(self, is_second_try: bool = False) -> None:
-        self.is_second_try = is_second_try
-        self.has_begun = False
+    def __init__(self, starts: Starts) -> None:
         # ``Connection.poll`` and ``send`` create objects on each call, which takes longer than the system call itself.
         self._answered = select.poll()
         # Numbers of the objects it keeps, least recently used first, and of its memory blocks.
         self._known: OrderedDict[int, None] = OrderedDict()
         self._blocks: set[int] = set()
         self._cancelled = new_shared_block(1)
-        self._process, self._connection = start_process(serve)
+        super().__init__(starts, serve)
         try:
-            self._answered.register(self._connection.fileno(), select.POLLIN)
+            self._answered.register(self.connection.fileno(), select.POLLIN)
             with suppress(ConnectionError):  # ``is_ready`` finds that it has died
-                send_handle(self._connection, self._cancelled.descriptor, self._process.pid)
+                send_handle(self.connection, self._cancelled.descriptor, self._process.pid)
         except BaseException:
             self.end()
             raise
@@ -95,9 +81,9 @@ class _Process:
         Raises:
             EOFError, OSError: the process has died, or the system refuses to tell.
         """
-        if self._connection.poll():
-            self._connection.recv()
-            self.has_begun = True
+        if self.connection.poll():
+            self.connection.recv()
+            self.note_begun()
         return self.has_begun
 
     def do(self, work: Work, known: object, tensors: Shared, token: CancelToken) -> Answer:
@@ -120,32 +106,26 @@ class _Process:
         places = [(block.number, place) for block, place in tensors]
         self._cancelled.memory[0] = 0
         task = Task(forgotten, gone, current_folder(), number, sent, list(new), places, work)
-        self._connection.send_bytes(pickle.dumps(task, pickle.HIGHEST_PROTOCOL))
+        self.connection.send_bytes(pickle.dumps(task, pickle.HIGHEST_PROTOCOL))
         for block in new.values():
             self._send_block(block)
         while not self._answered.poll(_LOOK_UP):
             self._cancelled.memory[0] = token.cancelled
-        answer: Answer = self._connection.recv()
+        answer: Answer = self.connection.recv()
         return answer
 
     def _send_block(self, block: SharedBlock) -> None:
         try:
-            send_handle(self._connection, block.descriptor, self._process.pid)
+            send_handle(self.connection, block.descriptor, self._process.pid)
         except ConnectionError:
             raise
         except OSError:  # sending takes another descriptor, of which there may be none
-            os.write(self._connection.fileno(), b"\0")  # the process takes a byte with each descriptor
+            os.write(self.connection.fileno(), b"\0")  # the process takes a byte with each descriptor
             self._blocks.discard(block.number)
 
     def let_go(self) -> None:
         """Close the connection in a forked process, without ending the process, which belongs to the parent."""
-        self._connection.close()
-
-    def end(self) -> int:
-        """Kill the process and return its exit status."""
-        self._connection.close()
-        self._process.kill()
-        return self._process.wait()
+        self.connection.close()
 
 
 class ProcessPool:
@@ -161,7 +141,7 @@ class ProcessPool:
         self._idle: list[_Process] = []
         self._all: list[_Process] = []
         self._clips = 0.0
-        self._killed_early = False  # whether a process was killed while it started, and no other has started since
+        self._starts = Starts(": num_processes=0 decodes in threads")
         self._finalize = weakref.finalize(self, _end, self._all, os.getpid())
 
     def close(self) -> None:
@@ -181,9 +161,9 @@ class ProcessPool:
             self._clips += clips
             while len(self._all) < min(self._most, self._clips - _CLIPS_BEFORE):
                 try:
-                    process = _Process(self._killed_early)
+                    process = _Process(self._starts)
                 except OSError as error:
-                    raise _not_started(str(error)) from error
+                    raise self._starts.error(system_reason(error)) from error
                 self._all.append(process)
                 self._idle.insert(0, process)
             for process in reversed(self._idle.copy()):
@@ -191,15 +171,9 @@ class ProcessPool:
                     ready = process.is_ready()
                 except (EOFError, OSError):
                     self._idle.remove(process)
-                    status = self._remove(process)
-                    if not process.has_begun:
-                        if status >= 0 or (process.is_second_try and self._killed_early):
-                            raise _not_started(f"exit status {status}") from None
-                        self._killed_early = True  # perhaps for lack of memory, by now given back
+                    self._remove(process)
                     continue
                 if ready:
-                    if process.is_second_try:
-                        process.is_second_try = self._killed_early = False
                     self._idle.remove(process)
                     return process
             return None
@@ -216,13 +190,7 @@ class ProcessPool:
 
     def _remove(self, process: _Process) -> int:
         self._all.remove(process)
-        return process.end()
-
-
-def _not_started(why: str) -> VideoLoaderError:
-    return VideoLoaderError(
-        f"no process can be started with {sys.executable} ({why}): num_processes=0 decodes in threads"
-    )
+        return process.bury()
 
 
 def _end(processes: list[_Process], owner: int) -> None:

@@ -15,6 +15,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
+from killed_processes import killed_at_the_start
 from PIL import Image
 from store_contents import build_here, contents, kill_build, start_build
 from waiting import becomes
@@ -23,6 +24,7 @@ from videoloader.errors import ConfigurationError, SourceError, StaleIndexError,
 from videoloader.indexing import IndexStore, build_store, merge_stores
 from videoloader.indexing.store import building, processes, schema
 from videoloader.indexing.store.tasks import Task
+from videoloader.runtime import child_process
 
 
 @pytest.fixture
@@ -56,6 +58,19 @@ def test_only_new_and_changed_files_are_read(videos, store_path, tmp_path):
     changed = build_store([*videos, new, new], store_path, workers=1)
     assert (changed.indexed, changed.unchanged) == (2, 5)
     assert IndexStore(store_path).get(videos[1]).stream.codec == "h264"
+
+
+def test_a_process_that_is_killed_while_it_starts_is_replaced(videos, tmp_path, monkeypatch):
+    killed = killed_at_the_start(monkeypatch, 1)
+    assert build_store(videos, tmp_path / "a.db", workers=1).indexed == 5
+    assert len(killed) == 1
+
+
+def test_processes_that_are_killed_whenever_they_start_are_an_error(videos, tmp_path, monkeypatch):
+    killed = killed_at_the_start(monkeypatch, 99)
+    with pytest.raises(VideoLoaderError, match=r"no process can be started with .*\(exit status -9\)"):
+        build_store(videos, tmp_path / "a.db", workers=1)
+    assert len(killed) == 2
 
 
 def test_videos_that_cannot_be_reached_are_not_pruned(tmp_path, monkeypatch):
@@ -345,7 +360,7 @@ def test_a_file_that_kills_its_process_costs_no_other_its_row(many, monkeypatch)
             program = command[2].replace("\nfrom ", f"\n{start}\nfrom ")
             super().__init__([sys.executable, "-c", program], **settings)
 
-    monkeypatch.setattr(processes.subprocess, "Popen", Popen)
+    monkeypatch.setattr(child_process.subprocess, "Popen", Popen)
     tasks = [Task(str(path), str(path), None) for path in many[:40]]
     answers = [answer for some in processes.index_in_processes([tasks[:20], tasks[20:]], workers=2) for answer in some]
     rows = {answer.key: answer.row for answer in answers}
@@ -355,7 +370,7 @@ def test_a_file_that_kills_its_process_costs_no_other_its_row(many, monkeypatch)
 
 
 def test_processes_that_cannot_start_are_no_fault_of_the_videos(videos, tmp_path, monkeypatch):
-    monkeypatch.setattr(processes.sys, "executable", shutil.which("false"))
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
     with pytest.raises(VideoLoaderError, match=r"no process can be started with .*false"):
         build_store(videos, tmp_path / "index.db", workers=1)
     assert len(IndexStore(tmp_path / "index.db")) == 0

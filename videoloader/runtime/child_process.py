@@ -1,0 +1,134 @@
+"""Start processes of Python that share a pipe with this one.
+
+They are started afresh, not forked (threads and CUDA do not survive a fork). Unlike those of ``multiprocessing``, they
+do not import the main module of the program that started them, so a plain script without a ``__main__`` guard works.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any
+
+from videoloader.errors import VideoLoaderError
+
+# What a process runs. It imports outside of the current folder, because MKL ends the process if that was deleted.
+_START = """
+import os, sys
+sys.path[:] = {paths!r}
+try:
+    here = os.open(".", getattr(os, "O_PATH", os.O_RDONLY))
+    os.chdir("/")
+except OSError:  # a folder that this user may not enter, and could not come back to
+    here = None
+import {imports}
+from {module} import {function}
+if here is not None:
+    os.fchdir(here)
+    os.close(here)
+{function}({descriptor}, *{arguments!r})
+"""
+
+
+def current_folder() -> str:
+    """The path of the current folder, by which other processes find it, too, even if it was deleted."""
+    try:
+        return os.getcwd()
+    except OSError:  # relative paths lead nowhere from a folder that was deleted, in another process as in this one
+        return f"/proc/{os.getpid()}/cwd"
+
+
+def start_process(
+    serve: Callable[..., None], arguments: tuple[str, ...], imports: str
+) -> tuple[subprocess.Popen[bytes], Connection[Any, Any]]:
+    """Start a process; return it and this end of the pipe. See ``ChildProcess``."""
+    ours, theirs = Pipe()
+    with theirs:
+        folder = current_folder()
+        start = _START.format(
+            paths=[os.path.join(folder, each) for each in sys.path if isinstance(each, str)],
+            imports=imports,
+            module=serve.__module__,
+            function=serve.__name__,
+            descriptor=theirs.fileno(),
+            arguments=arguments,
+        )
+        # In a session of its own, since Ctrl-C is for the parent process.
+        process = subprocess.Popen(
+            [sys.executable, "-c", start], stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True
+        )
+    return process, ours
+
+
+class Starts:
+    """What has come of starting processes.
+
+    A process that is killed while it starts, perhaps for lack of memory that has been given back by now, may be
+    replaced. One that ends by itself, and a replacement that is killed, are an error.
+
+    Args:
+        instead: str, default "". What the error tells the user to do.
+
+    Attributes:
+        one_was_killed: bool. Whether a process was killed while it started, and no replacement has started since.
+    """
+
+    def __init__(self, instead: str = "") -> None:
+        self._instead = instead
+        self.one_was_killed = False
+
+    def error(self, why: str) -> VideoLoaderError:
+        """The error that says that no process can be started."""
+        return VideoLoaderError(f"no process can be started with {sys.executable} ({why}){self._instead}")
+
+
+class ChildProcess:
+    """A process that shares a pipe with this one.
+
+    Args:
+        starts: what has come of starting its kind.
+        serve: module-level function that the process calls with the descriptor of its end of the pipe.
+        arguments: further arguments of the function.
+        imports: module that the process imports at the start, too.
+
+    Attributes:
+        connection: this end of the pipe.
+        has_begun: whether the process has started up, as ``note_begun`` was told.
+
+    Raises:
+        OSError: the system cannot start another process.
+    """
+
+    def __init__(self, starts: Starts, serve: Callable[..., None], *arguments: str, imports: str = "os") -> None:
+        self._starts, self._is_replacement = starts, starts.one_was_killed
+        self.has_begun = False
+        self._process, self.connection = start_process(serve, arguments, imports)
+
+    def note_begun(self) -> None:
+        """Take note that the process has started up."""
+        self.has_begun = True
+        if self._is_replacement:
+            self._is_replacement = self._starts.one_was_killed = False
+
+    def end(self) -> int:
+        """Kill the process and return its exit status."""
+        self.connection.close()
+        self._process.kill()
+        return self._process.wait()
+
+    def bury(self) -> int:
+        """End the process, which has died, and return its exit status.
+
+        Raises:
+            VideoLoaderError: it died while it started, and there is no sense in starting another one.
+        """
+        status = self.end()
+        if not self.has_begun:
+            if status >= 0 or (self._is_replacement and self._starts.one_was_killed):
+                raise self._starts.error(f"exit status {status}") from None
+            self._starts.one_was_killed = True
+        return status
