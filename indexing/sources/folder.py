@@ -303,7 +303,7 @@ def is_frame_folder(path: str) -> bool:
 def frame_folder_places(path: str) -> tuple[str, list[str]]:
     """Return the folder that a FolderSource of a path lists, and the files that it reads beside its images."""
     path, times = split_times(path)
-    folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
+    folder = _folder_and_pattern(path)[0] or "."
     return folder, [os.path.join(folder, listed) for name, listed in times.items() if name == "timestamps"]
 
 
@@ -331,7 +331,9 @@ def is_image_name(name: str) -> bool:
 
 
 def _folder_and_pattern(path: str) -> tuple[str, str]:
-    return (path, "*") if os.path.isdir(path) else os.path.split(path)
+    folder, name = os.path.split(path)
+    # For other names nothing is asked: the answer may be wrong for a moment, as on a network file system.
+    return (folder, name) if {"*", "?"} & set(name) and not os.path.isdir(path) else (path, "*")
 
 
 def _image_files(folder: str, pattern: str, source: str) -> dict[str, os.DirEntry[str]]:
