@@ -211,7 +211,14 @@ def connect_reader(path: str, guard: Guard, *, immutable: bool) -> sqlite3.Conne
     except sqlite3.OperationalError as error:
         raise SourceError(f"the index store cannot be read ({error})", path) from None
     except (sqlite3.DatabaseError, UnicodeError) as error:  # messages quote the file's contents
-        raise IndexingError(f"is not an index store ({error})", path) from None
+        raise _refusal(error, path) from None
+
+
+def _refusal(error: Exception, path: str) -> IndexingError:
+    if "malformed" in str(error):  # SQLite says this also where the system cannot read the file
+        remedy = "if this remains, delete it and build it again"
+        return IndexingError(f"the index store is damaged, or cannot be read now ({error}): {remedy}", path)
+    return IndexingError(f"is not an index store ({error})", path)
 
 
 def needs_rollback(error: sqlite3.Error) -> bool:
@@ -279,7 +286,7 @@ def connect_writer(path: str, root: str | None) -> sqlite3.Connection:
     except sqlite3.OperationalError as error:
         raise SourceError(f"the index store cannot be written ({error})", path) from None
     except (sqlite3.DatabaseError, UnicodeError) as error:  # messages quote the file's contents
-        raise IndexingError(f"is not an index store ({error})", path) from None
+        raise _refusal(error, path) from None
     return connection
 
 

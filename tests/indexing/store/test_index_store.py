@@ -233,6 +233,15 @@ class TestDamage:
         with pytest.raises(SourceError, match="No such file"):
             IndexStore(tmp_path / "none.db")
 
+    def test_a_damaged_store_is_not_called_another_file(self, tmp_path, videos):
+        path = tmp_path / "a.db"
+        build_store(videos, path, workers=1)
+        content = bytearray(path.read_bytes())
+        content[100:110] = b"\xff" * 10  # the head of the first page, behind that of the file
+        path.write_bytes(content)
+        with pytest.raises(IndexingError, match=r"a\.db: the index store is damaged, or cannot .*malformed.* delete it"):
+            IndexStore(path)
+
     def test_another_applications_database_is_refused_and_left_alone(self, tmp_path, videos):
         path = tmp_path / "other.db"
         with sqlite3.connect(path) as connection:
