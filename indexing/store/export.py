@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any
@@ -36,20 +36,6 @@ def torchcodec_frame_mappings(index: VideoIndex) -> str:
     keys = index.packet_key[index.frame_packet].astype(int)
     rows = zip(index.frame_pts.tolist(), durations.tolist(), keys.tolist(), strict=True)
     return json.dumps({"frames": [{"pts": pts, "duration": step, "key_frame": key} for pts, step, key in rows]})
-
-
-def rows_where(query: Callable[..., list[tuple[Any, ...]]], where: str) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of ``COLUMNS`` that meet a condition, in bounded memory.
-
-    Args:
-        query: as in ``IndexStore``.
-        where: condition in SQL.
-    """
-    page = f"SELECT id, {', '.join(COLUMNS)} FROM videos WHERE id > ? AND ({where}) ORDER BY id LIMIT {_ROW_GROUP}"
-    last = 0
-    while rows := query(page, (last,)):
-        for last, *row in rows:  # noqa: B007
-            yield tuple(row)
 
 
 @contextmanager

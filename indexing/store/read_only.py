@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import marshal
 import math
-import os
 import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -20,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from videoloader.errors.checks import check_type
-from videoloader.runtime.forks import keep_forever, no_forks
 
 # Pragmas that only report on the store, with an argument or without.
 _PRAGMAS = {"integrity_check", "quick_check", "table_info", "table_list", "table_xinfo"}
@@ -153,35 +151,3 @@ def _short_values(connection: sqlite3.Connection) -> Iterator[None]:
         yield
     finally:
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, before)
-
-
-class OpenedStore:
-    """A connection of one thread, closed with its last user.
-
-    Args:
-        connection: connection made in this process, by the thread that uses it.
-        state: state of a file that was opened as immutable; None if it was not.
-    """
-
-    def __init__(self, connection: sqlite3.Connection, state: tuple[int, int, int] | None) -> None:
-        self.connection, self.state, self.process = connection, state, os.getpid()
-        self._used = no_forks()
-
-    # Defaults, since the module's names are cleared before its last objects when the interpreter ends.
-    def __del__(
-        self,
-        getpid: Callable[[], int] = os.getpid,
-        program_ends: Callable[[], bool] = sys.is_finalizing,
-        keep: Callable[[sqlite3.Connection], None] = keep_forever,
-        close: Callable[[sqlite3.Connection], None] = sqlite3.Connection.close,
-    ) -> None:
-        # A thread that is in a call as the program ends never leaves it, so closing would wait forever.
-        in_call = program_ends() and not self._used.acquire(blocking=False)
-        # Connections are part of a reference cycle, and one that lingers keeps builders from removing the log.
-        if self.process == getpid() and not in_call:
-            if program_ends():  # the names that the connection's own method needs may be gone, too
-                close(self.connection)
-            else:
-                self.connection.close()
-        else:
-            keep(self.connection)  # in a forked process, closing it would close what the parent is using

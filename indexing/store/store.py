@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,6 @@ from videoloader.errors import (
     ConfigurationError,
     IndexingError,
     NotIndexedError,
-    SourceError,
     StaleIndexError,
     VideoLoaderError,
 )
@@ -31,7 +29,7 @@ from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.folder import is_frame_folder
 from videoloader.indexing.sources.reopening import reopen_source
 from videoloader.indexing.sources.state import Place, SourceState, state_of
-from videoloader.indexing.store.export import rows_where, write_csv, write_json_lines, write_parquet
+from videoloader.indexing.store.export import write_csv, write_json_lines, write_parquet
 from videoloader.indexing.store.fingerprints import fingerprint_of, has_fingerprint, is_by_time
 from videoloader.indexing.store.frame_counts import (
     NUMBERS,
@@ -45,15 +43,12 @@ from videoloader.indexing.store.frame_counts import (
 )
 from videoloader.indexing.store.frame_table import PackedIndex, check_sense, unpack_index
 from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
-from videoloader.indexing.store.read_only import Guard, OpenedStore, raise_if_interrupted
+from videoloader.indexing.store.reader import StoreReader, rows_by_id
 from videoloader.indexing.store.schema import (
     COLUMNS,
     check_no_folder,
     check_values,
-    connect_reader,
     explained,
-    is_being_written,
-    needs_rollback,
     recorded_roots,
 )
 from videoloader.runtime.threads import executor_of
@@ -64,11 +59,8 @@ _STAT_THREADS = 8
 _WORTH_A_PASS = 0.2
 # All columns but the name of the video.
 _FACTS = tuple(COLUMNS)[1:]
-# Videos whose rows are read at once, in passes over all. The index of a long video has megabytes.
-_PAGE = 32
-# Attempts to read without locks, if builds end meanwhile.
-_WITHOUT_LOCKS = 3
-_Result = TypeVar("_Result")
+# Videos whose indexes are read at once, in passes over all. The index of a long video has megabytes.
+_INDEXES_AT_ONCE = 32
 
 
 @tells_of_attributes("store")
@@ -106,11 +98,11 @@ class IndexStore:
         check_no_folder(self.path)
         self.verify = verify
         self._given_root = None if root is None else os.path.abspath(os.fspath(root))
-        self._local, self._guard = threading.local(), Guard()
-        settings = dict(self._select("SELECT name, value FROM settings"))
+        self._reader = StoreReader(self.path)
+        settings = dict(self._reader.select("SELECT name, value FROM settings"))
         keys = SourceKeys((self._given_root,) if self._given_root else recorded_roots(settings, self.path))
         # Of a data set that was copied with its store, and whose original is there, too, the copy is meant.
-        first = self._select("SELECT source FROM videos LIMIT 1") if len(keys.roots) > 1 else ()
+        first = self._reader.select("SELECT source FROM videos LIMIT 1") if len(keys.roots) > 1 else ()
         self.keys = keys._replace(in_last=any(keys.is_in_last(from_sql(key, self.path)) for (key,) in first))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -126,11 +118,11 @@ class IndexStore:
     @property
     def content(self) -> str:
         """A text that changes whenever a build changes the store's contents. Copies of the store have the same text."""
-        return str(next(self._select("SELECT value FROM settings WHERE name = 'content'"), ("",))[0])
+        return str(next(self._reader.select("SELECT value FROM settings WHERE name = 'content'"), ("",))[0])
 
     def __len__(self) -> int:
         """Return the number of videos, including unreadable ones."""
-        return int(next(self._select("SELECT count(*) FROM videos"))[0])
+        return int(next(self._reader.select("SELECT count(*) FROM videos"))[0])
 
     if not TYPE_CHECKING:  # type checkers report a missing __getitem__ by themselves
 
@@ -163,7 +155,7 @@ class IndexStore:
             "archive, byte_offset, byte_size FROM videos "
             "LEFT JOIN frame_tables ON video = id LEFT JOIN records ON key = frame_tables.record WHERE source = ?"
         )
-        row = next(self._select(statement, (to_sql(self.keys.key_of(name)),), name), None)
+        row = next(self._reader.select(statement, (to_sql(self.keys.key_of(name)),), name), None)
         if row is None:
             raise self._not_indexed(name)
         indexer, fingerprint, error_type, message, frames, record, blob, *place = row
@@ -223,9 +215,9 @@ class IndexStore:
         known, errors = np.zeros(len(paths), np.bool_), {}
         positions = Positions(position, self.keys)
         if len(paths) < _WORTH_A_PASS * len(self):
-            every = numbers_by_name(self._select, positions, sources, names)
+            every = numbers_by_name(self._reader.select, positions, sources, names)
         else:
-            every = numbers_by_pass(self._select, positions, sources, names, fingerprints=self.verify)
+            every = numbers_by_pass(self._reader.select, positions, sources, names, fingerprints=self.verify)
         for found in every:
             for name, column in found.numbers.items():
                 wanted[name][found.positions] = column
@@ -251,7 +243,7 @@ class IndexStore:
 
     def errors(self) -> Iterator[tuple[str, str]]:
         """Yield (path, message) of each video that could not be indexed."""
-        for source, message in self._pages("source, error", condition="error_type IS NOT NULL"):
+        for source, message in rows_by_id(self._reader.select, ("source", "error"), condition="error_type IS NOT NULL"):
             yield self.keys.path_of(from_sql(source, self.path)), message
 
     def query(self, sql: str, parameters: Sequence[object] = (), *, timeout: float = 60) -> list[tuple[Any, ...]]:
@@ -286,7 +278,7 @@ class IndexStore:
         """
         check_numbers("timeout", timeout, None, "a positive number of seconds", lambda seconds: seconds > 0)
         try:
-            return self._with_connection(lambda opened: self._guard.run(opened, sql, parameters, timeout))
+            return self._reader.with_connection(lambda opened: self._reader.guard.run(opened, sql, parameters, timeout))
         # In older Python a second statement is a Warning. The other errors come from values that SQLite cannot hold.
         except (sqlite3.Error, sqlite3.Warning, TypeError, UnicodeError, OverflowError) as error:
             columns = f"; the columns are {', '.join(COLUMNS)}" if "no such column" in str(error) else ""
@@ -324,15 +316,14 @@ class IndexStore:
             IndexingError: the file is damaged.
         """
         joined = "LEFT JOIN frame_tables ON video = id LEFT JOIN records ON key = frame_tables.record"
-        return self._pages(f"{', '.join(COLUMNS)}, records.record, blob", joined)
+        columns = (*COLUMNS, "records.record", "blob")
+        return rows_by_id(self._reader.select, columns, joined, at_once=_INDEXES_AT_ONCE)
 
     def _rows(self, where: str) -> Iterator[tuple[Any, ...]]:
         if where:
             self.query(f"SELECT 1 FROM videos WHERE {where} LIMIT 1")  # fail before the file is written
-            rows = rows_where(self.query, where)
-        else:
-            rows = self._pages(", ".join(COLUMNS))
-        return map(self._row_as_exported, rows)
+        ask = self.query if where else self._reader.select
+        return map(self._row_as_exported, rows_by_id(ask, COLUMNS, condition=where or "1"))
 
     def _row_as_exported(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
         source, *facts = row
@@ -377,76 +368,3 @@ class IndexStore:
             elif place is None and is_frame_folder(source) and (now := state_of(reopen_source(source))):
                 inode, changed = now.inode, now.changed
         return SourceState(stored, inode, changed, place=place)
-
-    def _pages(self, columns: str, joined: str = "", condition: str = "1") -> Iterator[tuple[Any, ...]]:
-        """Yield these columns of all videos, in the order of their ids.
-
-        A build by another process may end between two pages. No row that it keeps is left out or given twice, since
-        such a row keeps its id.
-        """
-        page = f"SELECT id, {columns} FROM videos {joined} WHERE id > ? AND {condition} ORDER BY id LIMIT {_PAGE}"
-        last = -1 << 63
-        while rows := list(self._select(page, (last,))):
-            last = rows[-1][0]
-            for _, *row in rows:
-                yield tuple(row)
-
-    def _select(
-        self, sql: str, parameters: Sequence[object] = (), source: str | None = None
-    ) -> Iterator[tuple[Any, ...]]:
-        """Return the rows of one of the library's own statements, for which an error of SQLite means a damaged file."""
-        try:
-            return iter(self._with_connection(lambda connection: connection.execute(sql, parameters).fetchall()))
-        except sqlite3.Error as error:
-            raise_if_interrupted(error)
-            place = f"the index store {self.path}" if source else "the index store"
-            raise IndexingError(f"{place} cannot be read ({error})", source or self.path) from None
-
-    def _with_connection(self, use: Callable[[sqlite3.Connection], _Result]) -> _Result:
-        """Use this thread's connection, and return the result, which must not depend on the connection any more.
-
-        Without locks, a build that ends meanwhile may change the file under a statement, which is then repeated.
-        """
-        attempts = 0
-        while True:
-            opened = self._opened(locked=attempts >= _WITHOUT_LOCKS)
-            attempts += 1
-            try:
-                result = use(opened.connection)
-            except sqlite3.Error as error:
-                if attempts > _WITHOUT_LOCKS or not (needs_rollback(error) or self._has_changed(opened)):
-                    raise
-                del self._local.opened  # connecting undoes an unfinished transaction
-            else:
-                if not self._has_changed(opened):
-                    return result
-
-    def _opened(self, *, locked: bool) -> OpenedStore:
-        """Return this thread's connection; a new one after a fork, or if a file opened as immutable was written to.
-
-        If its build has ended, a store is read without locks, unless ``locked``. If it is being built, or a build was
-        killed, readers use SQLite's write-ahead log.
-        """
-        opened: OpenedStore | None = getattr(self._local, "opened", None)
-        now = self._file_state()
-        # A writer creates the log first, and changes the file much later.
-        state = None if locked or is_being_written(self.path) else now
-        if opened and opened.process == os.getpid() and (opened.state is None or opened.state == state):
-            return opened
-        self._local.opened = opened = OpenedStore(
-            connect_reader(self.path, self._guard, immutable=state is not None), state
-        )
-        return opened
-
-    def _has_changed(self, opened: OpenedStore) -> bool:
-        """Whether the file was written to since a connection without locks was opened."""
-        return opened.state is not None and opened.state != self._file_state()
-
-    def _file_state(self) -> tuple[int, int, int]:
-        """Return a state that changes when the file does."""
-        try:
-            status = os.stat(self.path)
-        except OSError as error:
-            hint = ": build_store of a VideoDataset makes one" if isinstance(error, FileNotFoundError) else ""
-            raise SourceError(f"the index store cannot be opened ({error.strerror}){hint}", self.path) from None
-        return status.st_ino, status.st_size, status.st_mtime_ns

@@ -121,8 +121,10 @@ def test_a_statement_during_which_a_build_ends_is_repeated(tmp_path):
             break
         return connection.execute("SELECT count(*) FROM videos").fetchall()
 
-    assert store._with_connection(count) == [(5,)]  # at last with locks, which a build cannot change the file under
-    assert store._with_connection(count) == [(6,)]
+    assert store._reader.with_connection(count) == [
+        (5,)
+    ]  # at last with locks, which a build cannot change the file under
+    assert store._reader.with_connection(count) == [(6,)]
     assert len(store) == 6
 
 
