@@ -18,6 +18,7 @@ from videoloader.errors import (
     enough_memory,
 )
 from videoloader.errors.argument_names import tells_of_arguments
+from videoloader.indexing.av1_layers import has_left_out_layers
 from videoloader.indexing.avi.index import index_avi
 from videoloader.indexing.bitstream.jpeg import picture_height
 from videoloader.indexing.bitstream.mpeg4_times import first_b_distance
@@ -47,7 +48,7 @@ from videoloader.indexing.video_stream import best_video_stream, read_stream_inf
 from videoloader.indexing.wrong_times import times_are_wrong
 
 # Raised with every change by which some file gets another index. Stores then index their videos again.
-INDEXER_VERSION = 19
+INDEXER_VERSION = 20
 
 # The types of the boxes with which an ISO base media or QuickTime file may begin.
 _MP4_FIRST_BOXES = {b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"free", b"skip", b"wide", b"pnot", b"sidx", b"uuid"}
@@ -126,7 +127,7 @@ def _build(opened: ByteSource) -> VideoIndex:
             told_more = index.method == "tables" and index.stream.codec_configs != known
             if told_more and times_are_wrong(index, opened):  # checked before without these sets
                 index = with_decoded_frames(index, opened)
-        if index.method == "tables" and has_lone_fields(index, opened):
+        if index.method == "tables" and (has_left_out_layers(index, opened) or has_lone_fields(index, opened)):
             index = with_frames_of(index_by_decoding(opened), index)
         if may_lose_pictures(index, switches, brought) or hides_leading_pictures(index, opened, breaks):
             index = with_pictures_that_come(index, opened)

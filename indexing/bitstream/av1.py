@@ -62,15 +62,21 @@ def units_of_record(config: bytes) -> bytes:
     return config[_RECORD_HEADER:] if config[:1] == _RECORD_MARKER else config
 
 
-def sequence_format(units: bytes) -> PictureFormat | None:
-    """Return the format in the first sequence header among these OBUs; None if there is none that can be read."""
+def first_sequence(units: bytes) -> SequenceHeader | None:
+    """Return the first sequence header among these OBUs; None if there is none that can be read."""
     try:
         for obu in iterate_obus(units):
             if obu.kind == SEQUENCE_HEADER:
-                return read_sequence_header(units[obu.start : obu.stop]).picture
+                return read_sequence_header(units[obu.start : obu.stop])
     except ValueError:
         return None
     return None
+
+
+def sequence_format(units: bytes) -> PictureFormat | None:
+    """Return the format in the first sequence header among these OBUs; None if there is none that can be read."""
+    sequence = first_sequence(units)
+    return sequence.picture if sequence else None
 
 
 def iterate_obus(payload: bytes | memoryview) -> Iterator[Obu]:
