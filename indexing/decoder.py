@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # The decoder that libavcodec names after this codec cannot decode on a CPU; this one can.
 _DECODER_NAMES = {"av1": "libdav1d"}
+# libavcodec takes a larger limit for a negative one.
+_MOST_PIXELS = 2**31 - 1
 # Codecs whose packets do not contain the picture's size.
 _WITHOUT_SIZE = ("ffv1",)
 # Codecs whose decoders need nothing but the record and the packets, whatever the container.
@@ -70,7 +72,7 @@ def common_options() -> dict[str, str]:
     Only libvpx, with which ``decoding/vp8_check.py`` compares pictures of VP8, gets none. What our decoder and
     libavformat's decode differently is an error of ``verify``, so an option that changes pictures belongs here.
     """
-    return {"max_pixels": str(current_limits().picture_pixels)}
+    return {"max_pixels": str(min(current_limits().picture_pixels, _MOST_PIXELS))}
 
 
 def open_decoder(

@@ -55,6 +55,11 @@ class TestSetting:
         with pytest.raises(ConfigurationError):
             current_limits()
 
+    @pytest.mark.parametrize("pixels", [2**31 - 1, 2**31, 4_000_000_000, 2**63 - 1])
+    def test_decoders_take_any_limit(self, sample: Callable[[str], Path], pixels: int) -> None:
+        set_limits(picture_pixels=pixels)
+        assert vl.Video(sample("h264_mp4"), device="cpu")[0].shape == (3, 128, 160)
+
     def test_processes_have_them(self, sample: Callable[[str], Path], tmp_path: Path) -> None:
         video = sample("h264_mp4")
         set_limits(picture_pixels=100)
