@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any
+from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 
 from videoloader.errors import SourceError, needs, system_reason
+from videoloader.errors.checks import path_text
 from videoloader.indexing.index import VideoIndex
+from videoloader.indexing.sources.regular_file import replacing
 from videoloader.indexing.store.schema import COLUMNS
 
 # Rows of a Parquet row group, which is held in memory.
@@ -39,27 +42,35 @@ def torchcodec_frame_mappings(index: VideoIndex) -> str:
 
 
 @contextmanager
-def _writing(path: str | os.PathLike[str]) -> Iterator[None]:
+def _writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file that replaces the one at the path when it is whole: of a part of a table, nobody could tell."""
+    name = path_text("path", path)
+    if "\0" in name:
+        raise SourceError("the table cannot be written (embedded null byte)", name)
     try:
-        yield
-    except OSError as error:
-        raise SourceError(f"the table cannot be written ({system_reason(error)})", os.fspath(path)) from error
+        with replacing(name) as file:
+            yield file
+    except (OSError, UnicodeEncodeError) as error:
+        raise SourceError(f"the table cannot be written ({system_reason(error)})", name) from error
 
 
 def write_csv(path: str | os.PathLike[str], rows: Iterable[tuple[Any, ...]]) -> None:
     """Write rows of ``COLUMNS`` as CSV; unknown values are empty."""
-    with _writing(path), open(path, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(COLUMNS)
-        writer.writerows(rows)
+    with _writing(path) as file, _as_text(file, newline="") as text:
+        usual, quoting = csv.writer(text), csv.writer(text, quoting=csv.QUOTE_ALL)
+        usual.writerow(COLUMNS)
+        for row in rows:
+            # Spaces before a value are not part of it, unless it is quoted.
+            has_spaces = any(isinstance(value, str) and value.startswith(" ") for value in row)
+            (quoting if has_spaces else usual).writerow(row)
 
 
 def write_json_lines(path: str | os.PathLike[str], rows: Iterable[tuple[Any, ...]]) -> None:
     """Write rows of ``COLUMNS`` as JSON lines; unknown values are null."""
-    with _writing(path), open(path, "w", encoding="utf-8") as file:
+    with _writing(path) as file, _as_text(file) as text:
         for row in rows:
             values = (_as_utf8(value) if isinstance(value, str) else value for value in row)
-            file.write(json.dumps(dict(zip(COLUMNS, values, strict=True)), ensure_ascii=False) + "\n")
+            text.write(json.dumps(dict(zip(COLUMNS, values, strict=True)), ensure_ascii=False) + "\n")
 
 
 def write_parquet(path: str | os.PathLike[str], rows: Iterator[tuple[Any, ...]]) -> None:
@@ -73,13 +84,22 @@ def write_parquet(path: str | os.PathLike[str], rows: Iterator[tuple[Any, ...]])
         from pyarrow import parquet
     types = {"TEXT": pyarrow.string(), "INTEGER": pyarrow.int64(), "REAL": pyarrow.float64()}
     schema = pyarrow.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
-    with _writing(path), parquet.ParquetWriter(os.fspath(path), schema) as writer:
+    with _writing(path) as file, parquet.ParquetWriter(file, schema) as writer:
         while group := list(islice(rows, _ROW_GROUP)):
             arrays = [
                 pyarrow.array(map(_as_utf8, column) if kind == "TEXT" else column, types[kind])
                 for column, kind in zip(zip(*group, strict=True), COLUMNS.values(), strict=True)
             ]
             writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
+
+
+@contextmanager
+def _as_text(file: BinaryIO, newline: str | None = None) -> Iterator[TextIO]:
+    text = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", newline=newline)
+    try:
+        yield text
+    finally:
+        text.detach()  # flushes it, and leaves the file open
 
 
 def _as_utf8(text: str | None) -> str | None:

@@ -22,7 +22,7 @@ from videoloader.errors import (
 )
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.attribute_names import tells_of_attributes
-from videoloader.errors.checks import check_numbers
+from videoloader.errors.checks import check_numbers, path_text
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.limits import check_picture
 from videoloader.indexing.sources.base import ByteSource
@@ -287,19 +287,21 @@ class IndexStore:
     def to_csv(self, path: str | os.PathLike[str], *, where: str = "") -> None:
         """Write the table ``videos`` as CSV (RFC 4180, UTF-8) with a header, and sources as paths.
 
+        In names that are not UTF-8, backslashes stand for the other bytes, so such a path does not lead to its file.
+
         Args:
-            path: str or path. The file.
+            path: str or path. The file. One that exists is replaced when all rows have been written.
             where: str, default ``""``, all rows. A condition in SQL over the columns that ``query`` lists.
 
         Raises:
-            ConfigurationError: the condition is not SQL.
+            ConfigurationError: the condition is not SQL, or the path is that of the store.
             SourceError: the file cannot be written.
         """
-        write_csv(path, self._rows(where))
+        write_csv(path, self._rows(path, where))
 
     def to_jsonl(self, path: str | os.PathLike[str], *, where: str = "") -> None:
         """Write the table ``videos`` as JSON lines, an object per row, sources as paths. Arguments as in ``to_csv``."""
-        write_json_lines(path, self._rows(where))
+        write_json_lines(path, self._rows(path, where))
 
     def to_parquet(self, path: str | os.PathLike[str], *, where: str = "") -> None:
         """Write the table ``videos`` as Parquet, with sources as paths. Arguments as in ``to_csv``.
@@ -307,7 +309,7 @@ class IndexStore:
         Raises:
             ConfigurationError: pyarrow is not installed (``pip install 'videoloader[parquet]'``).
         """
-        write_parquet(path, self._rows(where))
+        write_parquet(path, self._rows(path, where))
 
     def stored_rows(self) -> Iterator[tuple[Any, ...]]:
         """Yield the stored columns of all videos, each with its record and packed index, or None.
@@ -319,7 +321,12 @@ class IndexStore:
         columns = (*COLUMNS, "records.record", "blob")
         return rows_by_id(self._reader.select, columns, joined, at_once=_INDEXES_AT_ONCE)
 
-    def _rows(self, where: str) -> Iterator[tuple[Any, ...]]:
+    def _rows(self, path: str | os.PathLike[str], where: str) -> Iterator[tuple[Any, ...]]:
+        name, is_own = path_text("path", path), False
+        with suppress(OSError, ValueError):  # writing tells of these
+            is_own = os.path.samefile(name, self.path)
+        if is_own:
+            raise ConfigurationError("is the store, which the table would replace: name another file", self.path)
         if where:
             self.query(f"SELECT 1 FROM videos WHERE {where} LIMIT 1")  # fail before the file is written
         ask = self.query if where else self._reader.select

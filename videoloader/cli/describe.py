@@ -14,6 +14,7 @@ from videoloader.cli.sources import Index, Json, Root, Source, check_output, dat
 from videoloader.cli.terminal import WRONG_DATA, errors_told, print_json, print_line
 from videoloader.dataset.stores import opened_store
 from videoloader.dataset.summary import DatasetSummary
+from videoloader.indexing.sources.regular_file import replacing
 
 # Modes whose cost a page shows besides that of the given mode.
 _OTHER_MODES = ("RandomWindow(1)", "RandomWindow(16)", "RandomWindow(16, stride=4)", "Segments(8)")
@@ -40,7 +41,9 @@ def describe(
             told = data.describe(mode_from(mode), store=store)
             if html is not None:
                 others = [data.describe(mode_from(each), store=store) for each in _OTHER_MODES if each != mode]
-                html.write_text(dataset_page(source, data, [told, *others], store), encoding="utf-8")
+                page = dataset_page(source, data, [told, *others], store)
+                with replacing(str(html)) as file:
+                    file.write(page.encode())
         if json:
             print_json(_as_json(told))
         else:

@@ -16,6 +16,7 @@ import pytest
 from any_index import assert_same_index
 from store_contents import build_here
 
+from videoloader.dataset import VideoDataset
 from videoloader.errors import (
     ConfigurationError,
     IndexingError,
@@ -307,6 +308,47 @@ class TestExport:
         for path in ("", tmp_path, tmp_path / "no" / "rows"):
             with pytest.raises(SourceError, match="the table cannot be written"):
                 getattr(store, write)(path)
+
+    @pytest.mark.parametrize("write", ["to_csv", "to_jsonl", "to_parquet"])
+    @pytest.mark.parametrize("spelling", ["{0}", "{0}/../{1}/index.db", "link.db"])
+    def test_a_table_never_replaces_its_store(self, tmp_path, videos, write, spelling, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        build_store(videos, "index.db", workers=1)
+        os.symlink("index.db", "link.db")
+        store = IndexStore("index.db")
+        path = spelling.format("index.db" if spelling == "{0}" else tmp_path, tmp_path.name)
+        with pytest.raises(ConfigurationError, match=r"index\.db: is the store"):
+            getattr(store, write)(path)
+        assert len(IndexStore("index.db")) == len(videos)
+
+    @pytest.mark.parametrize("write", ["to_csv", "to_jsonl", "to_parquet"])
+    def test_a_table_is_replaced_as_a_whole(self, store, tmp_path, monkeypatch, write):
+        """As when the disk is full, or with Ctrl-C, after some of its rows."""
+        table = tmp_path / "rows"
+        getattr(store, write)(table)
+        before, plain, rows = table.read_bytes(), store._row_as_exported, []
+
+        def fail_at_last(row):
+            rows.append(row)
+            if len(rows) == len(store):
+                raise KeyboardInterrupt
+            return plain(row)
+
+        monkeypatch.setattr(store, "_row_as_exported", fail_at_last)
+        with pytest.raises(KeyboardInterrupt):
+            getattr(store, write)(table)
+        assert table.read_bytes() == before
+        assert list(tmp_path.glob("rows*")) == [table]
+
+    @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+    def test_names_with_spaces_around_them_come_back(self, tmp_path, videos, ending):
+        names = [str(tmp_path / name) for name in ("a.mp4", "a.mp4 ", " a.mp4", ' "a".mp4')]
+        for name in names:
+            shutil.copy(videos[0], name)
+        build_store(names, tmp_path / "index.db", root=tmp_path, workers=1)
+        store = IndexStore(tmp_path / "index.db")
+        getattr(store, f"to_{ending}")(tmp_path / f"rows.{ending}")
+        assert sorted(VideoDataset.from_csv(tmp_path / f"rows.{ending}").paths) == sorted(names)
 
     def test_csv_and_parquet_hold_the_same_rows(self, store, videos, tmp_path):
         store.to_csv(tmp_path / "rows.csv")
