@@ -34,6 +34,14 @@ def test_tables_lists_and_files_may_be_given_together(folder: Path) -> None:
     assert [len(vl.IndexStore(folder / "index.db").get(path)) for path in (one, other)] == [60, 60]
 
 
+def test_a_list_may_begin_with_a_byte_order_mark_and_names_may_hold_other_line_breaks(folder: Path) -> None:
+    odd = "a\u2028b\u0085.mp4"
+    (folder / odd).write_bytes((folder / "h264_mp4/h264_mp4.mp4").read_bytes())
+    (folder / "list.txt").write_bytes(f"vp9_webm/vp9_webm.webm\r\n{odd}\n".encode("utf-8-sig"))
+    done = run("index", folder / "list.txt", "-o", folder / "index.db", "--workers", 1)
+    assert "2 indexed" in done.stdout, done.stderr
+
+
 def test_folders_of_splits_and_videos_beside_folders_are_nothing_to_warn_of(folder: Path) -> None:
     (folder / "h264_mp4").rename(folder / "train")
     (folder / "vp9_webm").rename(folder / "val")

@@ -1,5 +1,7 @@
 """Tables of videos from text files."""
 
+import os
+
 import pytest
 
 from videoloader.dataset import VideoDataset, VideoEntry
@@ -257,6 +259,36 @@ class TestFromCsv:
         data = VideoDataset.from_csv(table(tmp_path, text, "list.txt"), **arguments)
         assert list(data) == [VideoEntry(str(tmp_path / "a.mp4"), 0), VideoEntry(str(tmp_path / "b.mp4"), 1)]
         assert data.class_names == ("run", "walk")
+
+    def test_only_spaces_and_tabs_separate_words(self, tmp_path):
+        text = "a\u00a0b.mp4 \t run\nc\u2003.mp4 walk\n"
+        data = VideoDataset.from_csv(table(tmp_path, text), header=["path", "label"], separator=" ")
+        assert [os.path.basename(path) for path in data.paths] == ["a\u00a0b.mp4", "c\u2003.mp4"]
+        assert data.class_names == ("run", "walk")
+
+    def test_spaces_between_values_are_part_of_none(self, tmp_path):
+        text = 'path, label, note\n"a.mp4", "10", "so, or so"\n  "b.mp4",2 ,  " so"\n'
+        data = VideoDataset.from_csv(table(tmp_path, text))
+        assert [(os.path.basename(row.path), row.label, row.columns["note"]) for row in data] == [
+            ("a.mp4", 10, "so, or so"),
+            ("b.mp4", 2, " so"),
+        ]
+
+    @pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl"])
+    def test_a_file_whose_name_has_spaces_around_it_is_meant_where_it_is(self, tmp_path, name):
+        (tmp_path / "b.mp4 ").touch()
+        paths = ["a.mp4 ", "b.mp4", "b.mp4 "]
+        lines = {
+            "rows.csv": ["path", *map('"{}"'.format, paths)],
+            "rows.jsonl": [f'{{"path": "{each}"}}' for each in paths],
+        }
+        data = VideoDataset.from_csv(table(tmp_path, "\n".join(lines[name]), name))
+        assert [os.path.basename(path) for path in data.paths] == ["a.mp4", "b.mp4", "b.mp4 "]
+
+    @pytest.mark.parametrize("column", ["start_frame", "start_time"])
+    def test_underscores_in_numbers_are_no_number(self, tmp_path, column):
+        with pytest.raises(ConfigurationError, match=r"line 2: start(_seconds)? '1_0' is not a"):
+            VideoDataset.from_csv(table(tmp_path, f"path,{column}\na.mp4,1_0\n"))
 
     @pytest.mark.parametrize(("unit", "first", "second"), [("", 1.5, 4.0), ("_frame", 15, 40)])
     def test_the_ends_of_a_list_may_be_missing(self, tmp_path, unit, first, second):

@@ -172,7 +172,10 @@ def _full_paths(values: Iterable[Any], folder: str, where: Where) -> Iterator[st
             found = "nothing" if _is_missing(value) else repr(value)
             raise ConfigurationError(f"{where(row)}: path must be a non-empty string, got {found}")
         path = value.strip()
-        yield path if not path or "://" in path or os.path.isabs(path) else start + path
+        full = path if not path or "://" in path or os.path.isabs(path) else start + path
+        if path != value and os.path.lexists(exact := os.path.join(start, value)):  # a name may have spaces around it
+            full = exact
+        yield full
 
 
 def _label_text(value: Any, row: int, where: Where) -> str:
@@ -197,6 +200,8 @@ def _number(end: str, value: Any, row: int, where: Where) -> int | float | None:
     try:
         if isinstance(given, bool):
             raise TypeError
+        if isinstance(given, str) and "_" in given:  # Python takes 1_0 for 10
+            raise ValueError
         number = float(given) if in_seconds else _whole_number(given)
     except (ValueError, TypeError, OverflowError):
         text = repr(given) if len(str(given)) < _LONGEST_SHOWN else f"{str(given)[:_LONGEST_SHOWN]}…"

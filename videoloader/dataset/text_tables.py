@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from array import array
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -21,6 +22,8 @@ _ONE_A_LINE = (
     'a table of JSON has an object in each line, such as {"path": "a.mp4", "label": 0}: pandas makes it of a list, by '
     'read_json("a.json").to_json("a.jsonl", orient="records", lines=True)'
 )
+# Other white space, such as a no-break space, is part of a name.
+_words = re.compile(r"[^ \t\r\n]+").findall
 _COMMENT = "; a table has no comments: take out what begins with #"
 
 
@@ -31,8 +34,8 @@ def read_delimited(source: str, given: Sequence[str] | None = None, separator: s
         source: path of the file.
         given: names of the columns, for a file without a header.
         separator: character between values; None for the most frequent one of comma, tab, semicolon and bar in the
-            first line. A space means any number of spaces and tabs; quotes are then part of values, and values at the
-            end of a line may be missing.
+            first line, after which spaces are not part of a value. A space means any number of spaces and tabs; quotes
+            are then part of values, and values at the end of a line may be missing.
 
     Raises:
         SourceError: the file cannot be read.
@@ -54,10 +57,10 @@ def read_delimited(source: str, given: Sequence[str] | None = None, separator: s
     try:
         numbered: Iterator[tuple[int, list[str]]]
         if separator == " ":
-            numbered = ((number, text.split()) for number, text in enumerate(lines(source), 1))
+            numbered = ((number, _words(text)) for number, text in enumerate(lines(source), 1))
         else:
             delimiter = separator or max(_SEPARATORS, key=first.count)
-            reader = csv.reader(lines(source), delimiter=delimiter, strict=True)
+            reader = csv.reader(lines(source), delimiter=delimiter, strict=True, skipinitialspace=True)
             csv.field_size_limit(limit)
             numbered = ((reader.line_num, cells) for cells in reader)
         header = [name.strip() for name in (next((row for _, row in numbered if row), []) if given is None else given)]
