@@ -264,8 +264,8 @@ def _context_key(index: VideoIndex, start: int, first_packet: bytes | memoryview
     """Return what the context for a run starting here depends on; None if it must not serve another run.
 
     H.264 and HEVC videos with the same configuration share a context, and so the memory of its frames. JPEG files share
-    one, too. Videos of H.264 4:4:4 do not, since the context remembers the version of their
-    encoder and decodes accordingly.
+    one, too. Videos of H.264 4:4:4 do not, since the context remembers the version of their encoder and decodes
+    accordingly.
     """
     stream = index.stream
     if is_jpeg(index):
