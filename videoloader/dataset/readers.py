@@ -200,8 +200,9 @@ class DatasetReaders(metaclass=TellsOfReaders):
                 ``"skip"`` puts the rows into ``left_out``, and ``"unchecked"`` leaves the check to indexing.
             header: sequence of str, default None. The names of the columns of a text table without a header; its first
                 line is then a row.
-            separator: str, default None. The character between the values of a text table. A space means any number of
-                spaces and tabs, as in lists for DALI and MMAction2, and the last values of a line may then be missing.
+            separator: str, default None. The character between the values of a text table; spaces after it are not part
+                of a value. A space means any number of spaces and tabs, as in lists for DALI and MMAction2, and the
+                last values of a line may then be missing.
             sources: str, default ``"any"``. The sources that the rows may name. ``"any"`` allows whatever ``Video``
                 takes, including URLs and absolute paths, so the table must be trusted; ``"local"`` allows files on this
                 machine; ``"inside root"`` allows files that are in ``root`` after links are followed (for members of
