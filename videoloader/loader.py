@@ -27,7 +27,7 @@ from videoloader.decoding.engine import Decode
 from videoloader.errors import ArgumentError, ConfigurationError, counted, warn_user
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.attribute_names import tells_of_attributes
-from videoloader.errors.checks import check_choice, check_positive
+from videoloader.errors.checks import check_choice, check_integer, check_positive
 from videoloader.indexing import IndexStore
 from videoloader.order.by_column import ByColumn
 from videoloader.order.clip_table import build_clip_table
@@ -47,6 +47,8 @@ from videoloader.transforms.planning.pipeline import Transforms
 
 # The most clips tried in place of one that cannot be made, whether or not they fit into its batch.
 _MOST_STAND_INS = 255
+# All repeats of a batch's clips are planned before it asks for memory.
+_MOST_REPEATS = 4096
 
 
 @tells_of_arguments
@@ -214,7 +216,8 @@ class VideoLoader(OneLoop):
         pipeline = pipeline_of(transforms, dtype, color, fill_value, mode)
         check_choice("on_error", on_error, get_args(OnError))
         check_on_corrupt(on_corrupt, get_args(OnCorrupt))
-        check_positive(batch_size=batch_size, repeats=repeats)
+        check_positive(batch_size=batch_size)
+        check_integer("repeats", repeats, 1, _MOST_REPEATS)
         if pipeline.mixing is not None and dataset.labels.max() >= pipeline.mixing.num_classes:
             told = (
                 f"the data set's labels reach {dataset.labels.max()}, but num_classes is {pipeline.mixing.num_classes}"

@@ -127,7 +127,7 @@ def _named_stream(name: str) -> re.Match[str] | None:
 
 
 class LocalPlaces(NamedTuple):
-    """What ``open_source`` opens on this machine.
+    """Files and a folder that ``open_source`` opens on this machine.
 
     Attributes:
         files: paths, for example of the archive of a member, or of a list of times.

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.errors.argument_names import tells_of_arguments
-from videoloader.errors.checks import check_choice, check_positive
+from videoloader.errors.checks import check_choice, check_positive, path_text
 from videoloader.indexing.build import INDEXER_VERSION
 from videoloader.indexing.sources.opening import is_remote
 from videoloader.indexing.store.fingerprints import FingerprintKind
@@ -146,7 +146,7 @@ class StoreBuild:
                 "a store is written to a file of this machine: build it there, and copy it", os.fspath(store)
             )
         self._store = os.path.abspath(os.fspath(store))
-        given = None if root is None else os.path.abspath(os.fspath(root))
+        given = None if root is None else os.path.abspath(path_text("build_store's root", root))
         if isinstance(paths, str | bytes | os.PathLike):
             raise ArgumentError(f"paths must be a list of paths, got {paths!r}")
         self._connection = connect_writer(self._store, given)

@@ -54,7 +54,7 @@ class SourceKeys(NamedTuple):
             some = sources[start : start + _AT_ONCE]
             text = "\0".join(["", *some, ""])
             plain = os.sep == "/" and text.count("\0/") == len(some) and not any(map(text.__contains__, _UNTIDY))
-            paths += some if plain else map(SourceKeys.absolute, some)
+            paths.extend(some if plain else map(SourceKeys.absolute, some))  # ``+=`` would add an array's texts
         return paths
 
     def key_of(self, source: str) -> str:

@@ -112,7 +112,7 @@ def rows_by_id(
         ask: returns the rows of a statement with parameters.
         columns: expressions in SQL.
         joined: joins of other tables.
-        condition: which rows, in SQL.
+        condition: condition in SQL that rows must meet.
         at_once: number of rows that a statement returns.
     """
     wanted = ", ".join(columns)

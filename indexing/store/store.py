@@ -22,7 +22,7 @@ from videoloader.errors import (
 )
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.attribute_names import tells_of_attributes
-from videoloader.errors.checks import check_numbers, path_text
+from videoloader.errors.checks import check_choice, check_numbers, path_text
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.limits import check_picture
 from videoloader.indexing.sources.base import ByteSource
@@ -94,10 +94,10 @@ class IndexStore:
     def __init__(
         self, path: str | os.PathLike[str], *, root: str | os.PathLike[str] | None = None, verify: bool = True
     ) -> None:
-        self.path = os.path.abspath(os.fspath(path))
+        self.path = os.path.abspath(path_text("IndexStore's path", path))
         check_no_folder(self.path)
         self.verify = verify
-        self._given_root = None if root is None else os.path.abspath(os.fspath(root))
+        self._given_root = None if root is None else os.path.abspath(path_text("IndexStore's root", root))
         self._reader = StoreReader(self.path)
         settings = dict(self._reader.select("SELECT name, value FROM settings"))
         keys = SourceKeys((self._given_root,) if self._given_root else recorded_roots(settings, self.path))
@@ -200,8 +200,11 @@ class IndexStore:
             raise for a video; the numbers there are 0.
 
         Raises:
+            ConfigurationError: there is no such column.
             IndexingError: the file is damaged.
         """
+        for name in names:
+            check_choice("a name of numbers", name, NUMBERS)
         paths = self.keys.all_absolute(sources)
         position = dict(zip(paths, range(len(paths)), strict=True))
         if len(position) < len(paths):

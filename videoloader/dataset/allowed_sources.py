@@ -72,7 +72,7 @@ def _refusal(path: str, root: str | None, real: Callable[[str], str], links: Cal
 
 
 def _outside(places: Iterable[str], root: str, real: Callable[[str], str]) -> str | None:
-    """Where the first place leads to that is not in the root."""
+    """The first place that is not in the root, after links are followed; None if all are in it."""
     return next((led for each in places if not _is_in(led := _real_place(each, real), root)), None)
 
 

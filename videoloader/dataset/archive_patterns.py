@@ -81,16 +81,19 @@ def _matching(name: str) -> list[str]:
 
 
 class _Folders(Protocol):
-    """Where a pattern is looked for. Methods raise FileNotFoundError or NotADirectoryError for what is not there."""
+    """The folders in which a pattern is looked for.
+
+    Methods raise FileNotFoundError or NotADirectoryError for what is not there.
+    """
 
     def identity(self, folder: str) -> object:
-        """What one folder has in common under all its names."""
+        """Return a value that is the same for all names of one folder."""
 
     def check_exists(self, path: str) -> None:
         """Raise FileNotFoundError or NotADirectoryError if nothing has this path; a link may lead nowhere."""
 
     def listed(self, folder: str) -> list[tuple[str, bool]]:
-        """The paths in a folder, and whether each is a folder."""
+        """Return the paths in a folder, and whether each is a folder."""
 
 
 class _LocalFolders:

@@ -40,6 +40,8 @@ def write_rows(path: str, table: EntryTable, class_names: Sequence[str], left_ou
         raise ConfigurationError(f"save writes an Arrow file, not one of {ending}: name it data.arrow", path)
     with needs(_NEEDS, path):
         import pyarrow
+    if others := [name for name in table.columns if not isinstance(name, str)]:
+        raise ConfigurationError(f"column {others[0]!r} cannot be saved: give columns names that are text", path)
     known = table.frames
     columns: dict[str, Column] = {"path": table.path, **{name: getattr(table, name) for name in ARRAYS}}
     columns |= {_OTHER + name: _as_text(column, name, table) for name, column in table.columns.items()}

@@ -239,7 +239,8 @@ def _has_length(value: list[Any] | tuple[Any, ...]) -> bool:
 def _is_text(value: str | os.PathLike[str]) -> bool:
     """Whether a text or path is one that files and databases can hold."""
     try:
-        return bool(os.fsencode(value)) or value == ""
+        text = os.fspath(value)  # what ``os.scandir(b"…")`` yields gives bytes
+        return isinstance(text, str) and (bool(os.fsencode(text)) or text == "")
     except (TypeError, UnicodeEncodeError):  # ``__fspath__`` gives no path; half of a character
         return False
 

@@ -96,7 +96,7 @@ def path_text(name: str, value: object) -> str:
     """A path argument as a string.
 
     Raises:
-        ConfigurationError: it is not a path; the message calls it ``name``.
+        ArgumentError: it is not a path; the message calls it ``name``.
     """
     try:
         path = os.fspath(value) if isinstance(value, os.PathLike) else value
@@ -104,7 +104,7 @@ def path_text(name: str, value: object) -> str:
         path = None
     if not isinstance(path, str):
         hint = ": give labels=[…] beside the paths" if isinstance(value, tuple) else ""
-        raise ConfigurationError(f"{name} must be a string or a Path, got {value!r}{hint}")
+        raise ArgumentError(f"{name} must be a string or a Path, got {value!r}{hint}")
     return path
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from videoloader.errors import ConfigurationError, needs
+from videoloader.errors.argument_names import tells_of_arguments
 
 __all__ = ["to_cupy", "to_tensorflow"]
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import cupy
 
 
+@tells_of_arguments
 def to_cupy(tensor: torch.Tensor) -> cupy.ndarray:
     """A CUDA tensor as a CuPy array, for use on CuPy's current stream.
 
@@ -44,6 +46,7 @@ def to_cupy(tensor: torch.Tensor) -> cupy.ndarray:
     return array
 
 
+@tells_of_arguments
 def to_tensorflow(tensor: torch.Tensor) -> Any:
     """A tensor as a TensorFlow tensor.
 

@@ -118,7 +118,7 @@ class Epochs:
             ConfigurationError: the state is of another data set, frame mode, order or seed, or is damaged.
         """
         try:
-            epoch, parts, fingerprint = int(state["epoch"]), int(state["parts"]), state["fingerprint"]
+            epoch, parts, fingerprint = int(state["epoch"]), int(state["parts"]), str(state["fingerprint"])
             deals = tuple(map(Deal.parse, state["dealt"].split(",")))
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             raise not_a_state(state) from None

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch.utils.data import DistributedSampler, RandomSampler, SequentialSampler, WeightedRandomSampler
 
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, enough_memory
 from videoloader.errors.checks import check_positive
 from videoloader.permutation import Integers, permute, permute_within
 
@@ -265,7 +265,8 @@ class SampledClips:
         try:
             # torch.manual_seed would also seed the generators of all CUDA devices.
             torch.default_generator.manual_seed(drawn)
-            given = list(self._sampler)
+            with enough_memory("the sampler's clip numbers", advice="give a sampler of fewer"):
+                given = list(self._sampler)
         finally:
             torch.set_rng_state(state)
         try:

@@ -65,7 +65,7 @@ def start_process(
 
 
 class Starts:
-    """What has come of starting processes.
+    """A record of whether processes could be started.
 
     A process that is killed while it starts, perhaps for lack of memory that has been given back by now, may be
     replaced. One that ends by itself, and a replacement that is killed, are an error.
@@ -90,7 +90,7 @@ class ChildProcess:
     """A process that shares a pipe with this one.
 
     Args:
-        starts: what has come of starting its kind.
+        starts: the record of starting processes of its kind.
         serve: module-level function that the process calls with the descriptor of its end of the pipe.
         arguments: further arguments of the function.
         imports: module that the process imports at the start, too.

@@ -117,7 +117,11 @@ class AtRate(SavedRepr, CheckedFields):
         return np.int64(self.clips or 1) * (frames > 0) if padded and self.step is None else None
 
     def frame_numbers(self, video: SampledVideo, clip: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-        """int64[length], from a start that is fixed or drawn with ``rng``."""
+        """int64[length], from a start that is fixed or drawn with ``rng``.
+
+        Raises:
+            ConfigurationError: an output time is so far from the range that 64 bits hold no number of its frame.
+        """
         start, stop = exact_span(video)
         even = video.index.even_times
         if isinstance(self.start, str):
@@ -130,7 +134,19 @@ class AtRate(SavedRepr, CheckedFields):
             begin = start + offset
         else:
             begin = start + self._offset(video, clip)
-        base = video.index.stream.time_base
+        try:
+            return self._shown_from(video, begin, start, stop)
+        except OverflowError:
+            told = "start counts seconds from the range's first frame, fps frames a second"
+            raise ConfigurationError(
+                f"{self} asks for times that no video reaches: {told}", video.index.source
+            ) from None
+
+    def _shown_from(
+        self, video: SampledVideo, begin: Fraction, start: Fraction, stop: Fraction
+    ) -> npt.NDArray[np.int64]:
+        """int64[length]: the frames of the clip that begins then, in a range from ``start`` to ``stop``."""
+        even, base = video.index.even_times, video.index.stream.time_base
         step = 1 / exact_rate(self.fps) / base
         # Times are integers over one denominator: fractions would take ten times as long.
         whole = lcm(*(each.denominator for each in (begin, step, start, stop, _ROUNDED, *(even or ()))))

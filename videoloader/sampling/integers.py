@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ArgumentError
+from videoloader.errors import ArgumentError, enough_memory
 
 
 def one_integer(value: Any) -> int | None:
@@ -32,12 +32,15 @@ def several_integers(values: Any) -> npt.NDArray[Any] | None:
         (array([1, 2]), array([ True, False]), None)
     """
     if isinstance(values, np.ndarray):
-        return values if values.ndim == 1 and values.dtype.kind in "biu" else None
+        # The numbers behind a mask are none that anyone means.
+        return values if values.ndim == 1 and values.dtype.kind in "biu" and not np.ma.is_masked(values) else None
     listed = _plain(values)
     if not isinstance(listed, Sequence) or isinstance(listed, str | bytes | bytearray):
         return None
     if isinstance(listed, range):
-        return np.arange(listed.start, listed.stop, listed.step)  # at once, so that one that is too long fails at once
+        with enough_memory(f"the numbers of {listed}", advice="ask for fewer"):
+            # At once, so that one that is too long fails at once.
+            return np.arange(listed.start, listed.stop, listed.step)
     items = [_plain(each) for each in listed]
     if items and all(isinstance(each, bool) for each in items):
         return np.array(items)

@@ -69,7 +69,8 @@ class NearKeyframes:
 
     def __post_init__(self) -> None:
         check_integer("within", self.within, 0)
-        check("mode", self.mode, isinstance(self.mode, FrameMode), "a frame mode")
+        is_mode = isinstance(self.mode, FrameMode) and not isinstance(self.mode, type)
+        check("mode", self.mode, is_mode, "a frame mode", "; RandomWindow(16) is one")
 
     @property
     def pad(self) -> str | PadColumn:

@@ -248,5 +248,5 @@ class SpeedChange(TimeTransform):
         low, high = both_ends(self.factor)
         factor = low if low == high else math.exp(rng.uniform(math.log(low), math.log(high)))
         # The limit is far beyond any clip, but still an integer that float64 and int64 hold exactly.
-        wanted = np.floor(np.minimum(factor * np.arange(length), 2.0**52) + 0.5).astype(np.int64)
+        wanted = np.floor(np.minimum(float(factor) * np.arange(length), 2.0**52) + 0.5).astype(np.int64)
         return padding.pad(wanted, 0, length, self.beyond)[0]

@@ -99,7 +99,7 @@ def test_a_pass_beside_builds_gives_each_row_that_they_keep_once(tmp_path):
     old, new = ([str(tmp_path / f"{name * 60}{number:04}.mp4") for number in range(2000)] for name in "xy")
     build_store(old, tmp_path / "a.db", workers=1)
     store = IndexStore(tmp_path / "a.db")
-    passes = [store.errors(), store.stored_rows(), store._rows("")]
+    passes = [store.errors(), store.stored_rows(), store._rows(tmp_path / "rows.csv", "")]
     given = [[next(each)[0]] for each in passes]
     kept = random.Random(0).sample(old, 200)
     for paths in kept, kept + new:  # pages that the first frees are written by the second
