@@ -40,6 +40,8 @@ _LOCAL_URL = re.compile(r"file://(?:localhost)?(?=/)", re.IGNORECASE)
 _CHAINED = re.compile(r"(?:tar|libarchive|reference|dir|simplecache|filecache|blockcache|cached)(?:://|::)")
 _ZIPPED = re.compile(r"zip://(.+?)::(.+)")
 _HEAD_SIZE = 512
+# Characters; Linux takes no longer ones, and other systems shorter ones.
+LONGEST_PATH = 4096
 
 
 def open_source(source: Openable) -> ByteSource:
@@ -220,7 +222,7 @@ def _split_member(name: str) -> tuple[str, str]:
         return name[:address] + container, member
     at = name.find(_MEMBER)
     first = at
-    while at >= 0:
+    while 0 <= at < LONGEST_PATH:
         if os.path.exists(local_path(name[:at])):
             return name[:at], name[at + len(_MEMBER) :]
         at = name.find(_MEMBER, at + 1)

@@ -78,7 +78,7 @@ def answer_in_processes(
                 if not idle:
                     try:
                         idle.append(_Worker(starts, answer))
-                    except OSError as error:
+                    except (OSError, ValueError) as error:
                         raise starts.error(system_reason(error)) from error
                     team.append(idle[-1])
                 idle.pop().give(tasks)

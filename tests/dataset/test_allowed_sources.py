@@ -223,6 +223,24 @@ def test_nothing_outside_the_root_is_opened_for_a_row_whether_refused_or_taken(p
     assert all(path == root or path.startswith(f"{root}/") for path in real), (name, real)
 
 
+@pytest.mark.parametrize("part", ["a::", "a/", "frames/../", "../"])
+@pytest.mark.parametrize("sources", ["local", "inside root"])
+def test_names_longer_than_paths_take_no_time(place: Path, part: str, sources: str) -> None:
+    """Each component of a path was looked at, and each place where an archive's name may end."""
+    looked_at, plain = 0, os.lstat
+
+    def lstat(*arguments: object, **options: object) -> os.stat_result:
+        nonlocal looked_at
+        looked_at += 1
+        return plain(*arguments, **options)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as context:
+        context.setattr(os, "lstat", lstat)
+        with suppress(ConfigurationError):
+            read(place, [part * (900_000 // len(part))], sources)
+    assert looked_at < 10_000
+
+
 def test_rows_of_one_folder_list_it_once(place: Path) -> None:
     global _opened
     _opened = found = []

@@ -105,6 +105,31 @@ def test_many_levels_of_folders_match_once(tree: Path) -> None:
     ]
 
 
+def test_a_link_that_leads_nowhere_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "a.tar").touch()
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "loop.tar").symlink_to("loop.tar")
+    assert names_of_archives(f"{tmp_path}/*.tar") == [f"{tmp_path}/a.tar", f"{tmp_path}/loop.tar"]
+    assert names_of_archives(f"{tmp_path}/**/a.tar") == [f"{tmp_path}/a.tar"]
+
+
+def test_escapes_of_file_urls_are_no_patterns(tmp_path: Path) -> None:
+    for name in ("x", "[x]", "%41", "A"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.tar").touch()
+    assert names_of_archives(f"file://{tmp_path}/%5Bx%5D/*.tar") == [f"{tmp_path}/[x]/[x].tar"]
+    assert names_of_archives(f"file://{tmp_path}/[%41]/*.tar") == [f"{tmp_path}/A/A.tar"]
+    assert set(names_of_archives(f"local://{tmp_path}/*/*.tar")) == {
+        f"{tmp_path}/{name}/{name}.tar" for name in ("x", "[x]", "%41", "A")
+    }
+
+
+@pytest.mark.parametrize("url", ["simplecache::memory://h/*.tar", "zip://*.tar::x.zip", "dir://*.tar::memory://h"])
+def test_patterns_of_chains_are_refused(url: str) -> None:
+    with pytest.raises(vl.ConfigurationError, match="a pattern of chained URLs is not expanded: name the archives"):
+        names_of_archives(url)
+
+
 def test_links_to_folders_that_contain_them_match_once(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / name).mkdir()
@@ -213,6 +238,12 @@ def bucket() -> Iterator[type[_Bucket]]:
 def test_patterns_of_buckets(bucket: type[_Bucket], pattern: str, found: list[str]) -> None:
     given = [name for name in names_of_archives(f"bucket://{pattern}") if name.endswith(".tar")]
     assert given == [f"bucket:///g/{name}.tar" for name in found]
+
+
+def test_a_name_with_two_colons_is_not_taken_for_a_member(bucket: type[_Bucket]) -> None:
+    bucket().pipe("/g/a/1.tar::b.tar", b"x")
+    with pytest.raises(vl.SourceError, match=r"1\.tar::b\.tar: what follows :: in a URL is .* rename this archive"):
+        names_of_archives("bucket://g/*/*.tar")
 
 
 @pytest.mark.parametrize("pattern", ["g/*/*.tar", "g/**/*.tar", "g/{a,b,c}/*.tar", "g/**"])

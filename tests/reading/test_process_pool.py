@@ -214,6 +214,20 @@ def test_a_process_that_is_killed_while_it_waits_is_replaced(sample: Sample, pro
     assert pid_of(processes) != pid
 
 
+def test_cancelled_work_of_a_process_that_does_not_answer_is_given_up(
+    sample: Sample, processes: ProcessPool, only_there: ProcessReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where it was stopped, or waits for a disk that does not answer."""
+    monkeypatch.setattr(process_pool, "_MOST_WAITED", 0.1)
+    path, pid, token = sample("h264_mp4"), pid_of(processes), CancelToken()
+    index = build_index(open_source(str(path)))
+    os.kill(pid, signal.SIGSTOP)
+    threading.Timer(0.1, token.cancel).start()
+    with pytest.raises(ReadCancelled):
+        only_there.read(ReadRequest(str(path), index, [slots_for(index, [0])], OutputSpec()), token)
+    assert pid_of(processes) != pid
+
+
 def test_a_process_that_is_killed_while_it_starts_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = Waiting(1)
     killed = killed_at_the_start(monkeypatch, 1)
@@ -400,7 +414,9 @@ def test_processes_start_when_clips_repay_it(monkeypatch: pytest.MonkeyPatch, cl
 @pytest.mark.parametrize("device", ["cpu", "cuda:0"])
 def test_processes_need_memory_that_can_be_shared(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
     monkeypatch.setattr(videoloader.reading.workers, "can_share", lambda: False)
-    with pytest.raises(vl.ConfigurationError, match="num_processes is 2, but processes decode on Linux only"):
+    with pytest.raises(
+        vl.ConfigurationError, match="num_processes is 2, but processes need Linux and sys"
+    ):
         DecodeWorkers(torch.device(device), num_workers=2, cpu_workers=0, num_processes=2)
 
 

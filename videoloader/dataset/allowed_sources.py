@@ -10,7 +10,7 @@ from typing import Literal
 from videoloader.errors import ConfigurationError, SourceError
 from videoloader.errors.checks import check_choice
 from videoloader.indexing.sources.folder import links_in
-from videoloader.indexing.sources.opening import local_places
+from videoloader.indexing.sources.opening import LONGEST_PATH, local_places
 
 Sources = Literal["any", "local", "inside root"]
 _MOST_NAMED = 3
@@ -62,6 +62,8 @@ def _refusal(path: str, root: str | None, real: Callable[[str], str], links: Cal
         if root is None:
             return ""
         places = found.files if found.folder is None else [found.folder, *found.files]
+        if any(len(place) > LONGEST_PATH for place in places):  # asking where it leads would take long
+            return f"is longer than a path may be ({LONGEST_PATH} characters)"
         outside = _outside(places, root, real)
         # A folder out of the root is not even listed.
         if not outside and found.folder is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import os
 import re
@@ -9,8 +10,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+from urllib.parse import unquote
 
-from videoloader.errors import ConfigurationError, SourceError, needs, system_reason
+from videoloader.errors import ConfigurationError, SourceError, VideoLoaderError, needs, system_reason
 from videoloader.errors.checks import check, path_text
 from videoloader.indexing.sources.natural_order import natural_order
 from videoloader.indexing.sources.opening import is_remote, local_path
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 _BRACES = re.compile(r"\{(?:(\d{1,9})\.\.(\d{1,9})|([^{},]*(?:,[^{},]*)+))\}")
 _MOST_NAMES = 1 << 20
 _MAGIC = re.compile(r"[*?\[]")
+_ESCAPED_MAGIC = re.compile("%(?:2A|3F|5B)", re.IGNORECASE)
 
 
 def names_of_archives(archives: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
@@ -63,6 +66,8 @@ def _matching(name: str) -> list[str]:
     if not is_remote(name):
         if os.path.exists(name) or not _MAGIC.search(name):
             return [name]
+        if "://" in name:  # what is escaped in a URL is no pattern
+            name = _ESCAPED_MAGIC.sub(lambda escaped: f"[{unquote(escaped[0])}]", name)
         found = _found(local_path(name), _LocalFolders())
     else:
         # Web servers cannot list their files. A question mark begins a query, and brackets occur in addresses.
@@ -70,11 +75,22 @@ def _matching(name: str) -> list[str]:
             return [name]
         with needs("reading URLs needs fsspec: pip install 'videoloader[remote]'", name):
             from fsspec.core import url_to_fs
+            from fsspec.implementations.local import LocalFileSystem
+        url = without_colons(name)
+        if "::" in url:
+            raise ConfigurationError("a pattern of chained URLs is not expanded: name the archives", name)
         try:
-            filesystem, path = url_to_fs(without_colons(name))
-            found = [filesystem.unstrip_protocol(each) for each in _found(path, _RemoteFolders(filesystem))]
+            filesystem, path = url_to_fs(url)
+            if isinstance(filesystem, LocalFileSystem):
+                found = _found(path, _LocalFolders())
+            else:
+                found = [filesystem.unstrip_protocol(each) for each in _found(path, _RemoteFolders(filesystem))]
+        except VideoLoaderError:
+            raise
         except Exception as error:  # each file system raises errors of its own
             raise SourceError(f"cannot be listed ({type(error).__name__}: {error})", name) from error
+        if parted := [each for each in found if "::" in each and "://" in each]:
+            raise SourceError("what follows :: in a URL is the name of a member: rename this archive", parted[0])
     if not found:
         raise ConfigurationError("no archive fits the pattern", name)
     return natural_order(found)
@@ -92,8 +108,8 @@ class _Folders(Protocol):
     def check_exists(self, path: str) -> None:
         """Raise FileNotFoundError or NotADirectoryError if nothing has this path; a link may lead nowhere."""
 
-    def listed(self, folder: str) -> list[tuple[str, bool]]:
-        """Return the paths in a folder, and whether each is a folder."""
+    def listed(self, folder: str, part: str) -> list[tuple[str, bool]]:
+        """Return the paths in a folder whose names match, and whether each is a folder."""
 
 
 class _LocalFolders:
@@ -106,9 +122,10 @@ class _LocalFolders:
         with _told(os.path.dirname(path)):
             os.lstat(path)
 
-    def listed(self, folder: str) -> list[tuple[str, bool]]:
+    def listed(self, folder: str, part: str) -> list[tuple[str, bool]]:
         with _told(folder), os.scandir(folder or os.curdir) as entries:
-            return [(os.path.join(folder, entry.name), entry.is_dir()) for entry in entries]
+            matching = [entry for entry in entries if _name_matches(entry.name, part)]
+            return [(os.path.join(folder, entry.name), _is_folder(entry)) for entry in matching]
 
 
 @dataclass(frozen=True)
@@ -121,10 +138,11 @@ class _RemoteFolders:
     def check_exists(self, path: str) -> None:
         self.filesystem.info(path)
 
-    def listed(self, folder: str) -> list[tuple[str, bool]]:
+    def listed(self, folder: str, part: str) -> list[tuple[str, bool]]:
         # A folder may be listed as one of its own members.
         given = [(entry["name"].rstrip("/"), entry["type"]) for entry in self.filesystem.ls(folder, detail=True)]
-        return [(path, kind == "directory") for path, kind in given if path != folder.rstrip("/")]
+        matching = [each for each in given if _name_matches(os.path.basename(each[0]), part)]
+        return [(path, kind == "directory") for path, kind in matching if path != folder.rstrip("/")]
 
 
 @contextmanager
@@ -162,15 +180,16 @@ def _found(pattern: str, folders: _Folders) -> list[str]:
                 here = folders.identity(path)
                 if here in above:  # a link to a folder that contains it
                     continue
-                inner = folders.listed(path)
+                inner = folders.listed(path, "*")
                 waiting.append((path, at + 1, ()))
                 for each, is_folder in inner:
-                    if _name_matches(each, "*") and (is_folder or is_last):
-                        waiting.append((each, at, (*above, here)) if is_folder else (each, at + 1, ()))
-            elif _MAGIC.search(parts[at]):
-                for each, is_folder in folders.listed(path):
-                    if _name_matches(each, parts[at]) and (is_folder or is_last):
+                    if is_folder:
+                        waiting.append((each, at, (*above, here)))
+                    elif is_last:
                         waiting.append((each, at + 1, ()))
+            elif _MAGIC.search(parts[at]):
+                inner = folders.listed(path, parts[at])
+                waiting += [(each, at + 1, ()) for each, is_folder in inner if is_folder or is_last]
             else:
                 path = os.path.join(path, parts[at])
                 if is_last:
@@ -179,6 +198,14 @@ def _found(pattern: str, folders: _Folders) -> list[str]:
     return found
 
 
-def _name_matches(path: str, part: str) -> bool:
-    name = os.path.basename(path)
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError as error:
+        if error.errno == errno.ELOOP:  # a link that leads nowhere
+            return False
+        raise
+
+
+def _name_matches(name: str, part: str) -> bool:
     return fnmatch.fnmatchcase(name, part) and (part.startswith(".") or not name.startswith("."))

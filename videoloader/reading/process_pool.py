@@ -11,6 +11,7 @@ import os
 import pickle
 import select
 import threading
+import time
 import warnings
 import weakref
 from collections import OrderedDict
@@ -37,6 +38,8 @@ from videoloader.runtime.shared_memory import Place, SharedBlock, block_of, new_
 
 # Milliseconds between checks whether a task has been cancelled.
 _LOOK_UP = 50
+# Seconds in which a process must end cancelled work. One that is stopped, or waits for a disk, would not.
+_MOST_WAITED = 5
 # Clips that threads make themselves before processes are started, one for each further clip. Starting a process takes
 # two seconds of a core, which a few clips do not repay.
 _CLIPS_BEFORE = 32
@@ -92,6 +95,7 @@ class _Process(ChildProcess):
         Raises:
             EOFError, ConnectionError: the process has died.
             OSError: the system refuses something else. What the process has received is unknown.
+            ReadCancelled: the work was cancelled, and the process does not end it.
         """
         in_use = numbers_in_use()
         gone = [block for block in self._blocks if block not in in_use]
@@ -109,8 +113,13 @@ class _Process(ChildProcess):
         self.connection.send_bytes(pickle.dumps(task, pickle.HIGHEST_PROTOCOL))
         for block in new.values():
             self._send_block(block)
+        until = None
         while not self._answered.poll(_LOOK_UP):
             self._cancelled.memory[0] = token.cancelled
+            if token.cancelled:
+                until = until or time.monotonic() + _MOST_WAITED
+                if time.monotonic() > until:
+                    token.raise_if_cancelled()
         answer: Answer = self.connection.recv()
         return answer
 
@@ -162,7 +171,7 @@ class ProcessPool:
             while len(self._all) < min(self._most, self._clips - _CLIPS_BEFORE):
                 try:
                     process = _Process(self._starts)
-                except OSError as error:
+                except (OSError, ValueError) as error:
                     raise self._starts.error(system_reason(error)) from error
                 self._all.append(process)
                 self._idle.insert(0, process)

@@ -151,7 +151,7 @@ class DecodeWorkers:
         check_integer("num_processes", num_processes, 0)
         if num_processes and not possible:
             raise ConfigurationError(
-                f"num_processes is {num_processes}, but processes decode on Linux only: set it to 0"
+                f"num_processes is {num_processes}, but processes need Linux and sys.executable: set it to 0"
             )
         self.num_processes = min(num_processes, num_workers)
         # A GPU thread's resources end with the thread, so only CPU threads are lent.

@@ -6,6 +6,7 @@ do not import the main module of the program that started them, so a plain scrip
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -46,6 +47,8 @@ def start_process(
     serve: Callable[..., None], arguments: tuple[str, ...], imports: str
 ) -> tuple[subprocess.Popen[bytes], Connection[Any, Any]]:
     """Start a process; return it and this end of the pipe. See ``ChildProcess``."""
+    if not sys.executable:  # as where another program has Python in it
+        raise FileNotFoundError(errno.ENOENT, "sys.executable does not name Python")
     ours, theirs = Pipe()
     with theirs:
         folder = current_folder()
@@ -100,7 +103,7 @@ class ChildProcess:
         has_begun: whether the process has started up, as ``note_begun`` was told.
 
     Raises:
-        OSError: the system cannot start another process.
+        OSError, ValueError: the system cannot start another process, or ``sys.executable`` is no path.
     """
 
     def __init__(self, starts: Starts, serve: Callable[..., None], *arguments: str, imports: str = "os") -> None:

@@ -89,6 +89,13 @@ def test_videos_that_cannot_be_reached_are_not_pruned(tmp_path, monkeypatch):
     assert len(IndexStore(tmp_path / "a.db")) == 2
 
 
+@pytest.mark.parametrize("python", [None, "", "a\0b", "\ud800"])
+def test_a_build_within_a_program_that_is_not_python_says_so(videos, tmp_path, monkeypatch, python):
+    monkeypatch.setattr(sys, "executable", python)
+    with pytest.raises(VideoLoaderError, match="no process can be started with "):
+        build_store(videos, tmp_path / "a.db", workers=1)
+
+
 def test_a_build_that_cannot_start_python_says_so(videos, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "executable", str(tmp_path / "no python"))
     with pytest.raises(VideoLoaderError, match=r"no process can be started with .*no python \(No such file"):
