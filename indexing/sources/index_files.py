@@ -9,6 +9,7 @@ from typing import NamedTuple
 from videoloader.errors import IndexingError
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.local import FileSource
+from videoloader.indexing.sources.regular_file import is_missing
 from videoloader.indexing.sources.remote import RemoteSource
 
 _BLOCK = 512
@@ -47,7 +48,7 @@ def file_beside(archive: ByteSource, endings: tuple[str, ...]) -> ByteSource | N
             remote = archive.beside(beside)
             if remote.exists():
                 return remote
-        elif os.path.isfile(beside):
+        elif not is_missing(beside) and not os.path.isdir(beside):
             return FileSource(beside)
     return None
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import struct
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -267,3 +269,25 @@ def test_keys_that_leave_records_out_are_refused(tmp_path: Path, change: Callabl
     path.with_suffix(".idx").write_text("".join(f"{key}\t{start}\n" for key, start in enumerate(change(starts))))
     with pytest.raises(vl.IndexingError, match=r"x\.idx: does not list each record of .*x\.rec exactly once"):
         vl.VideoDataset.from_archives(path)
+
+
+def test_keys_that_cannot_be_looked_up_for_a_moment_are_still_the_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a network file system: the numbers of the records would be other names, of other records."""
+    path = tmp_path / "x.rec"
+    whole, starts = recordio_bytes([struct.pack("<IfQQ", 0, n, n, 0) + b"v" * 50 for n in range(3)])
+    path.write_bytes(whole)
+    path.with_suffix(".idx").write_text("".join(f"{2 - key}\t{start}\n" for key, start in enumerate(starts)))
+    expected, plain, failed = vl.VideoDataset.from_archives(path).paths, os.stat, []
+
+    def fail_once(name: Any, *arguments: Any, **options: Any) -> os.stat_result:
+        if str(name).endswith(".idx") and not failed:
+            failed.append(name)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return plain(name, *arguments, **options)
+
+    path.touch()  # so that its directory is read again
+    monkeypatch.setattr(os, "stat", fail_once)
+    assert vl.VideoDataset.from_archives(path).paths == expected
+    assert failed

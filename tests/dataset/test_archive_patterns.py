@@ -196,6 +196,23 @@ def test_what_cannot_be_reached_is_an_error(
         vl.VideoDataset.from_archives(two_folders / pattern)
 
 
+@pytest.mark.parametrize("name", ["a[1].tar", "a{1,2}.tar"])
+def test_a_name_that_cannot_be_looked_up_is_no_pattern(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    for each in (name, "a1.tar", "a2.tar"):
+        (tmp_path / each).touch()
+    plain = os.stat
+
+    def fail(path: Any, *arguments: Any, **options: Any) -> Any:
+        if str(path).endswith(name):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return plain(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "stat", fail)
+    assert names_of_archives(tmp_path / name) == [str(tmp_path / name)]
+
+
 class _Bucket(MemoryFileSystem):
     """Lists folders as object stores do, each with a request that may fail."""
 

@@ -414,9 +414,7 @@ def test_processes_start_when_clips_repay_it(monkeypatch: pytest.MonkeyPatch, cl
 @pytest.mark.parametrize("device", ["cpu", "cuda:0"])
 def test_processes_need_memory_that_can_be_shared(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
     monkeypatch.setattr(videoloader.reading.workers, "can_share", lambda: False)
-    with pytest.raises(
-        vl.ConfigurationError, match="num_processes is 2, but processes need Linux and sys"
-    ):
+    with pytest.raises(vl.ConfigurationError, match="num_processes is 2, but processes need Linux and sys"):
         DecodeWorkers(torch.device(device), num_workers=2, cpu_workers=0, num_processes=2)
 
 

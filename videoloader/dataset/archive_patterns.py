@@ -16,6 +16,7 @@ from videoloader.errors import ConfigurationError, SourceError, VideoLoaderError
 from videoloader.errors.checks import check, path_text
 from videoloader.indexing.sources.natural_order import natural_order
 from videoloader.indexing.sources.opening import is_remote, local_path
+from videoloader.indexing.sources.regular_file import is_missing
 from videoloader.indexing.sources.remote import without_colons
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def names_of_archives(archives: str | os.PathLike[str] | Iterable[str | os.PathL
 
 def _with_braces(name: str) -> list[str]:
     """Expand braces as shells do: ``{000..099}`` and ``{a,b}``."""
-    if os.path.exists(name):
+    if not is_missing(name):
         return [name]
     names = [name]
     while braces := _BRACES.search(names[0]):
@@ -64,7 +65,7 @@ def _with_braces(name: str) -> list[str]:
 def _matching(name: str) -> list[str]:
     """The files and folders that match a pattern, or the name itself if it is not a pattern."""
     if not is_remote(name):
-        if os.path.exists(name) or not _MAGIC.search(name):
+        if not (_MAGIC.search(name) and is_missing(name)):
             return [name]
         if "://" in name:  # what is escaped in a URL is no pattern
             name = _ESCAPED_MAGIC.sub(lambda escaped: f"[{unquote(escaped[0])}]", name)
