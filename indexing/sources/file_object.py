@@ -89,7 +89,7 @@ class FileObjectSource(SourceBase):
     def __reduce__(self) -> tuple[Any, ...]:
         try:
             if self._is_plain and os.path.samestat(os.stat(self.name), os.fstat(self._file.fileno())):
-                return FileSource, (os.path.abspath(self.name), self.state)
+                return FileSource, (os.path.join(os.getcwd(), self.name), self.state)
         except (OSError, ValueError):
             pass
         raise ConfigurationError("is a file object, which no other process can open: give a path or bytes", self.name)

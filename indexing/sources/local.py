@@ -59,7 +59,8 @@ class FileSource(SourceBase):
     def __init__(self, path: str | os.PathLike[str], known: SourceState | None = None) -> None:
         self._key, self.name = object(), os.fspath(path)
         try:  # the working directory may change later
-            self._path = self.name if os.path.isabs(self.name) else os.path.abspath(self.name)
+            # Not normalised: after a link, or what is no folder, ".." does not lead back to where the name came from.
+            self._path = self.name if os.path.isabs(self.name) else os.path.join(os.getcwd(), self.name)
         except FileNotFoundError as error:
             raise SourceError(FOLDER_DELETED, self.name) from error
         file, self._status = self._open_file()

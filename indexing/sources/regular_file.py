@@ -65,15 +65,22 @@ def check_regular(path: str, status: os.stat_result) -> None:
 def replacing(path: str) -> Iterator[BinaryIO]:
     """Open a new file that replaces the one at a path, in one step, if the block ends without an error.
 
+    Links are followed, and the permissions of a file that exists are kept.
+
     Raises:
         OSError: it cannot be written, or what is at the path is no regular file.
         ValueError: no file can have this name.
     """
+    path, mode = os.path.realpath(path), None
     with suppress(FileNotFoundError):
-        check_regular(path, os.stat(path))
+        status = os.stat(path)
+        check_regular(path, status)
+        mode = stat.S_IMODE(status.st_mode)
     part = f"{path}.{token_hex(4)}.part"
     with open(part, "xb") as file:  # never what is there: a link would lead to another file
         try:
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
             yield file
             file.flush()
             os.fsync(file.fileno())  # or a crash of the machine may leave an empty file under the new name

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
+import pytest
 from commands import run, run_json
 from image_files import write_frames
 
@@ -40,6 +42,19 @@ def test_a_list_may_begin_with_a_byte_order_mark_and_names_may_hold_other_line_b
     (folder / "list.txt").write_bytes(f"vp9_webm/vp9_webm.webm\r\n{odd}\n".encode("utf-8-sig"))
     done = run("index", folder / "list.txt", "-o", folder / "index.db", "--workers", 1)
     assert "2 indexed" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("command", ["index", "verify"])
+@pytest.mark.parametrize("kind", ["FIFO", "device"])
+def test_a_list_must_be_a_file(tmp_path: Path, command: str, kind: str) -> None:
+    if kind == "FIFO":
+        os.mkfifo(tmp_path / "list.txt")
+    else:
+        (tmp_path / "list.txt").symlink_to("/dev/zero")
+    output = ["-o", tmp_path / "index.db"] if command == "index" else []
+    done = run(command, tmp_path / "list.txt", *output)
+    assert done.exit_code == 2
+    assert f"list.txt: the list cannot be read (Is a {kind}, not a file)" in done.stderr
 
 
 def test_folders_of_splits_and_videos_beside_folders_are_nothing_to_warn_of(folder: Path) -> None:

@@ -205,16 +205,21 @@ SIGNS = (
 PARTS = st.sampled_from([*PLACES.split(" "), *SIGNS.split(), "::", "root outside", "linked frames"])
 
 
-@given(st.lists(PARTS, min_size=1, max_size=7).map("".join))
-@example("a.pgm/../link")
+@given(st.lists(PARTS, min_size=1, max_size=7).map("".join), st.booleans())
+@example("a.pgm/../link", False)
+@example("a.pgm::/../../root outside/a.pgm", True)
+@example("link/../root outside/a.pgm", True)
 @settings(max_examples=examples(1500), suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_nothing_outside_the_root_is_opened_for_a_row_whether_refused_or_taken(place: Path, name: str) -> None:
+def test_nothing_outside_the_root_is_opened_for_a_row_whether_refused_or_taken(
+    place: Path, name: str, is_relative: bool
+) -> None:
     """Names put together at random from all that names are made of."""
     global _opened
     _opened = found = []
     try:
         with suppress(VideoLoaderError):
-            build_index(VideoDataset.from_paths([name], sources="inside root", root=place / "root").paths[0])
+            root_of_rows = "." if is_relative else place / "root"
+            build_index(VideoDataset.from_paths([name], sources="inside root", root=root_of_rows).paths[0])
     finally:
         _opened = None
     root = str(place / "root")

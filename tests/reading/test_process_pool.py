@@ -214,18 +214,42 @@ def test_a_process_that_is_killed_while_it_waits_is_replaced(sample: Sample, pro
     assert pid_of(processes) != pid
 
 
+def made_long(index: VideoIndex) -> VideoIndex:
+    """The index with a record that no packet needs, which takes 10 MB to send."""
+    records = (*index.stream.codec_configs, os.urandom(10 << 20))
+    return replace(index, stream=replace(index.stream, codec_configs=records))
+
+
+@pytest.mark.parametrize("is_long", [False, True])
 def test_cancelled_work_of_a_process_that_does_not_answer_is_given_up(
-    sample: Sample, processes: ProcessPool, only_there: ProcessReader, monkeypatch: pytest.MonkeyPatch
+    sample: Sample, processes: ProcessPool, only_there: ProcessReader, monkeypatch: pytest.MonkeyPatch, is_long: bool
 ) -> None:
-    """As where it was stopped, or waits for a disk that does not answer."""
+    """As where it was stopped, or waits for a disk that does not answer; also while it is sent a long index."""
     monkeypatch.setattr(process_pool, "_MOST_WAITED", 0.1)
     path, pid, token = sample("h264_mp4"), pid_of(processes), CancelToken()
     index = build_index(open_source(str(path)))
+    if is_long:
+        index = replace(
+            index, stream=replace(index.stream, codec_configs=(*index.stream.codec_configs, bytes(10 << 20)))
+        )
     os.kill(pid, signal.SIGSTOP)
     threading.Timer(0.1, token.cancel).start()
     with pytest.raises(ReadCancelled):
         only_there.read(ReadRequest(str(path), index, [slots_for(index, [0])], OutputSpec()), token)
     assert pid_of(processes) != pid
+
+
+def test_a_long_index_arrives_whole(sample: Sample, processes: ProcessPool, only_there: ProcessReader) -> None:
+    path = sample("h264_mp4")
+    index = build_index(open_source(str(path)))
+    long = replace(
+        index, stream=replace(index.stream, codec_configs=(*index.stream.codec_configs, os.urandom(10 << 20)))
+    )
+    clip = slots_for(long, [7, 3])
+    pid = pid_of(processes)
+    only_there.read(ReadRequest(str(path), long, [clip], OutputSpec()))
+    assert torch.equal(clip.slots, read(ClipReader(CPU), path, [7, 3]))
+    assert pid_of(processes) == pid
 
 
 def test_a_process_that_is_killed_while_it_starts_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,7 +102,8 @@ def _paths(argument: str, root: Path | None) -> Iterable[str]:
 def _listed_paths(source: Path, root: Path | None) -> Iterator[str]:
     """The paths in a list with one path per line."""
     try:
-        lines = source.read_text(encoding="utf-8-sig", errors="surrogateescape").split("\n")
+        with open(source, encoding="utf-8-sig", errors="surrogateescape", newline="\n", opener=open_regular) as file:
+            lines = file.read().split("\n")
     except OSError as error:
         raise SourceError(f"the list cannot be read ({error.strerror})", str(source)) from None
     folder = source.parent if root is None else root

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import pickle
 import select
+import struct
 import threading
 import time
 import warnings
@@ -40,6 +41,8 @@ from videoloader.runtime.shared_memory import Place, SharedBlock, block_of, new_
 _LOOK_UP = 50
 # Seconds in which a process must end cancelled work. One that is stopped, or waits for a disk, would not.
 _MOST_WAITED = 5
+# Bytes that a pipe that has room takes without waiting.
+_SENT_AT_ONCE = 1 << 15
 # Clips that threads make themselves before processes are started, one for each further clip. Starting a process takes
 # two seconds of a core, which a few clips do not repay.
 _CLIPS_BEFORE = 32
@@ -64,7 +67,7 @@ class _Process(ChildProcess):
 
     def __init__(self, starts: Starts) -> None:
         # ``Connection.poll`` and ``send`` create objects on each call, which takes longer than the system call itself.
-        self._answered = select.poll()
+        self._answered, self._has_room = select.poll(), select.poll()
         # Numbers of the objects it keeps, least recently used first, and of its memory blocks.
         self._known: OrderedDict[int, None] = OrderedDict()
         self._blocks: set[int] = set()
@@ -72,6 +75,7 @@ class _Process(ChildProcess):
         super().__init__(starts, serve)
         try:
             self._answered.register(self.connection.fileno(), select.POLLIN)
+            self._has_room.register(self.connection.fileno(), select.POLLOUT)
             with suppress(ConnectionError):  # ``is_ready`` finds that it has died
                 send_handle(self.connection, self._cancelled.descriptor, self._process.pid)
         except BaseException:
@@ -110,18 +114,32 @@ class _Process(ChildProcess):
         places = [(block.number, place) for block, place in tensors]
         self._cancelled.memory[0] = 0
         task = Task(forgotten, gone, current_folder(), number, sent, list(new), places, work)
-        self.connection.send_bytes(pickle.dumps(task, pickle.HIGHEST_PROTOCOL))
+        self._send(pickle.dumps(task, pickle.HIGHEST_PROTOCOL), token)
         for block in new.values():
             self._send_block(block)
+        self._wait(self._answered, token)
+        answer: Answer = self.connection.recv()
+        return answer
+
+    def _wait(self, ready: select.poll, token: CancelToken) -> None:
+        """Wait until the process has answered, or takes more."""
         until = None
-        while not self._answered.poll(_LOOK_UP):
+        while not ready.poll(_LOOK_UP):
             self._cancelled.memory[0] = token.cancelled
             if token.cancelled:
                 until = until or time.monotonic() + _MOST_WAITED
                 if time.monotonic() > until:
                     token.raise_if_cancelled()
-        answer: Answer = self.connection.recv()
-        return answer
+
+    def _send(self, message: bytes, token: CancelToken) -> None:
+        """Send a message as ``Connection.send_bytes`` does, but wait for room as ``_wait`` does."""
+        if not _SENT_AT_ONCE < len(message) < 1 << 31:
+            self.connection.send_bytes(message)
+            return
+        rest = memoryview(struct.pack("!i", len(message)) + message)
+        while rest:
+            self._wait(self._has_room, token)
+            rest = rest[os.write(self.connection.fileno(), rest[:_SENT_AT_ONCE]) :]
 
     def _send_block(self, block: SharedBlock) -> None:
         try:

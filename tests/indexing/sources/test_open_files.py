@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import pickle
 import sys
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from forked_programs import run_program
 
 from videoloader import SourceError, StaleIndexError
-from videoloader.indexing import FileSource
+from videoloader.indexing import FileSource, open_source
 from videoloader.indexing.sources import local
 
 
@@ -134,3 +135,21 @@ def test_more_videos_than_the_process_may_have_files(sample) -> None:
     )
     done = run_program(code, sample("h264_mp4"))
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_relative_path_means_what_the_system_takes_it_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a link, ``..`` leads up from where the link leads to, and after what is no folder nowhere."""
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "v.mp4").write_bytes(b"outer")
+    (tmp_path / "a/v.mp4").write_bytes(b"inner")
+    (tmp_path / "link").symlink_to("a/b")
+    monkeypatch.chdir(tmp_path)
+    source = FileSource("link/../v.mp4")
+    assert source.read(0, 5) == pickle.loads(pickle.dumps(source)).read(0, 5) == b"inner"
+    with open("link/../v.mp4", "rb") as file:
+        assert pickle.loads(pickle.dumps(open_source(file))).read(0, 5) == b"inner"
+    for name in ("nope/../v.mp4", "v.mp4::/../a/v.mp4", "v.mp4/../v.mp4"):
+        with pytest.raises(SourceError, match="cannot be opened"):
+            FileSource(name)
+    monkeypatch.chdir(tmp_path / "a")
+    assert source.read(0, 5) == b"inner"

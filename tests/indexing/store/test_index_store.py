@@ -340,6 +340,15 @@ class TestExport:
         assert table.read_bytes() == before
         assert list(tmp_path.glob("rows*")) == [table]
 
+    def test_a_table_keeps_its_permissions_and_links_to_it_stay(self, store, tmp_path):
+        (tmp_path / "rows.csv").write_text("old")
+        (tmp_path / "rows.csv").chmod(0o600)
+        (tmp_path / "link.csv").symlink_to("rows.csv")
+        store.to_csv(tmp_path / "link.csv")
+        assert (tmp_path / "link.csv").is_symlink()
+        assert (tmp_path / "rows.csv").read_text().startswith("source,")
+        assert stat.S_IMODE((tmp_path / "rows.csv").stat().st_mode) == 0o600
+
     @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
     def test_names_with_spaces_around_them_come_back(self, tmp_path, videos, ending):
         names = [str(tmp_path / name) for name in ("a.mp4", "a.mp4 ", " a.mp4", ' "a".mp4')]
