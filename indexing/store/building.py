@@ -17,7 +17,7 @@ from videoloader.indexing.build import INDEXER_VERSION
 from videoloader.indexing.sources.opening import is_remote
 from videoloader.indexing.store.fingerprints import FingerprintKind
 from videoloader.indexing.store.frame_table import PackedIndex
-from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
+from videoloader.indexing.store.keys import SourceKeys, absolute_path, from_sql, to_sql
 from videoloader.indexing.store.processes import index_in_processes
 from videoloader.indexing.store.schema import (
     COLUMNS,
@@ -145,8 +145,8 @@ class StoreBuild:
             raise ConfigurationError(
                 "a store is written to a file of this machine: build it there, and copy it", os.fspath(store)
             )
-        self._store = os.path.abspath(os.fspath(store))
-        given = None if root is None else os.path.abspath(path_text("build_store's root", root))
+        self._store = absolute_path(os.fspath(store))
+        given = None if root is None else absolute_path(path_text("build_store's root", root))
         if isinstance(paths, str | bytes | os.PathLike):
             raise ArgumentError(f"paths must be a list of paths, got {paths!r}")
         self._connection = connect_writer(self._store, given)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from videoloader.errors import IndexingError, SourceError
@@ -13,6 +14,25 @@ from videoloader.indexing.sources.state import Place
 _AT_ONCE = 1 << 12
 # Parts that a path with "/" as separator may have, but its absolute form has not.
 _UNTIDY = ("//", "/.", "/\0")
+
+
+def absolute_path(path: str) -> str:
+    """Return a path's absolute form, with links not resolved unless ``..`` follows one.
+
+    There ``os.path.abspath`` would lead to another file than the system.
+    """
+    if os.pardir in path:
+        folder, name = os.path.split(path if os.path.isabs(path) else os.path.join(os.getcwd(), path))
+        if name not in ("", os.curdir, os.pardir) and (led := _led_elsewhere(folder)):
+            return os.path.join(led, name)
+    return os.path.abspath(path)
+
+
+@lru_cache(1 << 12)  # many videos share a folder
+def _led_elsewhere(folder: str) -> str | None:
+    """The place to which a folder's name leads, if its normal form leads elsewhere."""
+    real = os.path.realpath(folder)
+    return None if real == os.path.realpath(os.path.normpath(folder)) else real
 
 
 class SourceKeys(NamedTuple):
@@ -44,7 +64,7 @@ class SourceKeys(NamedTuple):
     @staticmethod
     def absolute(source: str) -> str:
         """Return a path's absolute form, which is the same however it is spelled."""
-        return source if "://" in source else os.path.abspath(source)
+        return source if "://" in source else absolute_path(source)
 
     @staticmethod
     def all_absolute(sources: Sequence[str]) -> list[str]:
@@ -60,7 +80,7 @@ class SourceKeys(NamedTuple):
     def key_of(self, source: str) -> str:
         if "://" in source:
             return source
-        absolute = os.path.abspath(source)
+        absolute = absolute_path(source)
         for start in self.prefixes:
             if absolute.startswith(start):
                 return absolute[len(start) :]

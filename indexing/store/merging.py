@@ -15,7 +15,7 @@ from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.checks import check, path_text
 from videoloader.indexing.store.building import Progress, write_row
 from videoloader.indexing.store.frame_table import PackedIndex
-from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
+from videoloader.indexing.store.keys import SourceKeys, absolute_path, from_sql, to_sql
 from videoloader.indexing.store.schema import (
     COLUMNS,
     close_writer,
@@ -97,11 +97,11 @@ def merge_stores(
     if isinstance(stores, str | bytes | os.PathLike):
         raise ArgumentError(f"stores must be a list of paths, got {stores!r}")
     parts = [IndexStore(path) for path in stores]
-    path = os.path.abspath(path_text("merge_stores's output", output))
+    path = absolute_path(path_text("merge_stores's output", output))
     check("stores", parts, parts, "at least one index store")
     if any(os.path.exists(path) and os.path.samefile(part.path, path) for part in parts):
         raise ConfigurationError("is a part and the merged store at once: leave it out of the parts", path)
-    given = None if root is None else os.path.abspath(path_text("merge_stores's root", root))
+    given = None if root is None else absolute_path(path_text("merge_stores's root", root))
     with live_line("merging", progress) as tell, _Merge(path, given, parts) as merge:
         total, done = sum(map(len, parts)), 0
         for part in parts:

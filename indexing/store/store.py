@@ -42,7 +42,7 @@ from videoloader.indexing.store.frame_counts import (
     unusable,
 )
 from videoloader.indexing.store.frame_table import PackedIndex, check_sense, unpack_index
-from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
+from videoloader.indexing.store.keys import SourceKeys, absolute_path, from_sql, to_sql
 from videoloader.indexing.store.reader import StoreReader, rows_by_id
 from videoloader.indexing.store.schema import (
     COLUMNS,
@@ -94,10 +94,10 @@ class IndexStore:
     def __init__(
         self, path: str | os.PathLike[str], *, root: str | os.PathLike[str] | None = None, verify: bool = True
     ) -> None:
-        self.path = os.path.abspath(path_text("IndexStore's path", path))
+        self.path = absolute_path(path_text("IndexStore's path", path))
         check_no_folder(self.path)
         self.verify = verify
-        self._given_root = None if root is None else os.path.abspath(path_text("IndexStore's root", root))
+        self._given_root = None if root is None else absolute_path(path_text("IndexStore's root", root))
         self._reader = StoreReader(self.path)
         settings = dict(self._reader.select("SELECT name, value FROM settings"))
         keys = SourceKeys((self._given_root,) if self._given_root else recorded_roots(settings, self.path))

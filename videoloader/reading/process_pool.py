@@ -116,13 +116,18 @@ class _Process(ChildProcess):
         task = Task(forgotten, gone, current_folder(), number, sent, list(new), places, work)
         self._send(pickle.dumps(task, pickle.HIGHEST_PROTOCOL), token)
         for block in new.values():
+            self._wait(self._has_room, token)
             self._send_block(block)
         self._wait(self._answered, token)
         answer: Answer = self.connection.recv()
         return answer
 
     def _wait(self, ready: select.poll, token: CancelToken) -> None:
-        """Wait until the process has answered, or takes more."""
+        """Wait until the process has answered, or takes more.
+
+        Raises:
+            ReadCancelled: the work was cancelled, and the process does neither in time.
+        """
         until = None
         while not ready.poll(_LOOK_UP):
             self._cancelled.memory[0] = token.cancelled

@@ -162,6 +162,19 @@ class TestMoving:
         store.to_csv(tmp_path / "rows.csv")
         assert "caf" in (tmp_path / "rows.csv").read_text()
 
+    def test_a_link_before_two_dots_leads_where_the_system_goes(self, tmp_path, videos, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        os.makedirs("a/b")
+        os.symlink("a/b", "link")
+        shutil.copy(videos[0], "v.mp4")
+        shutil.copy(videos[1], "a/v.mp4")
+        names = ["v.mp4", "link/../v.mp4", str(tmp_path / "a/b/../../v.mp4")]
+        assert build_store(names, "link/../index.db", workers=1).indexed == 2
+        store = IndexStore("a/index.db")
+        for name in (*names, "a/v.mp4"):
+            assert_same_index(store.get(name), build_index(name))
+        assert len(store.frame_counts(names)[1]) == 0
+
 
 class TestReaders:
     def test_threads_read_at_once(self, store, videos):
