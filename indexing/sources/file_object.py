@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 from videoloader.errors import ConfigurationError, SourceError
 from videoloader.indexing.sources.base import SourceBase
 from videoloader.indexing.sources.local import FileSource
+from videoloader.indexing.sources.regular_file import from_here
 from videoloader.indexing.sources.state import SourceState, require_same, state_of_file
 
 
@@ -89,7 +90,7 @@ class FileObjectSource(SourceBase):
     def __reduce__(self) -> tuple[Any, ...]:
         try:
             if self._is_plain and os.path.samestat(os.stat(self.name), os.fstat(self._file.fileno())):
-                return FileSource, (os.path.join(os.getcwd(), self.name), self.state)
+                return FileSource, (from_here(self.name), self.state)
         except (OSError, ValueError):
             pass
         raise ConfigurationError("is a file object, which no other process can open: give a path or bytes", self.name)

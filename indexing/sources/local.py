@@ -17,7 +17,7 @@ from typing import Any
 
 from videoloader.errors import FOLDER_DELETED, SourceError, system_reason
 from videoloader.indexing.sources.base import SourceBase
-from videoloader.indexing.sources.regular_file import open_with_status
+from videoloader.indexing.sources.regular_file import from_here, open_with_status
 from videoloader.indexing.sources.state import SourceState, require_same, state_of_file
 from videoloader.runtime.cached_property import cached_property
 
@@ -58,9 +58,8 @@ class FileSource(SourceBase):
 
     def __init__(self, path: str | os.PathLike[str], known: SourceState | None = None) -> None:
         self._key, self.name = object(), os.fspath(path)
-        try:  # the working directory may change later
-            # Not normalised: after a link, or what is no folder, ".." does not lead back to where the name came from.
-            self._path = self.name if os.path.isabs(self.name) else os.path.join(os.getcwd(), self.name)
+        try:
+            self._path = from_here(self.name)
         except FileNotFoundError as error:
             raise SourceError(FOLDER_DELETED, self.name) from error
         file, self._status = self._open_file()

@@ -41,6 +41,17 @@ def open_with_status(path: str, flags: int) -> tuple[int, os.stat_result]:
     return descriptor, status
 
 
+def from_here(path: str) -> str:
+    """Return a path that stays right when the current folder changes.
+
+    It is not normalised: after a link, or what is no folder, ``..`` does not lead back to where the name came from.
+
+    Raises:
+        FileNotFoundError: the path is relative, and the current folder was deleted.
+    """
+    return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+
+
 def is_missing(path: str) -> bool:
     """Whether a file or folder does not exist. One that cannot be reached, as on a lost mount, counts as existing."""
     try:

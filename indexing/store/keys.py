@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from videoloader.errors import IndexingError, SourceError
-from videoloader.indexing.sources.regular_file import is_missing
+from videoloader.indexing.sources.regular_file import from_here, is_missing
 from videoloader.indexing.sources.state import Place
 
 _AT_ONCE = 1 << 12
@@ -22,7 +22,7 @@ def absolute_path(path: str) -> str:
     There ``os.path.abspath`` would lead to another file than the system.
     """
     if os.pardir in path:
-        folder, name = os.path.split(path if os.path.isabs(path) else os.path.join(os.getcwd(), path))
+        folder, name = os.path.split(from_here(path))
         if name not in ("", os.curdir, os.pardir) and (led := _led_elsewhere(folder)):
             return os.path.join(led, name)
     return os.path.abspath(path)

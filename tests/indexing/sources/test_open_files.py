@@ -153,3 +153,14 @@ def test_a_relative_path_means_what_the_system_takes_it_for(tmp_path: Path, monk
             FileSource(name)
     monkeypatch.chdir(tmp_path / "a")
     assert source.read(0, 5) == b"inner"
+
+
+def test_a_file_object_with_an_absolute_name_goes_to_other_processes_from_a_folder_that_was_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "v.mp4").write_bytes(b"video")
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with open(tmp_path / "v.mp4", "rb") as file:
+        assert pickle.loads(pickle.dumps(open_source(file))).read(0, 5) == b"video"
