@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 from changing_streams import write_h264
-from forked_programs import run_program
+from forked_programs import IN_CHILD, run_program
 
-# Defines loader(**settings), same(batches, others), and in_child(function), which gives what it says as an exit code.
-PREAMBLE = """
-import os, signal, sys, threading, torch
+# Defines loader(**settings) and same(batches, others).
+PREAMBLE = (
+    IN_CHILD
+    + """
+import threading, torch
 import videoloader as vl
 from videoloader.interop.torch import ClipRequest, DecodingLoader
 
@@ -27,15 +29,9 @@ def same(batches, others):
         torch.equal(one.frames, other.frames) and one.paths == other.paths for one, other in pairs
     )
 
-def in_child(function):
-    sys.stdout.flush()
-    if not (child := os.fork()):
-        signal.alarm(60)
-        os._exit(7 if function() else 8)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
 signal.alarm(200)
 """
+)
 
 
 def run(sample: Callable[[str], Path], program: str, *videos: Path) -> None:

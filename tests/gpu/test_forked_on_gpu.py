@@ -9,14 +9,17 @@ from pathlib import Path
 import pytest
 import torch
 from changing_streams import write_h264
+from forked_programs import IN_CHILD
 
 pytestmark = pytest.mark.gpu
 if not torch.cuda.is_available():
     pytest.skip("needs an NVIDIA GPU", allow_module_level=True)
 
-# Defines objects on the GPU that are in use, and in_child(function), which gives what it says as an exit code.
-_PREAMBLE = """
-import gc, os, signal, sys, time, warnings
+# Defines objects on the GPU that are in use.
+_PREAMBLE = (
+    IN_CHILD
+    + """
+import gc, time, warnings
 import torch
 import videoloader as vl
 from videoloader.interop.torch import ClipDataset, ClipRequest, DecodingLoader, stack_clips
@@ -32,13 +35,6 @@ def begun(loader):
     loop = iter(loader)
     next(loop)
     return loop
-
-def in_child(function):
-    sys.stdout.flush()
-    if not (child := os.fork()):
-        signal.alarm(60)
-        os._exit(7 if function() else 8)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 def refuses(function, words):
     try:
@@ -57,6 +53,7 @@ stream = video.stream()
 next(stream)
 time.sleep(0.5)  # in which batches get ready
 """
+)
 _EARLIER, _CUDA = "started before the process was forked", "cannot be used in this process"
 _PROGRAMS = {
     "garbage of the parent is left alone": """

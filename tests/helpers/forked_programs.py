@@ -83,6 +83,19 @@ exec(code)
 """
 
 
+# Part of a program: in_child(function) returns 7 if the function returns something true in a forked process.
+IN_CHILD = """
+import os, signal, sys
+
+def in_child(function):
+    sys.stdout.flush()
+    if not (child := os.fork()):
+        signal.alarm(60)
+        os._exit(7 if function() else 8)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+"""
+
+
 @cache
 def _server() -> socket.socket:
     """The process that forks, as a connection to it: it ends with the connection."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -30,3 +31,14 @@ def store_path(videos: list[Path], tmp_path: Path) -> Path:
     path = tmp_path / "index.db"
     build_here(videos, path)
     return path
+
+
+@pytest.fixture
+def many(videos: list[Path], tmp_path: Path) -> list[Path]:
+    """150 links to the videos."""
+    paths = list[Path]()
+    for number in range(150):
+        video = videos[number % len(videos)]
+        paths.append(tmp_path / "data" / f"{number}{video.suffix}")
+        os.link(video, paths[-1])
+    return paths

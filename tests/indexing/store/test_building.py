@@ -15,27 +15,14 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from killed_processes import killed_at_the_start
 from PIL import Image
 from store_contents import build_here, contents, kill_build, start_build
 from waiting import becomes
 
 from videoloader.errors import ConfigurationError, SourceError, StaleIndexError, VideoLoaderError
 from videoloader.indexing import IndexStore, build_store, merge_stores
-from videoloader.indexing.store import building, processes, schema
+from videoloader.indexing.store import building, schema
 from videoloader.indexing.store.tasks import Task
-from videoloader.runtime import child_process
-
-
-@pytest.fixture
-def many(videos, tmp_path):
-    """150 links to the videos."""
-    paths = []
-    for number in range(150):
-        video = videos[number % len(videos)]
-        paths.append(tmp_path / "data" / f"{number}{video.suffix}")
-        os.link(video, paths[-1])
-    return paths
 
 
 def test_a_report_tells_what_was_done(videos, tmp_path):
@@ -60,19 +47,6 @@ def test_only_new_and_changed_files_are_read(videos, store_path, tmp_path):
     assert IndexStore(store_path).get(videos[1]).stream.codec == "h264"
 
 
-def test_a_process_that_is_killed_while_it_starts_is_replaced(videos, tmp_path, monkeypatch):
-    killed = killed_at_the_start(monkeypatch, 1)
-    assert build_store(videos, tmp_path / "a.db", workers=1).indexed == 5
-    assert len(killed) == 1
-
-
-def test_processes_that_are_killed_whenever_they_start_are_an_error(videos, tmp_path, monkeypatch):
-    killed = killed_at_the_start(monkeypatch, 99)
-    with pytest.raises(VideoLoaderError, match=r"no process can be started with .*\(exit status -9\)"):
-        build_store(videos, tmp_path / "a.db", workers=1)
-    assert len(killed) == 2
-
-
 def test_videos_that_cannot_be_reached_are_not_pruned(tmp_path, monkeypatch):
     there, lost, gone = (str(tmp_path / name / "a.mp4") for name in ("there", "lost", "gone"))
     build_store([there, lost, gone], tmp_path / "a.db", workers=1)
@@ -87,19 +61,6 @@ def test_videos_that_cannot_be_reached_are_not_pruned(tmp_path, monkeypatch):
     report = build_store([there], tmp_path / "a.db", workers=1, prune=True)
     assert report.vanished == [gone]
     assert len(IndexStore(tmp_path / "a.db")) == 2
-
-
-@pytest.mark.parametrize("python", [None, "", "a\0b", "\ud800"])
-def test_a_build_within_a_program_that_is_not_python_says_so(videos, tmp_path, monkeypatch, python):
-    monkeypatch.setattr(sys, "executable", python)
-    with pytest.raises(VideoLoaderError, match="no process can be started with "):
-        build_store(videos, tmp_path / "a.db", workers=1)
-
-
-def test_a_build_that_cannot_start_python_says_so(videos, tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "no python"))
-    with pytest.raises(VideoLoaderError, match=r"no process can be started with .*no python \(No such file"):
-        build_store(videos, tmp_path / "a.db", workers=1)
 
 
 def test_a_pass_beside_builds_gives_each_row_that_they_keep_once(tmp_path):
@@ -354,35 +315,6 @@ def workers_running():
         except OSError:
             continue
     return found
-
-
-def test_a_file_that_kills_its_process_costs_no_other_its_row(many, monkeypatch):
-    """The process is told to die over one of the files; no real file is known to do that."""
-    deadly = str(many[7])
-    start = (
-        "import os; from videoloader.indexing.store import tasks; true = tasks.answer_task; "
-        f"tasks.answer_task = lambda task: os._exit(9) if task.path == {deadly!r} else true(task); "
-    )
-
-    class Popen(subprocess.Popen):
-        def __init__(self, command, **settings):
-            program = command[2].replace("\nfrom ", f"\n{start}\nfrom ")
-            super().__init__([sys.executable, "-c", program], **settings)
-
-    monkeypatch.setattr(child_process.subprocess, "Popen", Popen)
-    tasks = [Task(str(path), str(path), None) for path in many[:40]]
-    answers = [answer for some in processes.index_in_processes([tasks[:20], tasks[20:]], workers=2) for answer in some]
-    rows = {answer.key: answer.row for answer in answers}
-    assert len(answers) == len(rows) == 40
-    assert rows[deadly].error == "the process that indexed it died"
-    assert sum(row.packed is not None for row in rows.values()) == 40 - 7  # 34 good ones before, six texts
-
-
-def test_processes_that_cannot_start_are_no_fault_of_the_videos(videos, tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "executable", shutil.which("false"))
-    with pytest.raises(VideoLoaderError, match=r"no process can be started with .*false"):
-        build_store(videos, tmp_path / "index.db", workers=1)
-    assert len(IndexStore(tmp_path / "index.db")) == 0
 
 
 def test_a_store_is_built_from_a_folder_that_was_deleted(videos, tmp_path, monkeypatch):

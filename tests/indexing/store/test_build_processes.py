@@ -1,0 +1,69 @@
+"""Processes of a build that cannot start, are killed or die over a file."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+from killed_processes import killed_at_the_start
+
+from videoloader.errors import VideoLoaderError
+from videoloader.indexing import IndexStore, build_store
+from videoloader.indexing.store import processes
+from videoloader.indexing.store.tasks import Task
+from videoloader.runtime import child_process
+
+
+def test_a_process_that_is_killed_while_it_starts_is_replaced(videos, tmp_path, monkeypatch):
+    killed = killed_at_the_start(monkeypatch, 1)
+    assert build_store(videos, tmp_path / "a.db", workers=1).indexed == 5
+    assert len(killed) == 1
+
+
+def test_processes_that_are_killed_whenever_they_start_are_an_error(videos, tmp_path, monkeypatch):
+    killed = killed_at_the_start(monkeypatch, 99)
+    with pytest.raises(VideoLoaderError, match=r"no process can be started with .*\(exit status -9\)"):
+        build_store(videos, tmp_path / "a.db", workers=1)
+    assert len(killed) == 2
+
+
+@pytest.mark.parametrize("python", [None, "", "a\0b", "\ud800"])
+def test_a_build_within_a_program_that_is_not_python_says_so(videos, tmp_path, monkeypatch, python):
+    monkeypatch.setattr(sys, "executable", python)
+    with pytest.raises(VideoLoaderError, match="no process can be started with "):
+        build_store(videos, tmp_path / "a.db", workers=1)
+
+
+def test_a_build_that_cannot_start_python_says_so(videos, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no python"))
+    with pytest.raises(VideoLoaderError, match=r"no process can be started with .*no python \(No such file"):
+        build_store(videos, tmp_path / "a.db", workers=1)
+
+
+def test_a_file_that_kills_its_process_costs_no_other_its_row(many, monkeypatch):
+    """The process is told to die over one of the files; no real file is known to do that."""
+    deadly = str(many[7])
+    start = (
+        "import os; from videoloader.indexing.store import tasks; true = tasks.answer_task; "
+        f"tasks.answer_task = lambda task: os._exit(9) if task.path == {deadly!r} else true(task); "
+    )
+
+    class Popen(subprocess.Popen):
+        def __init__(self, command, **settings):
+            program = command[2].replace("\nfrom ", f"\n{start}\nfrom ")
+            super().__init__([sys.executable, "-c", program], **settings)
+
+    monkeypatch.setattr(child_process.subprocess, "Popen", Popen)
+    tasks = [Task(str(path), str(path), None) for path in many[:40]]
+    answers = [answer for some in processes.index_in_processes([tasks[:20], tasks[20:]], workers=2) for answer in some]
+    rows = {answer.key: answer.row for answer in answers}
+    assert len(answers) == len(rows) == 40
+    assert rows[deadly].error == "the process that indexed it died"
+    assert sum(row.packed is not None for row in rows.values()) == 40 - 7  # 34 good ones before, six texts
+
+
+def test_processes_that_cannot_start_are_no_fault_of_the_videos(videos, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
+    with pytest.raises(VideoLoaderError, match=r"no process can be started with .*false"):
+        build_store(videos, tmp_path / "index.db", workers=1)
+    assert len(IndexStore(tmp_path / "index.db")) == 0
