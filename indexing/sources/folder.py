@@ -7,6 +7,7 @@ import io
 import os
 import re
 import reprlib
+import stat
 from bisect import bisect_right
 from collections.abc import Iterable
 from decimal import Decimal
@@ -23,7 +24,7 @@ from videoloader.errors.checks import check
 from videoloader.indexing.exact_numbers import exact_rate
 from videoloader.indexing.sources.base import SourceBase
 from videoloader.indexing.sources.natural_order import in_natural_order
-from videoloader.indexing.sources.regular_file import open_regular
+from videoloader.indexing.sources.regular_file import is_folder, kind_at, open_regular
 from videoloader.indexing.sources.state import SourceState, host, require_same, state_of_file
 from videoloader.runtime.cached_property import cached_property
 
@@ -234,7 +235,7 @@ def split_times(path: str) -> tuple[str, dict[str, str]]:
         ('davis/bear', {'fps': '24'})
     """
     told = _TIMED.fullmatch(path)
-    return (told[1], {told[2]: told[3]}) if told and not os.path.exists(path) else (path, {})
+    return (told[1], {told[2]: told[3]}) if told and not kind_at(path) else (path, {})
 
 
 def times_suffix(source: str, fps: float | Fraction | str | None, timestamps: Timestamps | None) -> str:
@@ -292,12 +293,14 @@ def is_frame_folder(path: str) -> bool:
     """Whether a path, perhaps with times, is for a FolderSource.
 
     That is a folder, or a pattern for files in one, unless a file has that name.
+
+    Raises:
+        SourceError: a part of the path cannot be reached.
     """
     path, _ = split_times(path)
-    if os.path.isdir(path):
-        return True
+    kind = kind_at(path)
     folder, name = os.path.split(path)
-    return bool({"*", "?"} & set(name)) and os.path.isdir(folder or ".") and not os.path.exists(path)
+    return kind == stat.S_IFDIR or (not kind and bool({"*", "?"} & set(name)) and is_folder(folder or "."))
 
 
 def frame_folder_places(path: str) -> tuple[str, list[str]]:
@@ -333,7 +336,7 @@ def is_image_name(name: str) -> bool:
 def _folder_and_pattern(path: str) -> tuple[str, str]:
     folder, name = os.path.split(path)
     # For other names nothing is asked: the answer may be wrong for a moment, as on a network file system.
-    return (folder, name) if {"*", "?"} & set(name) and not os.path.isdir(path) else (path, "*")
+    return (folder, name) if {"*", "?"} & set(name) and not is_folder(path) else (path, "*")
 
 
 def _image_files(folder: str, pattern: str, source: str) -> dict[str, os.DirEntry[str]]:

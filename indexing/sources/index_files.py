@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from typing import NamedTuple
 
 from videoloader.errors import IndexingError
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.local import FileSource
-from videoloader.indexing.sources.regular_file import is_missing
+from videoloader.indexing.sources.regular_file import kind_at
 from videoloader.indexing.sources.remote import RemoteSource
 
 _BLOCK = 512
@@ -48,7 +49,7 @@ def file_beside(archive: ByteSource, endings: tuple[str, ...]) -> ByteSource | N
             remote = archive.beside(beside)
             if remote.exists():
                 return remote
-        elif not is_missing(beside) and not os.path.isdir(beside):
+        elif kind_at(beside) not in (0, stat.S_IFDIR):
             return FileSource(beside)
     return None
 

@@ -15,7 +15,7 @@ from itertools import repeat
 from operator import ne
 from typing import Any
 
-from videoloader.errors import FOLDER_DELETED, SourceError, system_reason
+from videoloader.errors import SourceError, system_reason
 from videoloader.indexing.sources.base import SourceBase
 from videoloader.indexing.sources.regular_file import from_here, open_with_status
 from videoloader.indexing.sources.state import SourceState, require_same, state_of_file
@@ -58,10 +58,7 @@ class FileSource(SourceBase):
 
     def __init__(self, path: str | os.PathLike[str], known: SourceState | None = None) -> None:
         self._key, self.name = object(), os.fspath(path)
-        try:
-            self._path = from_here(self.name)
-        except FileNotFoundError as error:
-            raise SourceError(FOLDER_DELETED, self.name) from error
+        self._path = from_here(self.name)
         file, self._status = self._open_file()
         self._known = known
         self._keep(file)

@@ -6,6 +6,7 @@ import io
 import os
 import re
 import reprlib
+import stat
 from collections.abc import Callable
 from contextlib import suppress
 from fractions import Fraction
@@ -22,6 +23,7 @@ from videoloader.indexing.sources.gzip_file import unpacked_tfrecord
 from videoloader.indexing.sources.lmdb_value import LmdbSource, is_lmdb
 from videoloader.indexing.sources.local import FileSource, MemorySource
 from videoloader.indexing.sources.recordio import is_recordio, open_recordio
+from videoloader.indexing.sources.regular_file import is_folder, kind_at
 from videoloader.indexing.sources.remote import RemoteSource
 from videoloader.indexing.sources.stream import NAMED_STREAM, choose_stream
 from videoloader.indexing.sources.tar import open_tar_member
@@ -104,7 +106,7 @@ def _open_name(name: str) -> ByteSource:
         return FileSource(name)
     if is_frame_folder(path := local_path(name)):
         return FolderSource(path)
-    if os.path.exists(name):
+    if kind_at(name):
         return FileSource(name)
     if named := _named_stream(name):
         return choose_stream(_open_name(named[1]), int(named[2]))
@@ -113,8 +115,8 @@ def _open_name(name: str) -> ByteSource:
         if is_remote(container):
             return RemoteSource(container)
         return FileSource(local_path(container))
-    if os.path.isdir(path := local_path(container)):
-        if not os.path.lexists(os.path.join(path, "data.mdb")):
+    if is_folder(path := local_path(container)):
+        if not kind_at(os.path.join(path, "data.mdb")):
             wanted = "the folder, 'folder::fps=25' or 'folder::timestamps=FILE' for a folder of images"
             raise SourceError(f"is a folder, and no LMDB database with a record {member!r}: give {wanted}", path)
         return LmdbSource(path, member)
@@ -125,7 +127,7 @@ def _named_stream(name: str) -> re.Match[str] | None:
     """Match the name of one of a file's streams. A stream has no streams, so names have one number at most."""
     named = NAMED_STREAM.fullmatch(name)
     again = named and NAMED_STREAM.fullmatch(named[1])
-    return None if again and not os.path.exists(again[0]) else named
+    return None if again and not kind_at(again[0]) else named
 
 
 class LocalPlaces(NamedTuple):
@@ -141,13 +143,17 @@ class LocalPlaces(NamedTuple):
 
 
 def local_places(name: str) -> LocalPlaces | None:
-    """Return what ``open_source`` opens for a name, and open nothing; None if any part of it needs fsspec."""
-    if os.path.isfile(name):
+    """Return what ``open_source`` opens for a name, and open nothing; None if any part of it needs fsspec.
+
+    Raises:
+        SourceError: a part of a path cannot be reached, so nobody can tell.
+    """
+    if kind_at(name) == stat.S_IFREG:
         return LocalPlaces([name])
     if is_frame_folder(path := local_path(name)):
         folder, files = frame_folder_places(path)
         return LocalPlaces(files, folder)
-    if os.path.exists(name):
+    if kind_at(name):
         return LocalPlaces([name])
     if named := _named_stream(name):
         return local_places(named[1])
@@ -157,7 +163,7 @@ def local_places(name: str) -> LocalPlaces | None:
     path = local_path(container)
     # Read together with an archive: the data of a database, or the keys of records.
     beside = (os.path.join(path, "data.mdb"), f"{os.path.splitext(path)[0]}.idx") if member else ()
-    return LocalPlaces([path, *filter(os.path.lexists, beside)])
+    return LocalPlaces([path, *beside])
 
 
 def open_frames(source: Openable, fps: float | Fraction | None, timestamps: Timestamps | None) -> ByteSource:
@@ -223,7 +229,7 @@ def _split_member(name: str) -> tuple[str, str]:
     at = name.find(_MEMBER)
     first = at
     while 0 <= at < LONGEST_PATH:
-        if os.path.exists(local_path(name[:at])):
+        if kind_at(local_path(name[:at])):
             return name[:at], name[at + len(_MEMBER) :]
         at = name.find(_MEMBER, at + 1)
     return (name[:first], name[first + len(_MEMBER) :]) if first >= 0 else (name, "")
@@ -244,8 +250,8 @@ def open_archive_of_kind(name: str) -> tuple[ArchiveKind, ByteSource]:
     Raises:
         SourceError, ConfigurationError: as in ``open_source``.
     """
-    if os.path.isdir(path := local_path(name)):
-        if not os.path.isfile(data := os.path.join(path, "data.mdb")):
+    if is_folder(path := local_path(name)):
+        if not kind_at(data := os.path.join(path, "data.mdb")):
             raise ConfigurationError(f"is a folder, and no LMDB database: give its archives, as '{name}/*.tar'", name)
         return "LMDB", FileSource(data)
     return _kind_of(open_archive(name))

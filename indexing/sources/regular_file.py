@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 from secrets import token_hex
 from typing import BinaryIO
 
+from videoloader.errors import SourceError, system_reason
+
 # What the system says of a path at which nothing is.
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 _KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
@@ -47,20 +49,99 @@ def from_here(path: str) -> str:
     It is not normalised: after a link, or what is no folder, ``..`` does not lead back to where the name came from.
 
     Raises:
-        FileNotFoundError: the path is relative, and the current folder was deleted.
+        SourceError: the path is relative, and the current folder was deleted or cannot be told.
     """
-    return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+    if os.path.isabs(path):
+        return path
+    try:
+        return os.path.join(os.getcwd(), path)
+    except FileNotFoundError as error:
+        told = "relative paths mean nothing, since the current folder was deleted: give absolute paths"
+        raise SourceError(told, path) from error
+    except OSError as error:
+        raise SourceError(f"the path of the current folder cannot be told ({system_reason(error)})", path) from error
+
+
+def real_path(path: str) -> str:
+    """Return the path without links and ``..``, as the system takes it. What does not exist counts as no link.
+
+    Raises:
+        SourceError: a part of the path cannot be reached.
+        ValueError: no file can have this name.
+    """
+    path = from_here(path)
+    try:
+        return os.path.realpath(path, strict=True)
+    except (FileNotFoundError, NotADirectoryError):
+        return os.path.realpath(path)
+    except OSError as error:
+        raise _unreachable(path, error) from None
+
+
+def is_link(path: str) -> bool:
+    """Whether a path is that of a link.
+
+    Raises:
+        SourceError: the path cannot be reached.
+        ValueError: no file can have this name.
+    """
+    try:
+        return stat.S_ISLNK(os.lstat(path).st_mode)
+    except OSError as error:
+        if error.errno in _NOT_THERE:
+            return False
+        raise _unreachable(path, error) from None
+
+
+def kind_at(path: str) -> int:
+    """Return the kind of what is at a path, as ``stat.S_IFREG``; 0 if nothing is there. Links are followed.
+
+    Functions such as ``os.path.exists`` take a failing disk or server for a path at which nothing is.
+
+    Raises:
+        SourceError: the path cannot be reached.
+    """
+    try:
+        return stat.S_IFMT(os.stat(path).st_mode)
+    except ValueError:  # no file can have this name
+        return 0
+    except OSError as error:
+        if error.errno in _NOT_THERE:
+            return 0
+        raise _unreachable(path, error) from None
+
+
+def is_folder(path: str) -> bool:
+    """Whether a folder is at a path; see ``kind_at``."""
+    return kind_at(path) == stat.S_IFDIR
+
+
+def is_same_file(path: str, other: str) -> bool:
+    """Whether two paths lead to one file; False if nothing is at one of them.
+
+    Raises:
+        SourceError: one of them cannot be reached.
+    """
+    try:
+        return os.path.samefile(path, other)
+    except ValueError:
+        return False
+    except OSError as error:
+        if error.errno in _NOT_THERE:
+            return False
+        raise _unreachable(path, error) from None
 
 
 def is_missing(path: str) -> bool:
     """Whether a file or folder does not exist. One that cannot be reached, as on a lost mount, counts as existing."""
     try:
-        os.stat(path)
-    except OSError as error:
-        return error.errno in _NOT_THERE
-    except ValueError:  # no file can have this name
-        return True
-    return False
+        return not kind_at(path)
+    except SourceError:
+        return False
+
+
+def _unreachable(path: str, error: OSError) -> SourceError:
+    return SourceError(f"cannot be reached ({system_reason(error)})", path)
 
 
 def check_regular(path: str, status: os.stat_result) -> None:
@@ -80,9 +161,10 @@ def replacing(path: str) -> Iterator[BinaryIO]:
 
     Raises:
         OSError: it cannot be written, or what is at the path is no regular file.
+        SourceError: a part of the path cannot be reached.
         ValueError: no file can have this name.
     """
-    path, mode = os.path.realpath(path), None
+    path, mode = real_path(path), None
     with suppress(FileNotFoundError):
         status = os.stat(path)
         check_regular(path, status)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from videoloader.errors import IndexingError, SourceError
-from videoloader.indexing.sources.regular_file import from_here, is_missing
+from videoloader.indexing.sources.regular_file import from_here, is_missing, real_path
 from videoloader.indexing.sources.state import Place
 
 _AT_ONCE = 1 << 12
@@ -20,19 +20,22 @@ def absolute_path(path: str) -> str:
     """Return a path's absolute form, with links not resolved unless ``..`` follows one.
 
     There ``os.path.abspath`` would lead to another file than the system.
+
+    Raises:
+        SourceError: the current folder cannot be told, or a part of a path with ``..`` cannot be reached.
     """
     if os.pardir in path:
         folder, name = os.path.split(from_here(path))
         if name not in ("", os.curdir, os.pardir) and (led := _led_elsewhere(folder)):
             return os.path.join(led, name)
-    return os.path.abspath(path)
+    return os.path.normpath(from_here(path))
 
 
 @lru_cache(1 << 12)  # many videos share a folder
 def _led_elsewhere(folder: str) -> str | None:
     """The place to which a folder's name leads, if its normal form leads elsewhere."""
-    real = os.path.realpath(folder)
-    return None if real == os.path.realpath(os.path.normpath(folder)) else real
+    real = real_path(folder)
+    return None if real == real_path(os.path.normpath(folder)) else real
 
 
 class SourceKeys(NamedTuple):

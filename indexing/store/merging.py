@@ -13,6 +13,7 @@ from typing import Any, Literal
 from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.checks import check, path_text
+from videoloader.indexing.sources.regular_file import is_same_file
 from videoloader.indexing.store.building import Progress, write_row
 from videoloader.indexing.store.frame_table import PackedIndex
 from videoloader.indexing.store.keys import SourceKeys, absolute_path, from_sql, to_sql
@@ -99,7 +100,7 @@ def merge_stores(
     parts = [IndexStore(path) for path in stores]
     path = absolute_path(path_text("merge_stores's output", output))
     check("stores", parts, parts, "at least one index store")
-    if any(os.path.exists(path) and os.path.samefile(part.path, path) for part in parts):
+    if any(is_same_file(path, part.path) for part in parts):
         raise ConfigurationError("is a part and the merged store at once: leave it out of the parts", path)
     given = None if root is None else absolute_path(path_text("merge_stores's root", root))
     with live_line("merging", progress) as tell, _Merge(path, given, parts) as merge:

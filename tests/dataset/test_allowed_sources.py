@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -16,9 +17,11 @@ from example_count import examples
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+import videoloader as vl
 from videoloader.dataset import VideoDataset
 from videoloader.errors import ConfigurationError, VideoLoaderError
 from videoloader.indexing import build_index
+from videoloader.indexing.sources.opening import LONGEST_PATH
 
 PICTURE = b"P5 2 2 255\nabcd"
 # What is opened while this is a list.
@@ -196,6 +199,45 @@ def test_a_root_that_no_folder_can_have(tmp_path: Path, root: str) -> None:
 def test_sources_are_one_of_three(place: Path) -> None:
     with pytest.raises(ConfigurationError, match="sources must be one of any, local, inside root, got 'inside'"):
         read(place, ["a.pgm"], "inside")
+
+
+def test_a_link_with_a_place_longer_than_paths_leads_nowhere(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system follows links one by one, so what lies behind this one can be opened."""
+    monkeypatch.chdir(place / "root")
+    deep = "deep" + f"/{'d' * 200}" * ((LONGEST_PATH - 300 - len(str(place))) // 201)
+    os.makedirs(deep)
+    os.symlink(os.path.abspath(deep), "short")
+    for name in ("e" * 250, "f" * 250):
+        os.chdir("short" if name[0] == "e" else "e" * 250)
+        os.mkdir(name)
+    os.chdir("f" * 250)
+    os.symlink(place / "root outside", "out")
+    monkeypatch.chdir(place / "root")
+    name = f"short/{'e' * 250}/{'f' * 250}/out/a.pgm"
+    assert vl.Video(name, device="cpu")[0].shape
+    with pytest.raises(ConfigurationError, match=r"cannot be reached \(File name too long"):
+        read(place, [name], "inside root")
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+@pytest.mark.parametrize("call", ["stat", "lstat"])
+def test_one_failing_call_lets_nothing_out_of_the_root(
+    place: Path, monkeypatch: pytest.MonkeyPatch, name: str, call: str
+) -> None:
+    plain, calls, failing = getattr(os, call), 0, 0
+
+    def fail_once(*arguments: object, **options: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == failing:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return plain(*arguments, **options)
+
+    monkeypatch.setattr(os, call, fail_once)
+    while failing <= calls:
+        calls, failing = 0, failing + 1
+        with pytest.raises(VideoLoaderError):
+            VideoDataset.from_paths([name], sources="inside root", root=place / "root")
 
 
 PLACES = "a.pgm a.tar a.zip link link.pgm link.tar frames up root . .. * ? / / / times.txt %2e%2e \0"

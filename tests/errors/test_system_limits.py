@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,26 @@ for name, call in calls.items():
 """
     told = run_program(program, cwd=tmp_path).stdout
     assert told.split("\n")[:5] == ["Video", "IndexStore", "build_store", "merge_stores", "of data"]
+
+
+def test_relative_paths_where_the_current_folder_cannot_be_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> str:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    with suppress(vl.SourceError):
+        vl.Video("x")  # imports of other packages need the current folder
+    monkeypatch.setattr(os, "getcwd", refuse)
+    told = r"^x: the path of the current folder cannot be told \(Permission denied\)"
+    for call in (
+        lambda: vl.Video("x"),
+        lambda: vl.IndexStore("x"),
+        lambda: vl.build_store([str(tmp_path)], "x"),
+        lambda: vl.VideoDataset.from_paths(["x"], sources="inside root", root="x"),
+    ):
+        with pytest.raises(vl.SourceError, match=told):
+            call()
 
 
 def test_too_few_descriptors_for_processes(sample: Sample, tmp_path: Path) -> None:

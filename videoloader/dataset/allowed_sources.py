@@ -11,6 +11,7 @@ from videoloader.errors import ConfigurationError, SourceError
 from videoloader.errors.checks import check_choice
 from videoloader.indexing.sources.folder import links_in
 from videoloader.indexing.sources.opening import LONGEST_PATH, local_places
+from videoloader.indexing.sources.regular_file import is_link, real_path
 
 Sources = Literal["any", "local", "inside root"]
 _MOST_NAMED = 3
@@ -32,11 +33,11 @@ def check_sources(paths: Iterable[str], sources: Sources, root: str, where: Call
     if sources == "any":
         return
     try:
-        allowed = os.path.realpath(root) if sources == "inside root" else None
+        allowed = real_path(root) if sources == "inside root" else None
     except ValueError as error:  # a zero byte, or what is no character
         raise ConfigurationError(f"root must be a folder, got {root!r} ({error})") from None
     # Many videos share a folder.
-    real, links = cache(os.path.realpath), cache(links_in)
+    real, links = cache(real_path), cache(links_in)
     refused: list[str] = []
     count = row = 0
     for row, path in enumerate(paths, 1):
@@ -85,6 +86,6 @@ def _is_in(place: str, root: str) -> bool:
 def _real_place(path: str, real: Callable[[str], str]) -> str:
     folder, name = os.path.split(path)
     # A name may go up out of a file, where nothing is a link.
-    if name in ("", ".", "..") or "/.." in folder or os.path.islink(path):
-        return os.path.realpath(path)
+    if name in ("", ".", "..") or "/.." in folder or is_link(path):
+        return real_path(path)
     return os.path.join(real(folder or "."), name)

@@ -20,8 +20,6 @@ _NOT_THE_USERS = frozenset((*sys.stdlib_module_names, "videoloader", "numpy", "t
 _OF_MEMORY = (MemoryError, OSError, OverflowError, RuntimeError, ValueError)
 # Lack of descriptors, in the process and in the system, and of processes or threads.
 _LIMITS = (errno.EMFILE, errno.ENFILE, errno.EAGAIN)
-# What is wrong with relative paths there.
-FOLDER_DELETED = "relative paths mean nothing, since the current folder was deleted: give absolute paths"
 # A longer message quotes what was given, of which its beginning and end are enough.
 _LONGEST_MESSAGE = 10_000
 # Control characters but those of white space, and those that turn the direction of writing.
@@ -238,8 +236,6 @@ def what_the_system_lacks(error: Exception) -> VideoLoaderError | None:
         return NoMemoryError(f"there is not enough memory for what is asked for ({str(error) or type(error).__name__})")
     if (isinstance(error, OSError) and error.errno in _LIMITS) or str(error) == "can't start new thread":
         return VideoLoaderError(f"the system refuses more: {system_reason(error)}. `ulimit -a` shows its limits")
-    if isinstance(error, FileNotFoundError) and error.filename is None:  # as os.getcwd raises it
-        return SourceError(FOLDER_DELETED)
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy.typing as npt
 from videoloader.dataset import VideoDataset
 from videoloader.dataset.ranges import rows_in_seconds
 from videoloader.dataset.table import NONE
-from videoloader.errors import VideoLoaderError
+from videoloader.errors import SourceError, VideoLoaderError
 from videoloader.indexing.images.frame_times import OddTimes, odd_times, times_of_names
 from videoloader.indexing.sources.folder import IMAGE_ENDINGS, is_frame_folder, list_names
 from videoloader.indexing.sources.opening import local_path
@@ -53,7 +54,9 @@ def seem_unopened(dataset: VideoDataset, mode: FrameMode, open_folders: bool) ->
     if taken_as_images(dataset, mode).all():
         return True
     folders = not open_folders and bool(counted_if_folders(dataset, mode).all())
-    return folders and is_frame_folder(local_path(dataset.table.path[0]))
+    with suppress(SourceError):  # which the row itself tells
+        return folders and is_frame_folder(local_path(dataset.table.path[0]))
+    return False
 
 
 def _are_whole(dataset: VideoDataset) -> npt.NDArray[np.bool_]:
