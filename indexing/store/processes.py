@@ -9,9 +9,9 @@ from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
-from videoloader.errors import IndexingError, system_reason
+from videoloader.errors import IndexingError
 from videoloader.indexing.store.tasks import Answer, Task, answer_task, failed_row
-from videoloader.runtime.child_process import ChildProcess, Starts
+from videoloader.runtime.child_process import ChildProcess, Starts, end_processes
 
 # Both must be picklable.
 TaskT = TypeVar("TaskT")
@@ -79,7 +79,7 @@ def answer_in_processes(
                     try:
                         idle.append(_Worker(starts, answer))
                     except (OSError, ValueError) as error:
-                        raise starts.error(system_reason(error)) from error
+                        raise starts.error(error) from error
                     team.append(idle[-1])
                 idle.pop().give(tasks)
             busy = {worker.connection: worker for worker in team if worker.waiting}
@@ -105,8 +105,7 @@ def answer_in_processes(
                         idle.append(worker)
                 yield answers
     finally:
-        for worker in team:
-            worker.end()
+        end_processes(team)
 
 
 def index_in_processes(chunks: Iterable[list[Task]], workers: int) -> Iterator[list[Answer]]:

@@ -28,13 +28,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from videoloader.errors import DecodeError, system_reason
+from videoloader.errors import DecodeError
 from videoloader.indexing.sources.opening import is_remote
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.process_main import Answer, GivenWarning, Task, Work, read_in_process, serve
 from videoloader.reading.read_request import ReadRequest
-from videoloader.runtime.child_process import ChildProcess, Starts, current_folder
+from videoloader.runtime.child_process import ChildProcess, Starts, current_folder, end_processes
 from videoloader.runtime.shared_memory import Place, SharedBlock, block_of, new_shared_block, numbers_in_use
 
 # Milliseconds between checks whether a task has been cancelled.
@@ -72,7 +72,7 @@ class _Process(ChildProcess):
         self._known: OrderedDict[int, None] = OrderedDict()
         self._blocks: set[int] = set()
         self._cancelled = new_shared_block(1)
-        super().__init__(starts, serve)
+        super().__init__(starts, serve, imports=serve.__module__)
         try:
             self._answered.register(self.connection.fileno(), select.POLLIN)
             self._has_room.register(self.connection.fileno(), select.POLLOUT)
@@ -195,7 +195,7 @@ class ProcessPool:
                 try:
                     process = _Process(self._starts)
                 except (OSError, ValueError) as error:
-                    raise self._starts.error(system_reason(error)) from error
+                    raise self._starts.error(error) from error
                 self._all.append(process)
                 self._idle.insert(0, process)
             for process in reversed(self._idle.copy()):
@@ -226,11 +226,11 @@ class ProcessPool:
 
 
 def _end(processes: list[_Process], owner: int) -> None:
+    if os.getpid() == owner:
+        end_processes(processes)
+        return
     for process in processes:
-        if os.getpid() == owner:
-            process.end()
-        else:
-            process.let_go()
+        process.let_go()
 
 
 class ProcessDied(DecodeError):

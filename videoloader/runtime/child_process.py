@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any
 
-from videoloader.errors import VideoLoaderError
+from videoloader.errors import VideoLoaderError, system_reason
+
+# Seconds to wait for processes that were killed. One that waits for a disk that does not answer does not end.
+_MOST_WAITED = 5.0
 
 # What a process runs. It imports outside of the current folder, because MKL ends the process if that was deleted.
 _START = """
@@ -84,8 +90,12 @@ class Starts:
         self._instead = instead
         self.one_was_killed = False
 
-    def error(self, why: str) -> VideoLoaderError:
-        """The error that says that no process can be started."""
+    def error(self, why: str | Exception) -> VideoLoaderError:
+        """The error that says that no process can be started, because of an exit status or an error of the system."""
+        if isinstance(why, BlockingIOError):  # EAGAIN
+            why = f"{system_reason(why)}; ulimit -u shows the number of processes that are allowed"
+        elif isinstance(why, Exception):
+            why = system_reason(why)
         return VideoLoaderError(f"no process can be started with {sys.executable} ({why}){self._instead}")
 
 
@@ -106,7 +116,7 @@ class ChildProcess:
         OSError, ValueError: the system cannot start another process, or ``sys.executable`` is no path.
     """
 
-    def __init__(self, starts: Starts, serve: Callable[..., None], *arguments: str, imports: str = "os") -> None:
+    def __init__(self, starts: Starts, serve: Callable[..., None], *arguments: str, imports: str) -> None:
         self._starts, self._is_replacement = starts, starts.one_was_killed
         self.has_begun = False
         self._process, self.connection = start_process(serve, arguments, imports)
@@ -118,10 +128,9 @@ class ChildProcess:
             self._is_replacement = self._starts.one_was_killed = False
 
     def end(self) -> int:
-        """Kill the process and return its exit status."""
-        self.connection.close()
-        self._process.kill()
-        return self._process.wait()
+        """Kill the process and return its exit status. ``end_processes`` says what happens if it does not end."""
+        end_processes([self])
+        return -signal.SIGKILL if self._process.returncode is None else self._process.returncode
 
     def bury(self) -> int:
         """End the process, which has died, and return its exit status.
@@ -135,3 +144,14 @@ class ChildProcess:
                 raise self._starts.error(f"exit status {status}") from None
             self._starts.one_was_killed = True
         return status
+
+
+def end_processes(processes: Sequence[ChildProcess]) -> None:
+    """Kill processes, and wait a few seconds for their ends. What ends later is buried by ``subprocess``."""
+    for each in processes:
+        each.connection.close()
+        each._process.kill()
+    until = time.monotonic() + _MOST_WAITED
+    for each in processes:
+        with suppress(subprocess.TimeoutExpired):
+            each._process.wait(max(until - time.monotonic(), 0))

@@ -1,6 +1,9 @@
 """Processes of a build that cannot start, are killed or die over a file."""
 
+import errno
+import os
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -67,3 +70,35 @@ def test_processes_that_cannot_start_are_no_fault_of_the_videos(videos, tmp_path
     with pytest.raises(VideoLoaderError, match=r"no process can be started with .*false"):
         build_store(videos, tmp_path / "index.db", workers=1)
     assert len(IndexStore(tmp_path / "index.db")) == 0
+
+
+def test_a_build_that_may_start_no_more_processes_names_the_limit(videos, tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    with pytest.raises(VideoLoaderError, match=r"Resource temporarily unavailable; ulimit -u shows the number of proc"):
+        build_store(videos, tmp_path / "a.db", workers=1)
+
+
+def test_a_build_ends_although_a_process_cannot_be_killed(videos, tmp_path, monkeypatch):
+    """As where it waits for a disk that does not answer."""
+    monkeypatch.setattr(child_process, "_MOST_WAITED", 0.1)
+    started = []
+
+    class Immortal(subprocess.Popen):
+        def __init__(self, *arguments, **settings):
+            super().__init__(*arguments, **settings)
+            started.append(self)
+
+        def kill(self):
+            os.kill(self.pid, signal.SIGSTOP)
+
+    monkeypatch.setattr(subprocess, "Popen", Immortal)
+    try:
+        assert build_store(videos, tmp_path / "a.db", workers=1).indexed == 5
+        assert [each.poll() for each in started] == [None]
+    finally:
+        for each in started:
+            os.kill(each.pid, signal.SIGKILL)
+            each.wait()
