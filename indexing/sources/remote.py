@@ -206,16 +206,17 @@ class RemoteSource(SourceBase):
             else:
                 with _turn_at(filesystem):
                     info = filesystem.info(path)
+            size, kind = info.get("size"), str(info.get("type"))
+            marks = sorted((key, str(value)) for key, value in info.items() if str(key).lower() in _MARKS_OF_VERSION)
         except ReadCancelled:
             raise
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             raise SourceError(f"cannot be opened ({_reason(error)})", self.name) from error
-        if info.get("type") == "directory":
+        if kind == "directory":
             raise SourceError("cannot be opened (Is a directory)", self.name)
-        if not isinstance(info.get("size"), int):
+        if not isinstance(size, int):
             raise SourceError("cannot be read: the server does not state its size", self.name)
-        marks = {key: str(value) for key, value in info.items() if key.lower() in _MARKS_OF_VERSION}
-        return _Facts(info["size"], repr(sorted(marks.items())))
+        return _Facts(size, repr(marks))
 
     def _learn(self, facts: _Facts) -> None:
         if facts.size == 0:
@@ -244,11 +245,11 @@ class RemoteSource(SourceBase):
         there = [(start, stop) for start, stop in ranges if start < stop]
         begin, came = time.perf_counter(), 0
         try:
-            data = dict(zip(there, self._request(connection, there), strict=True))
+            data = dict(zip(there, map(_as_bytes, self._request(connection, there)), strict=True))
             came = sum(map(len, data.values()))
         except (SourceError, ReadCancelled):
             raise
-        except Exception as error:  # each file system raises errors of its own
+        except (Exception, asyncio.CancelledError) as error:  # each file system raises errors of its own
             if not _is_http(connection.filesystem) and not _passes(error.__cause__ or error):
                 known = self._facts
                 self._learn(self._ask_for_facts(connection))  # raises an error if the file is shorter than before
@@ -362,7 +363,12 @@ def _read_synchronously(filesystem: AbstractFileSystem, path: str, start: int, s
         return data
 
 
-def _reason(error: Exception) -> str:
+def _as_bytes(answer: Any) -> bytes:
+    """Return what a file system gives for a range, which may be a ``bytearray`` or ``memoryview``."""
+    return answer if type(answer) is bytes else memoryview(answer).tobytes()
+
+
+def _reason(error: BaseException) -> str:
     if isinstance(error, GaveUpError):
         return str(error)
     if type(error) is asyncio.TimeoutError:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import av
 import numpy as np
 import pytest
 from hypothesis import given
@@ -155,3 +156,22 @@ def test_parameter_sets_that_no_record_can_hold_do_not_make_a_run_be_planned_for
     first = Run(np.zeros(1, np.int64), np.zeros(1, np.int64))
     (read,) = read_packets(MemorySource(content), alone, first)
     assert (read.number, read.headers, bytes(read.data)) == (0, True, content)
+
+
+@pytest.mark.parametrize("part", [0, 0.5])
+def test_a_file_whose_packets_are_gone_behind_its_headers_is_an_error(tmp_path, part):
+    path, noise = tmp_path / "clip.asf", np.random.default_rng(1)
+    with av.open(path, "w", format="asf") as out:
+        stream = out.add_stream("mjpeg", 25)
+        stream.width, stream.height, stream.pix_fmt = 128, 96, "yuvj420p"
+        pictures = [noise.integers(0, 256, (96, 128, 3), np.uint8) for _ in range(20)]
+        frames = [av.VideoFrame.from_ndarray(picture).reformat(format="yuvj420p") for picture in pictures]
+        out.mux([packet for frame in [*frames, None] for packet in stream.encode(frame)])
+    with av.open(path) as container:
+        begin = next(packet.pos for packet in container.demux())
+    index, content = build_index(path), path.read_bytes()
+    assert not index.byte_ranges
+    end = begin + int(part * (len(content) - begin))
+    left = MemorySource(content[:end] + bytes(len(content) - end))
+    with pytest.raises(SourceError, match=rf"has only {'[1-9]' if part else '0 packets'}.*, fewer than its index says"):
+        list(read_packets(left, index, Run(np.arange(20), np.array([19]))))

@@ -11,7 +11,7 @@ import av
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import SourceError
+from videoloader.errors import SourceError, counted
 from videoloader.indexing.demuxer import demuxed
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.mpegts.extract import read_transport_packets
@@ -148,14 +148,14 @@ def _check_length(source: ByteSource, content: bytes, begin: int, length: int) -
 def _demux(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[bytes]:
     """Yield payloads that are not plain byte ranges. libavformat must walk to them from the start of the file."""
     needed = run.packets.tolist()
-    position = 0
+    position = count = 0
     with open_video(source) as (container, _):
         stream = container.streams[index.stream.stream_number]
         assert isinstance(stream, av.VideoStream)
-        for number, packet in enumerate(packet for packet in demuxed(container, stream) if packet.size):
-            if number == needed[position]:
+        for count, packet in enumerate((packet for packet in demuxed(container, stream) if packet.size), 1):
+            if count == needed[position] + 1:
                 yield bytes(packet)
                 position += 1
                 if position == len(needed):
                     return
-    raise SourceError(f"has only {number + 1} packets, fewer than its index says", source.name)
+    raise SourceError(f"has only {counted(count, 'packet')}, fewer than its index says", source.name)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any, ClassVar
 
 import av
 import fsspec
@@ -348,6 +350,51 @@ def test_file_systems_with_a_cache_of_their_own_fetch_no_more_than_is_read() -> 
     fsspec.register_implementation("blocked", _BlockedFileSystem, clobber=True)
     assert open_source("blocked://x").read_ranges([500_000], [10]) == [DATA[500_000:500_010]]
     assert _BlockedFile.fetched == [(500_000, 500_010)]
+
+
+class _OddFileSystem(fsspec.AbstractFileSystem):
+    """One whose answers have other types than fsspec's own."""
+
+    protocol = "odd"
+    facts: ClassVar[Any] = {"size": len(DATA), "type": "file"}
+    give: Callable[[bytes], Any] = bytearray
+
+    def info(self, path: str, **kwargs: object) -> Any:
+        if isinstance(self.facts, BaseException):
+            raise self.facts
+        return self.facts
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **kwargs: object) -> Any:
+        return type(self).give(DATA[start:end])
+
+
+@pytest.fixture
+def odd(monkeypatch: pytest.MonkeyPatch) -> type[_OddFileSystem]:
+    fsspec.register_implementation("odd", _OddFileSystem, clobber=True)
+    for name in ("facts", "give"):
+        monkeypatch.setattr(_OddFileSystem, name, _OddFileSystem.__dict__[name])  # to be put back
+    return _OddFileSystem
+
+
+@pytest.mark.parametrize("give", [bytearray, memoryview, lambda data: np.frombuffer(data, np.uint8)])
+def test_a_file_system_may_give_anything_that_holds_bytes(odd: Any, give: Callable[[bytes], Any]) -> None:
+    odd.give = give
+    (read,) = open_source("odd://x").read_ranges([500_000], [10])
+    assert (type(read), read) == (bytes, DATA[500_000:500_010])
+
+
+@pytest.mark.parametrize("give", [lambda data: data.decode("latin1"), list, lambda _: None])
+def test_a_file_system_that_gives_no_bytes_is_an_error(odd: Any, give: Callable[[bytes], Any]) -> None:
+    odd.give = give
+    with pytest.raises(SourceError, match=r"cannot be read at byte 500000 \(TypeError"):
+        open_source("odd://x").read_ranges([500_000], [10])
+
+
+@pytest.mark.parametrize("facts", [None, [], {5: 6}, {None: 1}, {"type": np.arange(3)}, asyncio.CancelledError()])
+def test_a_file_system_that_gives_odd_facts_is_an_error(odd: Any, facts: Any) -> None:
+    odd.facts = facts
+    with pytest.raises(SourceError, match=r"^odd://x: cannot be (opened|read: the server does not state its size)"):
+        open_source("odd://x").size  # noqa: B018
 
 
 class _AsyncFileSystem(fsspec.asyn.AsyncFileSystem):
