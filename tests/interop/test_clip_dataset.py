@@ -216,8 +216,30 @@ def test_a_stream_resumes_inside_a_stateful_loader(data: vl.VideoDataset, worker
     whole, interrupted, resumed = list(loader()), loader(), loader()
     assert len(whole) == 6
     same(list(islice(interrupted, taken)), whole[:taken])
-    resumed.load_state_dict(pickle.loads(pickle.dumps(interrupted.state_dict())))
+    for again in (resumed, loader()):  # the second from a state that was taken before the first went on
+        again.load_state_dict(pickle.loads(pickle.dumps(interrupted.state_dict())))
+        interrupted = again
+    same(list(again), whole[taken:])
     same(list(resumed), whole[taken:])
+
+
+@pytest.mark.parametrize("taken", range(4))
+def test_a_state_taken_right_after_a_resume_is_the_same(data: vl.VideoDataset, taken: int) -> None:
+    def stream() -> BatchStream:
+        return BatchStream(partial(loader_of, data, batch_size=2, shuffle=True), shard_id=0, num_shards=1)
+
+    interrupted, resumed, again = stream(), stream(), stream()
+    loop = iter(interrupted)
+    for _ in range(taken):
+        next(loop)
+    resumed.load_state_dict(interrupted.state_dict())
+    again.load_state_dict(resumed.state_dict())
+    assert again.state_dict() == resumed.state_dict() == interrupted.state_dict()
+    for epoch in range(2):
+        rest = list(resumed)
+        assert len(rest) == (3 if epoch else 3 - taken)
+        same(list(again), rest)
+    assert again.state_dict() == resumed.state_dict()
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,13 @@ class _Ranks:
         self.root_device = torch.device("cpu")
 
 
+def test_a_checkpoint_of_a_module_that_has_not_trained_since_it_resumed(data: vl.VideoDataset) -> None:
+    module = interop.VideoDataModule(train=partial(vl.VideoLoader, data, [0], batch_size=1))
+    state = {"train": {"loader": {}, "under_way": 3, "batches": 7}}
+    module.load_state_dict(state)
+    assert module.state_dict() == state
+
+
 def test_fitting_without_a_train_loader_is_refused(data: vl.VideoDataset, tmp_path: Path) -> None:
     with pytest.raises(vl.ConfigurationError, match="no train loader"):
         trainer_of(tmp_path).fit(recorder(), datamodule=module_of(data, "val"))

@@ -47,6 +47,7 @@ class EpochLoop:
         self._loader = loader
         self._under_way: int | None = None
         self._before = self._batches = 0
+        self._resumed: tuple[int | None, int] | None = None  # "under_way" and "batches" of a state, before its loop
 
     def __len__(self) -> int:
         """The number of batches of the current or next epoch, including those yielded before a resume."""
@@ -67,6 +68,7 @@ class EpochLoop:
 
     def __iter__(self) -> Iterator[Batch]:
         """Iterate over the batches of one epoch, or of the rest of it after ``load_state_dict``."""
+        self._resumed = None
         if self._under_way is not None:  # the last loop was left early
             self.set_epoch(self._under_way + 1)
         self._under_way, self._batches = self._epoch(), self._before
@@ -78,11 +80,16 @@ class EpochLoop:
     def set_epoch(self, epoch: int) -> None:
         """Make this the next epoch."""
         self._loader.set_epoch(epoch)
-        self._under_way, self._before = None, 0
+        self._under_way, self._before, self._resumed = None, 0, None
 
     def state_dict(self) -> dict[str, Any]:
         """The position of the loader, the current epoch, and the number of its batches yielded."""
-        return {"loader": self._loader.state_dict(), "under_way": self._under_way, "batches": self._batches}
+        under_way, batches = self._resumed or (self._under_way, self._batches)
+        return {"loader": self._loader.state_dict(), "under_way": under_way, "batches": batches}
+
+    def end_epoch(self) -> None:
+        """Leave an epoch all of whose batches were yielded before a resume, without a loop over nothing."""
+        self.set_epoch(self._epoch())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> bool:
         """Resume where a state was taken; return whether that was after the last batch of an epoch.
@@ -96,4 +103,5 @@ class EpochLoop:
         ended = state["under_way"] not in (None, self._epoch())
         in_epoch = state["under_way"] is not None and not ended
         self._under_way, self._before = None, int(state["batches"]) if in_epoch else 0
+        self._resumed = state["under_way"], state["batches"]
         return ended

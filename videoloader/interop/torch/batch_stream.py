@@ -105,7 +105,7 @@ class BatchStream(IterableDataset[Batch]):
         loop, epoch, loaded = self._own_loop(), int(self._epoch), self._loaded
         is_new, self._loaded, self._begun_in = self._begun_in != os.getpid(), False, os.getpid()
         if loaded and self._nothing_left:
-            return
+            return loop.end_epoch()
         if not loaded and epoch >= 0:
             loop.set_epoch(epoch)
         elif not loaded and is_new:
