@@ -10,17 +10,18 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, get_args
 
-from videoloader.errors import ArgumentError, ConfigurationError
+from videoloader.errors import ArgumentError, ConfigurationError, IndexingError
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.checks import check_choice, check_positive, path_text
 from videoloader.indexing.build import INDEXER_VERSION
 from videoloader.indexing.sources.opening import is_remote
 from videoloader.indexing.store.fingerprints import FingerprintKind
-from videoloader.indexing.store.frame_table import PackedIndex
+from videoloader.indexing.store.frame_table import PackedIndex, stored_index
 from videoloader.indexing.store.keys import SourceKeys, absolute_path, from_sql, to_sql
 from videoloader.indexing.store.processes import index_in_processes
 from videoloader.indexing.store.schema import (
     COLUMNS,
+    JOIN_INDEXES,
     Row,
     close_writer,
     connect_writer,
@@ -91,7 +92,8 @@ def build_store(
         workers: int, default one for each core. The number of processes.
         progress: function, default a live line in the terminal or notebook. It is called from time to time with (videos
             done, videos given).
-        retry: bool, default False. Whether to index videos again that could not be indexed and have not changed.
+        retry: bool, default False. Whether to index videos again that could not be indexed, or whose rows in the store
+            are damaged, and that have not changed. All stored indexes are read for that.
         prune: bool, default False. Whether to remove the rows of vanished videos from the store.
         fingerprint: str, default as the store was built before, ``"mtime"`` for a new one. How this build and readers
             recognise that a video is the one that was indexed. ``"mtime"`` compares size and time of modification.
@@ -184,13 +186,16 @@ class StoreBuild:
         while some := list(islice(items, _CHUNK)):
             keys = [to_sql(key) for key, _ in some]
             with told_as_unwritable(self._store):
+                stored, joined = ("records.record, blob, frames", JOIN_INDEXES) if self._retry else ("0, 0, 0", "")
                 rows = self._connection.execute(
-                    "SELECT source, fingerprint, error_type FROM videos "
+                    f"SELECT source, fingerprint, error_type, {stored} FROM videos {joined} "
                     f"WHERE indexer = ? AND source IN ({','.join('?' * len(keys))})",
                     (INDEXER_VERSION, *keys),
                 )
                 known = {
-                    from_sql(key, self._store): print_ for key, print_, error in rows if not (error and self._retry)
+                    from_sql(source, self._store): fingerprint
+                    for source, fingerprint, error, *stored_as in rows
+                    if isinstance(fingerprint, str) and not (self._retry and (error or _is_damaged(*stored_as)))
                 }
             yield [Task(key, path, known.get(key), self._kind) for key, path in some]
 
@@ -256,6 +261,14 @@ _UPSERT = (
     f"INSERT INTO videos ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))}) "
     f"ON CONFLICT (source) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in COLUMNS)}"
 )
+
+
+def _is_damaged(record: object, blob: object, frames: object) -> bool:
+    try:
+        stored_index(record, blob, frames, "")
+    except IndexingError:
+        return True
+    return False
 
 
 def _write_rows(

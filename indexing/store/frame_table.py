@@ -184,9 +184,7 @@ def unpack_index(packed: PackedIndex, source: str) -> VideoIndex:
     """
     record, blob = packed
     if not blob or blob[0] != BLOB_VERSION:
-        raise IndexingError(
-            "its stored index is damaged or of another version of this library: build the store again", source
-        )
+        raise IndexingError("its stored index is damaged or of another version of this library", source)
     if zlib.crc32(memoryview(blob)[_HEAD:], zlib.crc32(record)) != int.from_bytes(blob[1:_HEAD], "little"):
         raise IndexingError("its stored index is damaged: the checksum does not fit", source)
     try:
@@ -196,7 +194,30 @@ def unpack_index(packed: PackedIndex, source: str) -> VideoIndex:
         raise IndexingError(f"its stored index is not valid ({error})", source) from error
 
 
-def check_sense(index: VideoIndex) -> None:
+def stored_index(record: object, blob: object, frames: object, source: str) -> VideoIndex:
+    """Return the index of a row of a store, which may hold anything.
+
+    Args:
+        record, blob: what it has as ``PackedIndex``; None if there is none.
+        frames: number of frames in its columns.
+        source: name of the video, for messages.
+
+    Raises:
+        IndexingError: the row is damaged.
+    """
+    try:
+        if not isinstance(record, bytes) or not isinstance(blob, bytes):
+            raise IndexingError("its row in the index store is damaged: it has no index")
+        index = unpack_index(PackedIndex(record, blob), source)
+        if len(index) != frames:
+            raise IndexingError(f"its row in the index store is damaged: {frames} frames of {len(index)}")
+        _check_sense(index)
+        return index
+    except IndexingError as error:
+        raise IndexingError(f"{error.message}. build_store(…, retry=True) indexes the video again", source) from error
+
+
+def _check_sense(index: VideoIndex) -> None:
     """Raise IndexingError unless a stored index has numbers that a video can have, whoever wrote it."""
     stream, packets = index.stream, index.packet_size
     numbers = [each for each in vars(stream).values() if isinstance(each, int)]

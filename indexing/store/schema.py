@@ -81,6 +81,8 @@ COLUMNS = {
     **{name: kind for name, (kind, _) in FACTS.items()},
 }
 _COLUMN_TYPES = (f"{name} {kind}{' NOT NULL UNIQUE' if name == 'source' else ''}" for name, kind in COLUMNS.items())
+# Joins the packed indexes, in columns ``records.record`` and ``blob``, to the table ``videos``.
+JOIN_INDEXES = "LEFT JOIN frame_tables ON video = id LEFT JOIN records ON key = frame_tables.record"
 _TABLES = (
     f"CREATE TABLE videos (id INTEGER PRIMARY KEY, {', '.join(_COLUMN_TYPES)})",
     "CREATE TABLE settings (name TEXT PRIMARY KEY, value) WITHOUT ROWID",

@@ -15,7 +15,6 @@ import numpy.typing as npt
 from videoloader.errors import (
     ArgumentError,
     ConfigurationError,
-    IndexingError,
     NotIndexedError,
     StaleIndexError,
     VideoLoaderError,
@@ -27,6 +26,7 @@ from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.limits import check_picture
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.folder import is_frame_folder
+from videoloader.indexing.sources.regular_file import is_same_file
 from videoloader.indexing.sources.reopening import reopen_source
 from videoloader.indexing.sources.state import Place, SourceState, state_of
 from videoloader.indexing.store.export import write_csv, write_json_lines, write_parquet
@@ -41,11 +41,12 @@ from videoloader.indexing.store.frame_counts import (
     stored_error,
     unusable,
 )
-from videoloader.indexing.store.frame_table import PackedIndex, check_sense, unpack_index
+from videoloader.indexing.store.frame_table import stored_index
 from videoloader.indexing.store.keys import SourceKeys, absolute_path, from_sql, to_sql
 from videoloader.indexing.store.reader import StoreReader, rows_by_id
 from videoloader.indexing.store.schema import (
     COLUMNS,
+    JOIN_INDEXES,
     check_no_folder,
     check_values,
     explained,
@@ -152,8 +153,7 @@ class IndexStore:
         name = os.fspath(source) if isinstance(source, str | os.PathLike) else source.name
         statement = (
             "SELECT indexer, fingerprint, error_type, error, frames, records.record, blob, "
-            "archive, byte_offset, byte_size FROM videos "
-            "LEFT JOIN frame_tables ON video = id LEFT JOIN records ON key = frame_tables.record WHERE source = ?"
+            f"archive, byte_offset, byte_size FROM videos {JOIN_INDEXES} WHERE source = ?"
         )
         row = next(self._reader.select(statement, (to_sql(self.keys.key_of(name)),), name), None)
         if row is None:
@@ -165,12 +165,7 @@ class IndexStore:
             or stored_error(name, frames, error_type, message)
         ):
             raise error
-        if not isinstance(record, bytes) or not isinstance(blob, bytes):
-            raise IndexingError("its row in the index store is damaged: it has no index", name)
-        index = unpack_index(PackedIndex(record, blob), name)
-        if len(index) != frames:
-            raise IndexingError(f"its row in the index store is damaged: {frames} frames of {len(index)}", name)
-        check_sense(index)
+        index = stored_index(record, blob, frames, name)
         check_picture(index.stream.width, index.stream.height, name)
         return index, self._state(name, fingerprint, self.keys.place_of(name, *place))
 
@@ -320,15 +315,11 @@ class IndexStore:
         Raises:
             IndexingError: the file is damaged.
         """
-        joined = "LEFT JOIN frame_tables ON video = id LEFT JOIN records ON key = frame_tables.record"
         columns = (*COLUMNS, "records.record", "blob")
-        return rows_by_id(self._reader.select, columns, joined, at_once=_INDEXES_AT_ONCE)
+        return rows_by_id(self._reader.select, columns, JOIN_INDEXES, at_once=_INDEXES_AT_ONCE)
 
     def _rows(self, path: str | os.PathLike[str], where: str) -> Iterator[tuple[Any, ...]]:
-        name, is_own = path_text("path", path), False
-        with suppress(OSError, ValueError):  # writing tells of these
-            is_own = os.path.samefile(name, self.path)
-        if is_own:
+        if is_same_file(path_text("path", path), self.path):
             raise ConfigurationError("is the store, which the table would replace: name another file", self.path)
         if where:
             self.query(f"SELECT 1 FROM videos WHERE {where} LIMIT 1")  # fail before the file is written

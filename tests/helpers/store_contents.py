@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -59,6 +60,14 @@ def kill_build(paths: list[Path], store: Path, seconds: float) -> int:
         if "but empty" not in str(error):
             raise
         return 0  # the transaction that creates its tables was rolled back
+
+
+def change(path: Path, *statements: str) -> None:
+    """Run statements on a store, as somebody else might."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    for statement in statements:
+        connection.execute(statement)
+    connection.close()
 
 
 def build_here(paths: Iterable[str | os.PathLike[str]], store: Path, **settings: Any) -> BuildReport:

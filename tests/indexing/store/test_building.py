@@ -16,10 +16,10 @@ from contextlib import closing
 import numpy as np
 import pytest
 from PIL import Image
-from store_contents import build_here, contents, kill_build, start_build
+from store_contents import build_here, change, contents, kill_build, start_build
 from waiting import becomes
 
-from videoloader.errors import ConfigurationError, SourceError, StaleIndexError, VideoLoaderError
+from videoloader.errors import ConfigurationError, IndexingError, SourceError, StaleIndexError, VideoLoaderError
 from videoloader.indexing import IndexStore, build_store, merge_stores
 from videoloader.indexing.store import building, schema
 from videoloader.indexing.store.tasks import Task
@@ -160,6 +160,31 @@ def test_a_file_that_could_not_be_read_is_tried_again(videos, tmp_path):
     for _ in range(2):
         report = build_store([videos[1]], tmp_path / "b.db", workers=1)
         assert (report.unchanged, report.unreadable) == (0, [(str(videos[1]), "is empty")])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE frame_tables SET blob = x'0001'",
+        "UPDATE frame_tables SET blob = substr(blob, 1, 20)",
+        "DELETE FROM frame_tables",
+        "DELETE FROM records",
+        "UPDATE videos SET frames = frames + 1",
+    ],
+)
+def test_damaged_rows_are_indexed_again_when_asked(videos, store_path, damage):
+    before = contents(store_path)
+    change(store_path, damage)
+    with pytest.raises(IndexingError, match=r"build_store\(…, retry=True\) indexes the video again"):
+        IndexStore(store_path).get(videos[0])
+    assert build_store(videos, store_path, workers=1, retry=True).unchanged == 0
+    assert contents(store_path) == before
+    assert build_store(videos, store_path, workers=1, retry=True).unchanged == len(videos) - 1  # one is no video
+
+
+def test_fingerprints_that_are_no_text_do_not_match(videos, store_path):
+    change(store_path, "UPDATE videos SET fingerprint = x'00'")
+    assert build_here(videos, store_path).unchanged == 0
 
 
 def test_the_number_of_workers_changes_nothing(many, tmp_path):

@@ -14,7 +14,7 @@ import pytest
 from example_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from store_contents import make_store
+from store_contents import change, make_store
 
 import videoloader as vl
 from videoloader.errors import (
@@ -35,13 +35,6 @@ ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELEC
 def path(tmp_path: Path) -> Path:
     make_store(tmp_path / "index.db", FRAMES)
     return tmp_path / "index.db"
-
-
-def change(path: Path, *statements: str) -> None:
-    connection = sqlite3.connect(path, isolation_level=None)
-    for statement in statements:
-        connection.execute(statement)
-    connection.close()
 
 
 def use(path: Path) -> None:
