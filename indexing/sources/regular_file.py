@@ -160,11 +160,13 @@ def replacing(path: str) -> Iterator[BinaryIO]:
     Links are followed, and the permissions of a file that exists are kept.
 
     Raises:
-        OSError: it cannot be written, or what is at the path is no regular file.
+        OSError: it cannot be written, what is at the path is no regular file, or no file can have this name.
         SourceError: a part of the path cannot be reached.
-        ValueError: no file can have this name.
     """
-    path, mode = real_path(path), None
+    try:
+        path, mode = real_path(path), None
+    except ValueError as error:
+        raise OSError(errno.EINVAL, f"No file can have this name: {error}", path) from None
     with suppress(FileNotFoundError):
         status = os.stat(path)
         check_regular(path, status)

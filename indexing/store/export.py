@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, TextIO
 import numpy as np
 
 from videoloader.errors import SourceError, needs, system_reason
-from videoloader.errors.checks import path_text
+from videoloader.errors.checks import check_type, path_text
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources.regular_file import replacing
 from videoloader.indexing.store.schema import COLUMNS
@@ -32,6 +32,7 @@ def torchcodec_frame_mappings(index: VideoIndex) -> str:
     Examples:
         >>> decoder = VideoDecoder("a.mp4", custom_frame_mappings=torchcodec_frame_mappings(index))
     """
+    check_type("index", index, isinstance(index, VideoIndex), "a VideoIndex, as Video(path).index")
     rate, base = index.stream.frame_rate, index.stream.time_base
     nominal = round(1 / (rate * base)) if rate else 1
     steps = np.diff(index.clock)
@@ -45,12 +46,10 @@ def torchcodec_frame_mappings(index: VideoIndex) -> str:
 def _writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A file that replaces the one at the path when it is whole: of a part of a table, nobody could tell."""
     name = path_text("path", path)
-    if "\0" in name:
-        raise SourceError("the table cannot be written (embedded null byte)", name)
     try:
         with replacing(name) as file:
             yield file
-    except (OSError, UnicodeEncodeError) as error:
+    except OSError as error:
         raise SourceError(f"the table cannot be written ({system_reason(error)})", name) from error
 
 

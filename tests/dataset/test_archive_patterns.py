@@ -229,7 +229,7 @@ class _Bucket(MemoryFileSystem):
 
     @classmethod
     def _strip_protocol(cls, path: str) -> str:
-        return f"/{path.removeprefix('bucket://').strip('/')}".rstrip("/")
+        return f"/{path.removeprefix(f'{cls.protocol}://').strip('/')}".rstrip("/")
 
 
 @pytest.fixture
@@ -261,6 +261,42 @@ def test_a_name_with_two_colons_is_not_taken_for_a_member(bucket: type[_Bucket])
     bucket().pipe("/g/a/1.tar::b.tar", b"x")
     with pytest.raises(vl.SourceError, match=r"1\.tar::b\.tar: what follows :: in a URL is .* rename this archive"):
         names_of_archives("bucket://g/*/*.tar")
+
+
+class _WithLinks(_Bucket):
+    """Lists what is linked as links, as servers of SFTP do."""
+
+    protocol = "linked"
+    links = ("link", "gone", "l.tar")
+
+    def ls(self, path: str, detail: bool = True, **options: Any) -> Any:
+        listed = super().ls(path, detail=detail, **options)
+        return [each | ({"type": "link"} if each["name"].endswith(self.links) else {}) for each in listed]
+
+    def info(self, path: str, **options: Any) -> Any:
+        if path.endswith("gone"):
+            raise FileNotFoundError(path)
+        return super().info(path, **options)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("g/*/*.tar", ["g/link/1.tar", "g/link/l.tar"]), ("g/link/*.tar", ["g/link/1.tar", "g/link/l.tar"]),
+        ("g/l*/1.tar", ["g/link/1.tar"]), ("g/go*", ["g/gone"]), ("g/link/**", ["g/link/1.tar", "g/link/l.tar"]),
+        ("g/**/1.tar", None),
+    ],
+)  # fmt: skip
+def test_links_on_a_server(bucket: type[_Bucket], pattern: str, found: list[str] | None) -> None:
+    fsspec.register_implementation("linked", _WithLinks, clobber=True)
+    bucket.store.clear()
+    _WithLinks().pipe({"/g/link/1.tar": b"x", "/g/link/l.tar": b"x", "/g/gone/1.tar": b"x"})
+    if found is None:
+        with pytest.raises(vl.SourceError, match=r"g/link: is a link to a folder, into which \*\* does not go"):
+            names_of_archives(f"linked://{pattern}")
+    else:
+        given = names_of_archives(f"linked://{pattern}")
+        assert [name.removeprefix("linked:///") for name in given if not name.endswith("link")] == found
 
 
 @pytest.mark.parametrize("pattern", ["g/*/*.tar", "g/**/*.tar", "g/{a,b,c}/*.tar", "g/**"])

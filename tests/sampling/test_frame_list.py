@@ -46,7 +46,7 @@ def test_each_row_may_list_its_own(listed):
     assert only_clip(FrameList("frames"), video(10, first=5, columns={"frames": listed})) == [8, 5, 14]
 
 
-@pytest.mark.parametrize("listed", ["", "[]", "3 x", "0.5", [0.5], [], None, 7, [[1], [2, 3]]])
+@pytest.mark.parametrize("listed", ["", "[]", "3 x", "1_0", "0.5", [0.5], [], None, 7, [[1], [2, 3]]])
 def test_a_row_that_lists_no_frames_is_an_error_that_names_it(listed):
     with pytest.raises(ConfigurationError, match=r"talk.mp4: column 'frames' must be a list of integers, got"):
         only_clip(FrameList("frames"), video(10, columns={"frames": listed}))

@@ -148,7 +148,7 @@ def test_each_row_may_list_its_own(listed):
     assert only_clip(Timestamps("times", at="before"), video(10, columns={"times": listed})) == [3, 0, 5]
 
 
-@pytest.mark.parametrize("listed", ["", "1 x", "nan", [float("inf")], [], None, 7, [[1], [2, 3]]])
+@pytest.mark.parametrize("listed", ["", "1 x", "1_0", "nan", [float("inf")], [], None, 7, [[1], [2, 3]]])
 def test_a_row_that_lists_no_times_is_an_error_that_names_it(listed):
     with pytest.raises(ConfigurationError, match=r"talk.mp4: column 'times' must be a list of seconds, got"):
         only_clip(Timestamps("times"), video(10, columns={"times": listed}))

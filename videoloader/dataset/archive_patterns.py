@@ -143,7 +143,18 @@ class _RemoteFolders:
         # A folder may be listed as one of its own members.
         given = [(entry["name"].rstrip("/"), entry["type"]) for entry in self.filesystem.ls(folder, detail=True)]
         matching = [each for each in given if _name_matches(os.path.basename(each[0]), part)]
-        return [(path, kind == "directory") for path, kind in matching if path != folder.rstrip("/")]
+        return [(path, self._is_folder(path, kind, part)) for path, kind in matching if path != folder.rstrip("/")]
+
+    def _is_folder(self, path: str, kind: str, part: str) -> bool:
+        """Whether an entry is a folder, or a link to one, which servers such as those of SFTP list as a link."""
+        if kind in ("directory", "file"):
+            return kind == "directory"
+        with suppress(FileNotFoundError):  # a link that leads nowhere
+            leads_to_folder: bool = self.filesystem.info(path)["type"] == "directory"
+            if leads_to_folder and part == "**":  # nobody could tell whether it leads back up
+                raise SourceError("is a link to a folder, into which ** does not go on a server", path)
+            return leads_to_folder
+        return False
 
 
 @contextmanager
@@ -181,7 +192,7 @@ def _found(pattern: str, folders: _Folders) -> list[str]:
                 here = folders.identity(path)
                 if here in above:  # a link to a folder that contains it
                     continue
-                inner = folders.listed(path, "*")
+                inner = folders.listed(path, "**")
                 waiting.append((path, at + 1, ()))
                 for each, is_folder in inner:
                     if is_folder:

@@ -66,7 +66,7 @@ def write_rows(path: str, table: EntryTable, class_names: Sequence[str], left_ou
     try:
         with replacing(path) as file, pyarrow.ipc.new_file(file, schema) as writer:
             writer.write_batch(batch.replace_schema_metadata(schema.metadata))
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise SourceError(f"the data set cannot be saved ({system_reason(error)})", path) from None
 
 

@@ -128,5 +128,11 @@ def _listed(
 
 
 def cells_of(text: str) -> list[str]:
-    """The numbers listed in a text such as ``[0, 4, 8]`` or ``0 4 8``, still as text."""
+    """The numbers listed in a text such as ``[0, 4, 8]`` or ``0 4 8``, still as text.
+
+    Raises:
+        ValueError: there is an underscore in it: Python takes 1_0 for 10.
+    """
+    if "_" in text:
+        raise ValueError
     return [cell for cell in re.split(r"[\s,;]+", text.strip().strip("[]()")) if cell]

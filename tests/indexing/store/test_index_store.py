@@ -384,6 +384,10 @@ class TestExport:
         for line, row in zip(rows, table, strict=True):
             assert line == {name: "" if value is None else str(value) for name, value in row.items()}
 
+    def test_torchcodec_is_told_of_an_index_only(self, videos):
+        with pytest.raises(ConfigurationError, match=r"index must be a VideoIndex, as Video\(path\)\.index, got 'x'"):
+            torchcodec_frame_mappings("x")
+
     @pytest.mark.parametrize("number", range(5))
     def test_torchcodec_is_told_every_frame(self, store, videos, number):
         index = store.get(videos[number])
