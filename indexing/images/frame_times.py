@@ -17,7 +17,7 @@ from videoloader.indexing.exact_numbers import exact
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources.folder import FolderSource, split_times
 from videoloader.indexing.sources.natural_order import number_parts
-from videoloader.indexing.sources.regular_file import open_regular
+from videoloader.indexing.sources.regular_file import reading
 
 # Unit of listed times, in which seconds since 1970 fit 64 bits.
 _LISTED_BASE = Fraction(1, 1_000_000_000)
@@ -193,7 +193,7 @@ def _seconds(text: str) -> Fraction:
 def _read_times(path: str, names: Sequence[str]) -> list[Fraction]:
     """Read seconds from a text file: one number per line in the files' order, or ``name,seconds`` in any order."""
     try:
-        with open(path, encoding="utf-8-sig", newline="", opener=open_regular) as file:
+        with reading(path, encoding="utf-8-sig", newline="") as file:
             rows = [row for row in csv.reader(file) if row and not row[0].startswith("#")]
     except (OSError, ValueError, csv.Error) as error:
         raise SourceError(f"the list of times cannot be read ({error})", path) from None

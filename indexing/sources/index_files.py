@@ -17,7 +17,7 @@ _BLOCK = 512
 # DALI, tools/wds2idx.py: "v1.2 <samples>", then one line for each sample, with "<extension> <offset> <size> <name>" for
 # each of its files. Earlier versions have no names.
 _WDS_VERSION = re.compile(rb"v1\.([2-9]) (\d{1,18})")
-_WDS_SAMPLE = re.compile(rb"\S* (\d{1,18}) (\d{1,18}) (\S+)(?: (?=\S* \d)|$)")
+_WDS_SAMPLE = re.compile(rb"\S* (\d{1,18}) (\d{1,18}) ([^\s\0]+)(?: (?=\S* \d)|$)")
 # DALI, tools/tfrecord2idx: "<offset> <size>" of each record, including its header and footer.
 _RECORD_LINES = re.compile(rb"(?:\d{1,18} \d{1,18}\r?\n)*(?:\d{1,18} \d{1,18})?\s*")
 

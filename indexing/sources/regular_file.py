@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from secrets import token_hex
-from typing import BinaryIO
+from typing import IO, Any, BinaryIO
 
 from videoloader.errors import SourceError, system_reason
 
@@ -24,6 +24,29 @@ def open_regular(path: str, flags: int) -> int:
         OSError: the file cannot be opened, or is no regular file.
     """
     return open_with_status(path, flags)[0]
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str], mode: str = "r", **settings: Any) -> Iterator[IO[Any]]:
+    """Open a regular file, as ``open`` does, that must not change while the block reads it.
+
+    Raises:
+        OSError: the file cannot be opened, is no regular file, or has changed.
+    """
+    with open(path, mode, opener=open_regular, **settings) as file:
+        before = os.fstat(file.fileno())
+
+        def check_same() -> None:
+            now = os.fstat(file.fileno())
+            if (now.st_size, now.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
+                raise OSError(errno.ESTALE, "Has changed while it was read", os.fspath(path))
+
+        try:
+            yield file
+        except Exception:  # perhaps because of the change
+            check_same()
+            raise
+        check_same()
 
 
 def open_with_status(path: str, flags: int) -> tuple[int, os.stat_result]:

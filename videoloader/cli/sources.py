@@ -13,7 +13,7 @@ import typer
 from videoloader.dataset import VideoDataset
 from videoloader.dataset.reading import TABLE_ENDINGS
 from videoloader.errors import ConfigurationError, SourceError, VideoLoaderWarning
-from videoloader.indexing.sources.regular_file import open_regular
+from videoloader.indexing.sources.regular_file import open_regular, reading
 
 _LIST_ENDINGS = (".txt", ".lst")
 _WHAT = "folders of videos, videos, tables (.csv, .tsv, .jsonl, .parquet), lists of paths (.txt) or index stores"
@@ -102,7 +102,7 @@ def _paths(argument: str, root: Path | None) -> Iterable[str]:
 def _listed_paths(source: Path, root: Path | None) -> Iterator[str]:
     """The paths in a list with one path per line."""
     try:
-        with open(source, encoding="utf-8-sig", errors="surrogateescape", newline="\n", opener=open_regular) as file:
+        with reading(source, encoding="utf-8-sig", errors="surrogateescape", newline="\n") as file:
             lines = file.read().split("\n")
     except OSError as error:
         raise SourceError(f"the list cannot be read ({error.strerror})", str(source)) from None

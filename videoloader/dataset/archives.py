@@ -25,6 +25,7 @@ from videoloader.indexing.sources.lmdb_value import read_lmdb
 from videoloader.indexing.sources.near_names import near_names
 from videoloader.indexing.sources.opening import ArchiveKind, local_path, open_archive_of_kind
 from videoloader.indexing.sources.recordio import read_recordio
+from videoloader.indexing.sources.state import check_unchanged
 from videoloader.indexing.sources.tar import read_tar
 from videoloader.indexing.sources.tfrecord import read_tfrecord
 from videoloader.indexing.sources.zip_member import read_zip
@@ -90,12 +91,15 @@ def _rows_of(name: str, video: str | Collection[str] | None, told: Told) -> list
     kind, archive = open_archive_of_kind(name)
     if kind == "TFRecord":
         check("video", video, video is None or isinstance(video, str), "the name of a feature", source=name)
-        return rows_of_examples(name, archive, video)  # type: ignore[arg-type]  # checked above
-    if kind == "RecordIO":
+        rows = rows_of_examples(name, archive, video)  # type: ignore[arg-type]  # checked above
+    elif kind == "RecordIO":
         if video is not None:
             raise ConfigurationError(f"records of RecordIO have no names: leave video={video!r} out", name)
-        return rows_of_records(name, archive)
-    return rows_of_members(name, kind, archive, _endings(video), told)
+        rows = rows_of_records(name, archive)
+    else:
+        rows = rows_of_members(name, kind, archive, _endings(video), told)
+    check_unchanged(archive)  # or names and labels might be of two versions
+    return rows
 
 
 def _read_as_text(rows: Sequence[ArchiveRow]) -> None:

@@ -11,7 +11,7 @@ from videoloader.dataset.columns import Column, PackedStrings, join, pack
 from videoloader.dataset.raw_table import ROWS_AT_ONCE, RawTable, beyond_table, check_table
 from videoloader.errors import ConfigurationError, SourceError, needs
 from videoloader.indexing.limits import current_limits
-from videoloader.indexing.sources.regular_file import open_regular
+from videoloader.indexing.sources.regular_file import reading
 
 _OBJECT = 64  # bytes, about
 
@@ -27,7 +27,7 @@ def read_parquet(source: str) -> RawTable:
         import pyarrow
         import pyarrow.parquet
     try:
-        with open(source, "rb", opener=open_regular) as opened:
+        with reading(source, "rb") as opened:
             about = pyarrow.parquet.read_metadata(opened)
             _check_columns(pyarrow.parquet.ParquetFile(opened, metadata=about).reader)
             texts, size = _plan(about)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from videoloader.dataset.columns import Column
 from videoloader.errors import ConfigurationError, SourceError, system_reason
 from videoloader.indexing.limits import current_limits
-from videoloader.indexing.sources.regular_file import open_regular
+from videoloader.indexing.sources.regular_file import reading
 
 ROWS_AT_ONCE = 1 << 14
 # Characters. A file with a longer line is not a table.
@@ -65,7 +65,7 @@ def lines(source: str, what: str = "table") -> Iterator[str]:
     if "\0" in source:
         raise SourceError(f"the {what} cannot be read (embedded null byte)", source)
     try:
-        with open(source, encoding="utf-8-sig", newline="", opener=open_regular) as file:
+        with reading(source, encoding="utf-8-sig", newline="") as file:
             while line := file.readline(_LONGEST_LINE):
                 number += 1
                 if len(line) == _LONGEST_LINE:

@@ -9,7 +9,7 @@ from typing import Any
 from videoloader.dataset.raw_table import lines
 from videoloader.dataset.text_tables import each_name_once
 from videoloader.errors import ConfigurationError, SourceError
-from videoloader.indexing.sources.regular_file import open_regular
+from videoloader.indexing.sources.regular_file import reading
 
 # Bytes. The largest published lists, of half a million videos, take half as much.
 _LONGEST_JSON = 256 << 20
@@ -37,7 +37,7 @@ def read_json(path: str, kind: type) -> Any:
     try:
         if os.path.getsize(path) > _LONGEST_JSON:
             raise ConfigurationError(f"is longer than {_LONGEST_JSON} bytes, so it is not a list of videos", path)
-        with open(path, encoding="utf-8-sig", opener=open_regular) as file:
+        with reading(path, encoding="utf-8-sig") as file:
             if file.read(64).lstrip()[:1] != _OPENING[kind]:
                 raise ConfigurationError(f"is not a JSON file that holds a {kind.__name__}", path)
             file.seek(0)
