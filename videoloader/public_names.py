@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from videoloader.errors.argument_names import wrap_constructors
-from videoloader.runtime.forks import no_forks
+from videoloader.runtime.forks import after_fork, no_forks
 
 # In a checkout these packages are next to the folder videoloader/; once installed, they are inside it.
 _BESIDE = ("videoloader.indexing", "videoloader.padding")
@@ -60,6 +60,14 @@ def modules_of_names(package_file: str) -> dict[str, str]:
 
 
 _importing = threading.RLock()
+
+
+def _start_anew() -> None:
+    global _importing
+    _importing = threading.RLock()
+
+
+after_fork(_start_anew)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from videoloader.errors import ArgumentError, ConfigurationError, IndexingError
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.checks import check_choice, check_positive, path_text
 from videoloader.indexing.build import INDEXER_VERSION
+from videoloader.indexing.limits import current_limits
 from videoloader.indexing.sources.opening import is_remote
 from videoloader.indexing.store.fingerprints import FingerprintKind
 from videoloader.indexing.store.frame_table import PackedIndex, stored_index
@@ -105,7 +106,8 @@ def build_store(
     Raises:
         SourceError: the store cannot be written.
         IndexingError: the file at this path is no index store.
-        ConfigurationError: ``store`` is a URL, ``workers`` is not positive, or there is no such ``fingerprint``.
+        ConfigurationError: ``store`` is a URL, ``workers`` is not positive, there is no such ``fingerprint``, or the
+            environment variable ``VIDEOLOADER_LIMITS`` is wrong.
 
     Examples:
         >>> from pathlib import Path
@@ -142,6 +144,7 @@ class StoreBuild:
     ) -> None:
         if fingerprint is not None:
             check_choice("fingerprint", fingerprint, get_args(FingerprintKind))
+        current_limits()  # each process would find what is wrong with them for each video
         self._started = time.monotonic()
         if is_remote(os.fspath(store)):
             raise ConfigurationError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import NamedTuple
 
-from videoloader.errors import IndexingError, SourceError, VideoLoaderError, printable
+from videoloader.errors import ConfigurationError, IndexingError, SourceError, VideoLoaderError, printable
 from videoloader.indexing.build import build_index
 from videoloader.indexing.sources.opening import open_source
 from videoloader.indexing.sources.part import PartSource
@@ -63,6 +63,7 @@ def answer_task(task: Task) -> Answer:
     except Exception as error:
         # A bug with one file of a million must not cost the others their index.
         failure = IndexingError(f"the indexer failed ({type(error).__name__}: {error})", task.path)
+        failure.__cause__ = error
         row = failed_row(task, fingerprint, failure)
     return Answer(task.key, row)
 
@@ -70,8 +71,15 @@ def answer_task(task: Task) -> Answer:
 def failed_row(task: Task, fingerprint: str | None, error: VideoLoaderError) -> Row:
     """Return the row of a video that cannot be indexed.
 
-    A source that cannot be read gets no fingerprint, so that the next build tries it again: permissions and networks
-    change without the file.
+    If the reason may be gone without a change of the file, it gets no fingerprint, so that the next build tries it
+    again. Permissions, networks, settings, installed packages and free memory are such reasons.
     """
-    unchanged = None if isinstance(error, SourceError) else fingerprint
-    return Row(task.key, unchanged, type(error).__name__, printable(error.message))
+    passes = isinstance(error, SourceError | ConfigurationError) or _is_of_memory(error)
+    return Row(task.key, None if passes else fingerprint, type(error).__name__, printable(error.message))
+
+
+def _is_of_memory(error: BaseException | None) -> bool:
+    """Whether an error, or one that led to it, tells of a lack of memory, as libav's does too."""
+    while error is not None and not isinstance(error, MemoryError):
+        error = error.__cause__ or error.__context__
+    return error is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import struct
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from sample_videos import RECIPES, write_video
 
 from videoloader.dataset import VideoDataset, VideoEntry
-from videoloader.errors import ConfigurationError, NotIndexedError
+from videoloader.errors import ConfigurationError, NotIndexedError, SourceError
 from videoloader.indexing import IndexStore, VideoIndex, build_index
 
 NAMES = ("h264_mp4", "vp9_webm", "h264_mp4_vfr")
@@ -155,3 +156,9 @@ def test_conditions_may_have_lines_brackets_and_comments(folder: Path) -> None:
 def test_arguments_of_a_wrong_kind_are_named(folder: Path, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         VideoDataset.from_folder(folder).where(**{"store": folder / "index.db", **arguments})
+
+
+def test_a_temporary_store_needs_a_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(folder / "not there"))
+    with pytest.raises(SourceError, match=r"can be made \(No such file or directory\): give store=, or set TMPDIR"):
+        VideoDataset.from_folder(folder).where(min_frames=3)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from child_environment import SAFE_PATH, child_environment
@@ -45,8 +47,8 @@ def can_enter():
 """
 
 
-def run(program: str) -> None:
-    command = [sys.executable, "-W", "ignore:This process:DeprecationWarning", *SAFE_PATH, "-c", PREAMBLE + program]
+def run(program: str, *arguments: str) -> None:
+    command = [sys.executable, "-W", "ignore:This process:DeprecationWarning", *SAFE_PATH, "-c", program, *arguments]
     done = subprocess.run(command, env=child_environment(), capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr[-4000:]
 
@@ -144,4 +146,28 @@ assert vars(numbers) == {"first": 1} and isinstance(Numbers.first, cached_proper
 
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_it_holds_that(program: str) -> None:
-    run(program)
+    run(PREAMBLE + program)
+
+
+def test_a_fork_waits_for_the_import_of_another_thread(sample: Callable[[str], Path]) -> None:
+    program = """
+import os, signal, sys, threading, time
+from videoloader.runtime import forks
+signal.alarm(300)
+forks._PATIENCE = 250
+
+def use():
+    import videoloader as vl
+    return vl.Video(sys.argv[1], device="cpu")[0].shape
+
+thread = threading.Thread(target=use)
+thread.start()
+while "torch" not in sys.modules:  # which imports ``logging`` by and by
+    time.sleep(0.001)
+if not (child := os.fork()):
+    signal.alarm(100)
+    os._exit(0 if use() else 8)
+assert os.waitpid(child, 0)[1] == 0
+thread.join()
+"""
+    run(program, str(sample("h264_mp4")))

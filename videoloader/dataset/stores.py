@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from videoloader.errors import NotIndexedError
+from videoloader.errors import NotIndexedError, SourceError, system_reason
 from videoloader.errors.checks import check
 from videoloader.indexing import IndexStore, build_store
 from videoloader.indexing.store.keys import to_sql
@@ -33,7 +33,12 @@ def opened_store(paths: Sequence[str], store: Store | None) -> Iterator[IndexSto
     if store is not None:
         yield store if isinstance(store, IndexStore) else IndexStore(store)
         return
-    with TemporaryDirectory(prefix="videoloader-") as folder:
+    try:
+        temporary = TemporaryDirectory(prefix="videoloader-", ignore_cleanup_errors=True)
+    except OSError as error:
+        why = f"no folder for an index store of the moment can be made ({system_reason(error)})"
+        raise SourceError(f"{why}: give store=, or set TMPDIR to a folder that may be written to") from error
+    with temporary as folder:
         path = os.path.join(folder, "index.db")
         build_store(dict.fromkeys(paths), path)
         yield IndexStore(path)

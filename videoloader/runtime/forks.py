@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import concurrent.futures.thread  # noqa: F401 - see the end of this module
 import ctypes
+import logging  # noqa: F401
 import os
 import threading
 import time
@@ -96,6 +98,8 @@ def _start_all() -> None:
             method(each)
 
 
+# Functions that were registered last are called first. ``logging`` and ``concurrent.futures`` register functions that
+# take their locks, which an import in another thread may wait for while a fork waits for that import.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_child=_start_all)
     # An exception of a signal's handler ends only the call that it falls into, and threads must not wait forever.

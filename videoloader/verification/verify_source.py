@@ -14,6 +14,7 @@ from videoloader.errors import ArgumentError
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.checks import check, check_positive_or_none, check_uint64
 from videoloader.indexing import Openable
+from videoloader.indexing.limits import current_limits
 from videoloader.indexing.sources.folder import is_image_name
 from videoloader.indexing.store.processes import answer_in_processes
 from videoloader.live_line import live_line
@@ -69,7 +70,8 @@ def verify(
         A report for each video, also for unreadable ones. Its ``ok`` is True if no video has a fault.
 
     Raises:
-        ConfigurationError: there are no videos, a number is not positive, or there is no such device.
+        ConfigurationError: there are no videos, a number is not positive, there is no such device, or the environment
+            variable ``VIDEOLOADER_LIMITS`` is wrong.
         SourceError: the folder cannot be read.
 
     Examples:
@@ -79,6 +81,7 @@ def verify(
     on = resolve_device(device)
     check_positive_or_none(workers=workers, threads=threads)
     check_uint64(seed=seed)
+    current_limits()
     sources = _sources_of(source)
     check("source", source, sources, "at least one video", ": nothing would be verified")
     reports: list[FileReport | None] = [None] * len(sources)

@@ -12,16 +12,25 @@ import tarfile
 import threading
 import time
 from contextlib import closing
+from unittest.mock import Mock
 
+import av
 import numpy as np
 import pytest
 from PIL import Image
 from store_contents import build_here, change, contents, kill_build, start_build
 from waiting import becomes
 
-from videoloader.errors import ConfigurationError, IndexingError, SourceError, StaleIndexError, VideoLoaderError
+from videoloader.errors import (
+    ConfigurationError,
+    IndexingError,
+    NoMemoryError,
+    SourceError,
+    StaleIndexError,
+    VideoLoaderError,
+)
 from videoloader.indexing import IndexStore, build_store, merge_stores
-from videoloader.indexing.store import building, schema
+from videoloader.indexing.store import building, schema, tasks
 from videoloader.indexing.store.tasks import Task
 
 
@@ -180,6 +189,29 @@ def test_damaged_rows_are_indexed_again_when_asked(videos, store_path, damage):
     assert build_store(videos, store_path, workers=1, retry=True).unchanged == 0
     assert contents(store_path) == before
     assert build_store(videos, store_path, workers=1, retry=True).unchanged == len(videos) - 1  # one is no video
+
+
+def test_wrong_settings_are_no_fault_of_the_videos(videos, tmp_path, monkeypatch):
+    monkeypatch.setenv("VIDEOLOADER_LIMITS", "decode_seconds=60s")
+    with pytest.raises(ConfigurationError, match="VIDEOLOADER_LIMITS must be name=number"):
+        build_store(videos, tmp_path / "a.db", workers=1)
+    monkeypatch.delenv("VIDEOLOADER_LIMITS")
+    assert build_store(videos, tmp_path / "a.db", workers=1).indexed == 5
+
+
+def _lacks_memory(_):
+    try:
+        av.error.err_check(-errno.ENOMEM)
+    except av.FFmpegError:
+        raise IndexingError("libavformat cannot read it: Cannot allocate memory") from None
+
+
+@pytest.mark.parametrize("fails", [_lacks_memory, MemoryError, NoMemoryError("x"), ConfigurationError("no lmdb")])
+def test_what_may_pass_without_a_change_of_a_file_is_tried_again(videos, tmp_path, monkeypatch, fails):
+    with monkeypatch.context() as patch:
+        patch.setattr(tasks, "build_index", Mock(side_effect=fails))
+        assert build_here(videos, tmp_path / "a.db").indexed == 0
+    assert build_here(videos, tmp_path / "a.db").indexed == 5
 
 
 def test_fingerprints_that_are_no_text_do_not_match(videos, store_path):
