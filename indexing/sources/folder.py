@@ -24,7 +24,7 @@ from videoloader.errors.checks import check
 from videoloader.indexing.exact_numbers import exact_rate
 from videoloader.indexing.sources.base import SourceBase
 from videoloader.indexing.sources.natural_order import in_natural_order
-from videoloader.indexing.sources.regular_file import is_folder, kind_at, open_regular
+from videoloader.indexing.sources.regular_file import is_folder, is_folder_entry, kind_at, open_regular
 from videoloader.indexing.sources.state import SourceState, host, require_same, state_of_file
 from videoloader.runtime.cached_property import cached_property
 
@@ -352,7 +352,7 @@ def _image_files(folder: str, pattern: str, source: str) -> dict[str, os.DirEntr
                         files[entry.name] = entry
                         continue
                     entry.stat()  # fails for a link that leads nowhere
-                kind = "folder" if entry.is_dir() else os.path.splitext(entry.name)[1].lower() or "no ending"
+                kind = "folder" if is_folder_entry(entry) else os.path.splitext(entry.name)[1].lower() or "no ending"
                 others[kind] = others.get(kind, 0) + 1
     except OSError as error:
         raise _unreadable(error, source) from None

@@ -116,8 +116,8 @@ def is_link(path: str) -> bool:
         raise _unreachable(path, error) from None
 
 
-def kind_at(path: str) -> int:
-    """Return the kind of what is at a path, as ``stat.S_IFREG``; 0 if nothing is there. Links are followed.
+def status_at(path: str) -> os.stat_result | None:
+    """Return the status of what is at a path; None if nothing is there. Links are followed.
 
     Functions such as ``os.path.exists`` take a failing disk or server for a path at which nothing is.
 
@@ -125,17 +125,37 @@ def kind_at(path: str) -> int:
         SourceError: the path cannot be reached.
     """
     try:
-        return stat.S_IFMT(os.stat(path).st_mode)
+        return os.stat(path)
     except ValueError:  # no file can have this name
-        return 0
+        return None
     except OSError as error:
         if error.errno in _NOT_THERE:
-            return 0
+            return None
         raise _unreachable(path, error) from None
 
 
+def kind_at(path: str) -> int:
+    """Return the kind of what is at a path, as ``stat.S_IFREG``; 0 if nothing is there; see ``status_at``."""
+    status = status_at(path)
+    return 0 if status is None else stat.S_IFMT(status.st_mode)
+
+
+def is_folder_entry(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry of a folder is a folder, or a link to one. A link that leads nowhere is not.
+
+    Raises:
+        OSError: nobody can tell.
+    """
+    try:
+        return entry.is_dir()
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            return False
+        raise
+
+
 def is_folder(path: str) -> bool:
-    """Whether a folder is at a path; see ``kind_at``."""
+    """Whether a folder is at a path; see ``status_at``."""
     return kind_at(path) == stat.S_IFDIR
 
 

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, get_args
@@ -155,19 +156,22 @@ class StoreBuild:
         if isinstance(paths, str | bytes | os.PathLike):
             raise ArgumentError(f"paths must be a list of paths, got {paths!r}")
         self._connection = connect_writer(self._store, given)
-        with told_as_unwritable(self._store):
-            settings = dict(self._connection.execute("SELECT name, value FROM settings"))
-            recorded = settings.get("fingerprint", "mtime")
-            self._kind = fingerprint or (recorded if recorded in get_args(FingerprintKind) else "mtime")
-            if self._kind != recorded:
-                self._connection.execute("INSERT OR REPLACE INTO settings VALUES ('fingerprint', ?)", (self._kind,))
-        self._keys = SourceKeys(recorded_roots(settings, self._store) if given is None else (given,))
-        try:
-            self._paths = {self._keys.key_of(path): path for path in (os.fspath(each) for each in paths)}
-        except TypeError as error:
-            raise ArgumentError(
-                f"paths must be a list of paths ({error}); a data set has build_store(store)"
-            ) from error
+        with ExitStack() as on_error:
+            on_error.callback(close_writer, self._connection)
+            with told_as_unwritable(self._store):
+                settings = dict(self._connection.execute("SELECT name, value FROM settings"))
+                recorded = settings.get("fingerprint", "mtime")
+                self._kind = fingerprint or (recorded if recorded in get_args(FingerprintKind) else "mtime")
+                if self._kind != recorded:
+                    self._connection.execute("INSERT OR REPLACE INTO settings VALUES ('fingerprint', ?)", (self._kind,))
+            self._keys = SourceKeys(recorded_roots(settings, self._store) if given is None else (given,))
+            try:
+                self._paths = {self._keys.key_of(path): path for path in (os.fspath(each) for each in paths)}
+            except TypeError as error:
+                raise ArgumentError(
+                    f"paths must be a list of paths ({error}); a data set has build_store(store)"
+                ) from error
+            on_error.pop_all()
         self._progress, self._retry = progress, retry
         self._done = self._indexed = self._unchanged = 0
         self._rows: list[Row] = []

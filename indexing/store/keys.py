@@ -62,7 +62,7 @@ class SourceKeys(NamedTuple):
         """The folder that keys are relative to: the one known to hold the videos, or the first that exists."""
         if self.in_last:
             return self.roots[-1]
-        return next((root for root in self.roots if os.path.isdir(root)), self.roots[0])
+        return next((root for root in self.roots if not is_missing(root)), self.roots[0])
 
     @staticmethod
     def absolute(source: str) -> str:
@@ -117,7 +117,7 @@ class SourceKeys(NamedTuple):
     def is_in_last(self, key: str) -> bool:
         """Whether the video of a key lies below the last root."""
         is_below = "://" not in key and not os.path.isabs(key)
-        return is_below and os.path.exists(os.path.join(self.roots[-1], key.partition("::")[0]))
+        return is_below and not is_missing(os.path.join(self.roots[-1], key.partition("::")[0]))
 
     def is_gone(self, key: str) -> bool:
         """Whether the video is a local file that does not exist. Only local files are checked."""

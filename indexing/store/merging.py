@@ -7,13 +7,14 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.checks import check, path_text
-from videoloader.indexing.sources.regular_file import is_same_file
+from videoloader.indexing.sources.regular_file import is_same_file, status_at
 from videoloader.indexing.store.building import Progress, write_row
 from videoloader.indexing.store.frame_table import PackedIndex
 from videoloader.indexing.store.keys import SourceKeys, absolute_path, from_sql, to_sql
@@ -144,18 +145,23 @@ class _Merge:
     """A merged store that is being written, as a context that closes it."""
 
     def __init__(self, path: str, root: str | None, parts: list[IndexStore]) -> None:
-        is_new = not os.path.exists(path) or not os.path.getsize(path)
+        status = status_at(path)
+        is_new = status is None or not status.st_size
         roots = {part.keys.root for part in parts}
         common = roots.pop() if is_new and root is None and len(roots) == 1 else None
         recorded = common if common != os.path.dirname(path) else None
         self._path = path
         self._connection = connect_writer(path, root or recorded)
-        with told_as_unwritable(path):
-            settings = dict(self._connection.execute("SELECT name, value FROM settings"))
-            self._keys = SourceKeys(recorded_roots(settings, path) if root is None else (root,))
-            kinds = {kind for part in parts for (kind,) in part.query(_KIND)}
-            if is_new and len(kinds) == 1 and all(part.query(_KIND) for part in parts):
-                self._connection.execute("INSERT OR REPLACE INTO settings VALUES ('fingerprint', ?)", (kinds.pop(),))
+        with ExitStack() as on_error:
+            on_error.callback(close_writer, self._connection)
+            with told_as_unwritable(path):
+                settings = dict(self._connection.execute("SELECT name, value FROM settings"))
+                self._keys = SourceKeys(recorded_roots(settings, path) if root is None else (root,))
+                kinds = {kind for part in parts for (kind,) in part.query(_KIND)}
+                if is_new and len(kinds) == 1 and all(part.query(_KIND) for part in parts):
+                    kind = kinds.pop()
+                    self._connection.execute("INSERT OR REPLACE INTO settings VALUES ('fingerprint', ?)", (kind,))
+            on_error.pop_all()
         self.counts: Counter[_Outcome] = Counter()
 
     def __enter__(self) -> _Merge:

@@ -18,7 +18,7 @@ from videoloader.errors import IndexingError, SourceError, system_reason
 from videoloader.errors.checks import shortened
 from videoloader.errors.names_elsewhere import nearest
 from videoloader.indexing.index import VideoIndex
-from videoloader.indexing.sources.regular_file import check_regular, open_regular
+from videoloader.indexing.sources.regular_file import check_regular, is_missing, open_regular
 from videoloader.indexing.sources.state import Place
 from videoloader.indexing.store.connection import Connection
 from videoloader.indexing.store.frame_facts import first_key_frame, frames_without_key, is_even, time_rule
@@ -164,7 +164,7 @@ def _longest_gop(index: VideoIndex) -> int:
 
 def is_being_written(path: str) -> bool:
     """Whether the store has a log beside it, because it is being built, or a build was killed."""
-    return os.path.exists(path + "-wal") or os.path.exists(path + "-journal")
+    return not is_missing(path + "-wal") or not is_missing(path + "-journal")
 
 
 def _check_logs(path: str) -> None:

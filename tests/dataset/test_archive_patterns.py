@@ -51,6 +51,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (root / name).touch()
     (root / "link").symlink_to("a")
     (root / "dangling.tar").symlink_to("nothing")
+    (root / "a/through.tar").symlink_to("a.tar/nothing")  # the system's word for this is another one
     return root
 
 
@@ -275,7 +276,7 @@ class _WithLinks(_Bucket):
 
     def info(self, path: str, **options: Any) -> Any:
         if path.endswith("gone"):
-            raise FileNotFoundError(path)
+            raise NotADirectoryError(path)
         return super().info(path, **options)
 
 

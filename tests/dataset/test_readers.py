@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from failing_calls import outcomes_with_a_failing
 
 from videoloader.dataset import VideoDataset, VideoEntry
 from videoloader.errors import ConfigurationError, SourceError
@@ -293,3 +294,13 @@ class TestFromFolder:
     def test_bad_arguments_are_named(self, tmp_path, names, arguments, message):
         with pytest.raises(ConfigurationError, match=message):
             VideoDataset.from_folder(touch(tmp_path, *names), **arguments)
+
+
+def test_a_folder_of_which_a_part_cannot_be_looked_at_is_an_error(tmp_path: Path) -> None:
+    for name in ("a/y.mp4", "a/sub/x.mp4", "b/y.mp4", "b/sub/deep/x.mp4"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "a/through").symlink_to("y.mp4/nothing")  # no folder, and no reason to give up
+    *failed, whole = outcomes_with_a_failing("stat", lambda: len(VideoDataset.from_folder(tmp_path)))
+    assert (len(failed), whole) == (5, 4)
+    assert all(isinstance(each, SourceError) for each in failed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import errno
+import asyncio
 import fnmatch
 import os
 import re
@@ -16,7 +16,7 @@ from videoloader.errors import ConfigurationError, SourceError, VideoLoaderError
 from videoloader.errors.checks import check, path_text
 from videoloader.indexing.sources.natural_order import natural_order
 from videoloader.indexing.sources.opening import is_remote, local_path
-from videoloader.indexing.sources.regular_file import is_missing
+from videoloader.indexing.sources.regular_file import is_folder_entry, is_missing
 from videoloader.indexing.sources.remote import without_colons
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _matching(name: str) -> list[str]:
                 found = [filesystem.unstrip_protocol(each) for each in _found(path, _RemoteFolders(filesystem))]
         except VideoLoaderError:
             raise
-        except Exception as error:  # each file system raises errors of its own
+        except (Exception, asyncio.CancelledError) as error:  # each file system raises errors of its own
             raise SourceError(f"cannot be listed ({type(error).__name__}: {error})", name) from error
         if parted := [each for each in found if "::" in each and "://" in each]:
             raise SourceError("what follows :: in a URL is the name of a member: rename this archive", parted[0])
@@ -126,7 +126,7 @@ class _LocalFolders:
     def listed(self, folder: str, part: str) -> list[tuple[str, bool]]:
         with _told(folder), os.scandir(folder or os.curdir) as entries:
             matching = [entry for entry in entries if _name_matches(entry.name, part)]
-            return [(os.path.join(folder, entry.name), _is_folder(entry)) for entry in matching]
+            return [(os.path.join(folder, entry.name), is_folder_entry(entry)) for entry in matching]
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class _RemoteFolders:
         """Whether an entry is a folder, or a link to one, which servers such as those of SFTP list as a link."""
         if kind in ("directory", "file"):
             return kind == "directory"
-        with suppress(FileNotFoundError):  # a link that leads nowhere
+        with suppress(FileNotFoundError, NotADirectoryError):  # a link that leads nowhere
             leads_to_folder: bool = self.filesystem.info(path)["type"] == "directory"
             if leads_to_folder and part == "**":  # nobody could tell whether it leads back up
                 raise SourceError("is a link to a folder, into which ** does not go on a server", path)
@@ -208,15 +208,6 @@ def _found(pattern: str, folders: _Folders) -> list[str]:
                     folders.check_exists(path)
                 waiting.append((path, at + 1, ()))
     return found
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError as error:
-        if error.errno == errno.ELOOP:  # a link that leads nowhere
-            return False
-        raise
 
 
 def _name_matches(name: str, part: str) -> bool:

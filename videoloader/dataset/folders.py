@@ -16,6 +16,7 @@ from videoloader.errors import ConfigurationError, SourceError, system_reason, w
 from videoloader.errors.checks import check
 from videoloader.indexing.sources.folder import is_image_name
 from videoloader.indexing.sources.natural_order import natural_order
+from videoloader.indexing.sources.regular_file import is_folder_entry, status_at
 from videoloader.live_line import counted_live, live_line
 
 VIDEO_EXTENSIONS = (
@@ -178,9 +179,8 @@ def _walk(folder: str, endings: tuple[str, ...] = ()) -> Iterator[tuple[str, lis
         path, depth = waiting.pop()
         files, folders = _unsorted(path, endings)
         del above[depth:]
-        try:
-            here = os.stat(path)
-        except OSError:  # it has gone by now
+        here = status_at(path)
+        if here is None:  # it has gone by now
             yield path, files
             continue
         if any(os.path.samestat(here, each) for each in above):  # a link to a folder that contains this one
@@ -199,7 +199,7 @@ def _unsorted(folder: str, endings: tuple[str, ...] = ()) -> tuple[list[str], li
                 if name.startswith("."):
                     continue
                 link = endings and item.is_symlink() and name.lower().endswith(endings)
-                (folders if not link and item.is_dir() else files).append(name)
+                (folders if not link and is_folder_entry(item) else files).append(name)
     except (OSError, ValueError) as error:  # the second of names that no folder can have
         hint = ": from_paths takes glob.glob(…)" if "*" in folder else ""
         raise SourceError(f"the folder cannot be read ({system_reason(error)}){hint}", folder) from error

@@ -10,13 +10,16 @@ import subprocess
 import sys
 import tarfile
 import tracemalloc
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from child_environment import SAFE_PATH
+from failing_calls import outcomes_with_a_failing
 from store_contents import build_here, contents, make_store
 
 import videoloader as vl
+from videoloader.errors import SourceError
 from videoloader.indexing import IndexStore, merge_stores
 from videoloader.indexing.store import merging
 
@@ -220,6 +223,21 @@ def test_a_damaged_part_does_not_take_the_others_with_it(parts: list[Path], tmp_
     with pytest.raises(vl.IndexingError, match=r"part-1\.db: the index store cannot be read"):
         merge_stores(parts, tmp_path / "all.db")
     assert contents(tmp_path / "all.db") == contents(parts[0])
+
+
+@pytest.mark.parametrize("call", ["stat", "lstat"])
+def test_a_failing_look_at_the_output_changes_no_setting(parts: list[Path], tmp_path: Path, call: str) -> None:
+    build_here([], tmp_path / "of sizes.db", fingerprint="size")
+    whole = parts[0].read_bytes()
+
+    def settings() -> object:
+        (tmp_path / "merged.db").write_bytes(whole)
+        with suppress(SourceError):
+            merge_stores([tmp_path / "of sizes.db"], tmp_path / "merged.db")
+        return IndexStore(tmp_path / "merged.db").query("SELECT * FROM settings WHERE name = 'fingerprint'")
+
+    assert settings() == []
+    assert all(isinstance(each, SourceError) or each == [] for each in outcomes_with_a_failing(call, settings))
 
 
 def test_a_merged_store_is_built_on(parts: list[Path], videos: list[Path], tmp_path: Path) -> None:
