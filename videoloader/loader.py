@@ -303,8 +303,15 @@ class VideoLoader(OneLoop):
 
         Setting an epoch that was just resumed keeps its position, so that loops that set each epoch resume correctly.
         """
-        if not (self._resumed and epoch == self._epoch.number and not self._given):
+        if not self._keeps(epoch):
             self._epoch, self._given, self._resumed = self._epochs.epoch(epoch), 0, False
+
+    def _keeps(self, epoch: int) -> bool:
+        return self._resumed and epoch == self._epoch.number and not self._given
+
+    def _state_before(self, epoch: int) -> dict[str, Any]:
+        """The state after ``set_epoch(epoch)``, which is not called."""
+        return self.state_dict() if self._keeps(epoch) else self._epochs.epoch(epoch).state(0)
 
     def state_dict(self) -> dict[str, Any]:
         """The loader's position after the last batch that it yielded.

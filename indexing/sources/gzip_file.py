@@ -11,6 +11,7 @@ from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.directory_cache import DirectoryCache
 from videoloader.indexing.sources.forward import forward
 from videoloader.indexing.sources.local import MemorySource
+from videoloader.indexing.sources.state import version_of
 from videoloader.indexing.sources.tfrecord import is_tfrecord
 
 _MAGIC = b"\x1f\x8b"
@@ -40,7 +41,7 @@ def unpacked_tfrecord(file: ByteSource, head: bytes) -> ByteSource | None:
         return None
     if not is_tfrecord(first):
         return None
-    return _unpacked.get((file.name, file.fingerprint), lambda: _unpack(file))
+    return _unpacked.get(version_of(file), lambda: _unpack(file))
 
 
 def _unpack(file: ByteSource) -> MemorySource:

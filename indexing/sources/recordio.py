@@ -22,6 +22,7 @@ from videoloader.indexing.sources.index_files import file_beside
 from videoloader.indexing.sources.local import MemorySource
 from videoloader.indexing.sources.part import PartSource
 from videoloader.indexing.sources.remote import RemoteSource
+from videoloader.indexing.sources.state import version_of
 
 MAGIC = struct.pack("<I", 0xCED7230A)
 _HEADER = struct.Struct("<4sI")
@@ -100,7 +101,7 @@ def read_recordio(file: ByteSource) -> list[tuple[int, RecordHeader | None]]:
 
     table = _keys_beside(file)
     if table is None:
-        starts = _directories.get((file.name, file.fingerprint), lambda: _walk(source, see))
+        starts = _directories.get(version_of(file), lambda: _walk(source, see))
         table = dict(enumerate(starts))
     keys = sorted(table, key=table.__getitem__)
     for key in keys:
@@ -142,7 +143,7 @@ def _find(file: ByteSource, key: str) -> int:
         if int(key) not in table:
             raise SourceError(f"has no record {key} (its .idx file lists {len(table)})", file.name)
         return table[int(key)]
-    starts = _directories.get((file.name, file.fingerprint), lambda: _walk(forward(file)))
+    starts = _directories.get(version_of(file), lambda: _walk(forward(file)))
     if int(key) >= len(starts):
         raise SourceError(f"has no record {key} (it has {len(starts)})", file.name)
     return starts[int(key)]
@@ -153,9 +154,9 @@ def _keys_beside(file: ByteSource) -> dict[int, int] | None:
     if not file.name.endswith(".rec"):
         return None
     if isinstance(file, RemoteSource):  # looked for only once, since it takes a request
-        return _key_tables.get((file.name, file.fingerprint), lambda: _read_keys(file_beside(file, (".idx",)))) or None
+        return _key_tables.get(version_of(file), lambda: _read_keys(file_beside(file, (".idx",)))) or None
     beside = file_beside(file, (".idx",))
-    return None if beside is None else _key_tables.get((beside.name, beside.fingerprint), lambda: _read_keys(beside))
+    return None if beside is None else _key_tables.get(version_of(beside), lambda: _read_keys(beside))
 
 
 def _read_keys(table: ByteSource | None) -> dict[int, int]:

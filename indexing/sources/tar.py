@@ -22,6 +22,7 @@ from videoloader.indexing.sources.forward import forward
 from videoloader.indexing.sources.index_files import Member, does_not_fit, members_of_tar
 from videoloader.indexing.sources.near_names import near_names
 from videoloader.indexing.sources.part import PartSource
+from videoloader.indexing.sources.state import version_of
 
 _BLOCK = 512
 # Writers fill an archive up to a multiple of this.
@@ -100,7 +101,7 @@ def tar_directory(archive: ByteSource) -> TarDirectory:
         UnsupportedError: the file is no tar archive, or a compressed one.
         IndexingError: a header is damaged, or the archive is truncated.
     """
-    return _directories.get((archive.name, archive.fingerprint), lambda: _walk(forward(archive)))
+    return _directories.get(version_of(archive), lambda: _walk(forward(archive)))
 
 
 def read_tar(archive: ByteSource, wanted: Callable[[Member], bool]) -> tuple[TarDirectory, dict[int, bytes]]:
@@ -131,7 +132,7 @@ def read_tar(archive: ByteSource, wanted: Callable[[Member], bool]) -> tuple[Tar
         _check_gaps(archive, directory, index)
         return directory
 
-    directory = _directories.get((archive.name, archive.fingerprint), make)
+    directory = _directories.get(version_of(archive), make)
     for member in directory.members():
         if directory.index and member.offset not in contents and wanted(member):
             _check_told(source, member, directory.index)

@@ -21,6 +21,7 @@ from videoloader.indexing.sources.directory_cache import DirectoryCache
 from videoloader.indexing.sources.forward import forward
 from videoloader.indexing.sources.index_files import does_not_fit, records_of_tfrecord
 from videoloader.indexing.sources.part import PartSource
+from videoloader.indexing.sources.state import version_of
 from videoloader.indexing.sources.tf_example import Features, find_feature, read_features
 
 _HEADER = struct.Struct("<QI")
@@ -83,7 +84,7 @@ def open_tfrecord(file: ByteSource, member: str) -> ByteSource:
         IndexingError: the file or the record is damaged or truncated.
     """
     number, _, feature = member.partition("/")
-    records = _directories.get((file.name, file.fingerprint), lambda: _walk(forward(file)))
+    records = _directories.get(version_of(file), lambda: _walk(forward(file)))
     known = len(records.starts) - 1
     if not is_number(number) or (int(number) >= known and not records.lost):
         raise SourceError(f"has no record {number!r} (it has {known})", file.name)
@@ -127,7 +128,7 @@ def read_tfrecord(file: ByteSource, largest: int) -> list[Features | None]:
         found = records_of_tfrecord(file)
         return _walk(source, see) if found is None else _Records(array("q", found[1]), {}, "", found[0])
 
-    records = _directories.get((file.name, file.fingerprint), make)
+    records = _directories.get(version_of(file), make)
     for fault in (*records.damaged.values(), *filter(None, [records.lost])):
         raise IndexingError(fault, file.name)
     for start, stop in zip(records.starts, records.starts[1:], strict=False):

@@ -16,6 +16,7 @@ from videoloader.indexing.sources.forward import forward
 from videoloader.indexing.sources.local import MemorySource
 from videoloader.indexing.sources.near_names import near_names
 from videoloader.indexing.sources.part import PartSource
+from videoloader.indexing.sources.state import version_of
 
 # APPNOTE.TXT, 4.3.7: local file header. The lengths of the name and the extra field are its last two numbers.
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
@@ -48,7 +49,7 @@ def open_zip_member(archive: ByteSource, name: str) -> ByteSource:
         UnsupportedError: the file is encrypted, or compressed by a method other than deflate.
         IndexingError: the archive is damaged or truncated.
     """
-    directory, _ = _directories.get((archive.name, archive.fingerprint), lambda: _read_directory(archive))
+    directory, _ = _directories.get(version_of(archive), lambda: _read_directory(archive))
     member = directory.get(name)
     if member is None:
         raise SourceError(
@@ -88,7 +89,7 @@ def read_zip(archive: ByteSource, wanted: Callable[[str, int], bool]) -> tuple[d
         UnsupportedError, IndexingError: as in ``open_zip_member``.
     """
     source = forward(archive)
-    directory, doubts = _directories.get((archive.name, archive.fingerprint), lambda: _read_directory(archive))
+    directory, doubts = _directories.get(version_of(archive), lambda: _read_directory(archive))
     contents: dict[str, bytes | None] = dict.fromkeys(directory)
     for member in sorted(directory.values(), key=lambda member: member.header_offset):
         if wanted(member.filename, member.file_size):

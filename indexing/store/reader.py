@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from videoloader.errors import IndexingError, SourceError
+from videoloader.errors import IndexingError, SourceError, StaleIndexError
 from videoloader.indexing.store.read_only import Guard, raise_if_interrupted
 from videoloader.indexing.store.schema import connect_reader, is_being_written, needs_rollback
 from videoloader.runtime.forks import keep_forever, no_forks
@@ -82,6 +82,19 @@ class StoreReader:
         )
         return opened
 
+    def inode(self) -> int:
+        """Return the number of the file, which a build keeps.
+
+        Raises:
+            SourceError: the file is not there.
+        """
+        return self._file_state()[0]
+
+    def check_not_replaced(self, inode: int) -> None:
+        """Raise StaleIndexError if the file has another number now: rows of two stores do not belong together."""
+        if self.inode() != inode:
+            raise StaleIndexError("the index store was replaced while its rows were read: read them again", self.path)
+
     def _has_changed(self, opened: OpenedStore) -> bool:
         """Whether the file was written to since a connection without locks was opened."""
         return opened.state is not None and opened.state != self._file_state()
@@ -97,6 +110,7 @@ class StoreReader:
 
 
 def rows_by_id(
+    reader: StoreReader,
     ask: Callable[[str, tuple[int]], Iterable[tuple[Any, ...]]],
     columns: Iterable[str],
     joined: str = "",
@@ -109,16 +123,21 @@ def rows_by_id(
     such a row keeps its id.
 
     Args:
+        reader: connections to the store.
         ask: returns the rows of a statement with parameters.
         columns: expressions in SQL.
         joined: joins of other tables.
         condition: condition in SQL that rows must meet.
         at_once: number of rows that a statement returns.
+
+    Raises:
+        StaleIndexError: another store was put in the place of this one meanwhile.
     """
     wanted = ", ".join(columns)
     page = f"SELECT id, {wanted} FROM videos {joined} WHERE id > ? AND ({condition}) ORDER BY id LIMIT {at_once}"
-    last = -1 << 63
+    last, inode = -1 << 63, reader.inode()
     while rows := list(ask(page, (last,))):
+        reader.check_not_replaced(inode)
         last = rows[-1][0]
         for _, *row in rows:
             yield tuple(row)

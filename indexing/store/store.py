@@ -210,7 +210,7 @@ class IndexStore:
             of_rows = {row: errors[each] for row, each in enumerate(number.tolist()) if each in errors}
             return {name: column[number] for name, column in numbers.items()}, of_rows
         wanted = {name: np.zeros((len(paths), NUMBERS[name].width), np.int64) for name in names}
-        known, errors = np.zeros(len(paths), np.bool_), {}
+        known, errors, inode = np.zeros(len(paths), np.bool_), {}, self._reader.inode()
         positions = Positions(position, self.keys)
         if len(paths) < _WORTH_A_PASS * len(self):
             every = numbers_by_name(self._reader.select, positions, sources, names)
@@ -222,6 +222,7 @@ class IndexStore:
             known[found.positions] = True
             errors |= dict(found.errors)
             errors |= self._stale(sources, found)
+        self._reader.check_not_replaced(inode)
         errors |= {number: self._not_indexed(sources[number]) for number in np.flatnonzero(~known).tolist()}
         for column in wanted.values():
             column[list(errors)] = 0
@@ -241,7 +242,9 @@ class IndexStore:
 
     def errors(self) -> Iterator[tuple[str, str]]:
         """Yield (path, message) of each video that could not be indexed."""
-        for source, message in rows_by_id(self._reader.select, ("source", "error"), condition="error_type IS NOT NULL"):
+        for source, message in rows_by_id(
+            self._reader, self._reader.select, ("source", "error"), condition="error_type IS NOT NULL"
+        ):
             yield self.keys.path_of(from_sql(source, self.path)), message
 
     def query(self, sql: str, parameters: Sequence[object] = (), *, timeout: float = 60) -> list[tuple[Any, ...]]:
@@ -316,7 +319,7 @@ class IndexStore:
             IndexingError: the file is damaged.
         """
         columns = (*COLUMNS, "records.record", "blob")
-        return rows_by_id(self._reader.select, columns, JOIN_INDEXES, at_once=_INDEXES_AT_ONCE)
+        return rows_by_id(self._reader, self._reader.select, columns, JOIN_INDEXES, at_once=_INDEXES_AT_ONCE)
 
     def _rows(self, path: str | os.PathLike[str], where: str) -> Iterator[tuple[Any, ...]]:
         if is_same_file(path_text("path", path), self.path):
@@ -324,7 +327,7 @@ class IndexStore:
         if where:
             self.query(f"SELECT 1 FROM videos WHERE {where} LIMIT 1")  # fail before the file is written
         ask = self.query if where else self._reader.select
-        return map(self._row_as_exported, rows_by_id(ask, COLUMNS, condition=where or "1"))
+        return map(self._row_as_exported, rows_by_id(self._reader, ask, COLUMNS, condition=where or "1"))
 
     def _row_as_exported(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
         source, *facts = row

@@ -224,6 +224,49 @@ def test_a_stream_resumes_inside_a_stateful_loader(data: vl.VideoDataset, worker
 
 
 @pytest.mark.parametrize("taken", range(4))
+@pytest.mark.parametrize("is_resumed", [False, True])
+def test_a_state_taken_after_set_epoch_is_that_of_its_begin(
+    data: vl.VideoDataset, taken: int, is_resumed: bool
+) -> None:
+    def stream() -> BatchStream:
+        return BatchStream(partial(loader_of, data, batch_size=2, shuffle=True), shard_id=0, num_shards=1)
+
+    first, begun, again = stream(), stream(), stream()
+    loop = iter(first)
+    for _ in range(taken):
+        next(loop)
+    if is_resumed:
+        begun.load_state_dict(first.state_dict())
+    else:
+        begun = first
+    begun.set_epoch(5)
+    again.load_state_dict(begun.state_dict())
+    rest = list(begun)
+    assert len(rest) == 3
+    same(list(again), rest)
+    assert again.state_dict() == begun.state_dict()
+
+
+@pytest.mark.parametrize("taken", [1, 2])
+def test_a_state_taken_after_the_resumed_epoch_is_set_keeps_its_position(data: vl.VideoDataset, taken: int) -> None:
+    """As in loops that set each epoch, from the resumed one on."""
+
+    def stream() -> BatchStream:
+        return BatchStream(partial(loader_of, data, batch_size=2, shuffle=True), shard_id=0, num_shards=1)
+
+    first, resumed, again = stream(), stream(), stream()
+    loop = iter(first)
+    for _ in range(taken):
+        next(loop)
+    resumed.load_state_dict(first.state_dict())
+    resumed.set_epoch(0)
+    again.load_state_dict(resumed.state_dict())
+    rest = list(loop)
+    for each in (resumed, again):
+        same(list(each), rest)
+
+
+@pytest.mark.parametrize("taken", range(4))
 def test_a_state_taken_right_after_a_resume_is_the_same(data: vl.VideoDataset, taken: int) -> None:
     def stream() -> BatchStream:
         return BatchStream(partial(loader_of, data, batch_size=2, shuffle=True), shard_id=0, num_shards=1)

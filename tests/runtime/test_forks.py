@@ -149,7 +149,8 @@ def test_it_holds_that(program: str) -> None:
     run(PREAMBLE + program)
 
 
-def test_a_fork_waits_for_the_import_of_another_thread(sample: Callable[[str], Path]) -> None:
+@pytest.mark.parametrize("first", ["vl.Video", "import videoloader.interop.torch", "import videoloader.indexing"])
+def test_a_fork_waits_for_the_import_of_another_thread(sample: Callable[[str], Path], first: str) -> None:
     program = """
 import os, signal, sys, threading, time
 from videoloader.runtime import forks
@@ -158,11 +159,12 @@ forks._PATIENCE = 250
 
 def use():
     import videoloader as vl
+    exec(sys.argv[2])
     return vl.Video(sys.argv[1], device="cpu")[0].shape
 
 thread = threading.Thread(target=use)
 thread.start()
-while "torch" not in sys.modules:  # which imports ``logging`` by and by
+while not {"torch", "av"} & sys.modules.keys():  # of which the first imports ``logging`` by and by
     time.sleep(0.001)
 if not (child := os.fork()):
     signal.alarm(100)
@@ -170,4 +172,4 @@ if not (child := os.fork()):
 assert os.waitpid(child, 0)[1] == 0
 thread.join()
 """
-    run(program, str(sample("h264_mp4")))
+    run(program, str(sample("h264_mp4")), first)

@@ -82,6 +82,10 @@ class EpochLoop:
         self._loader.set_epoch(epoch)
         self._under_way, self._before, self._resumed = None, 0, None
 
+    def state_before(self, epoch: int) -> dict[str, Any]:
+        """The state after ``set_epoch(epoch)``, which is not called."""
+        return {"loader": self._loader._state_before(epoch), "under_way": None, "batches": 0}
+
     def state_dict(self) -> dict[str, Any]:
         """The position of the loader, the current epoch, and the number of its batches yielded."""
         under_way, batches = self._resumed or (self._under_way, self._batches)

@@ -6,11 +6,12 @@ import concurrent.futures.thread  # noqa: F401 - see the end of this module
 import ctypes
 import logging  # noqa: F401
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from types import MethodType
+from types import FrameType, MethodType
 from weakref import WeakKeyDictionary
 
 # For each object, functions of its class, in the order of registration.
@@ -69,9 +70,26 @@ def _new_lock() -> threading.RLock:
 
 def _before_fork() -> None:
     patient_until = time.monotonic() + _PATIENCE
+    # Python's own locks of modules stay locked in the child, too.
+    while _others_import() and time.monotonic() < patient_until:
+        time.sleep(0.001)
     _registering.acquire(timeout=_PATIENCE)  # from now on, threads that were in no block before cannot begin one
     for lock in _locks_of_others():
         lock.acquire(timeout=max(patient_until - time.monotonic(), 0))
+
+
+def _others_import() -> bool:
+    """Whether another thread is importing modules of this library."""
+    if not any(
+        getattr(getattr(module, "__spec__", None), "_initializing", False)
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] == "videoloader"
+    ):
+        return False
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
+        frame = frame.f_back
+    return frame is None  # else this thread itself is importing them
 
 
 def _release() -> None:

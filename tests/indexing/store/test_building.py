@@ -18,7 +18,7 @@ import av
 import numpy as np
 import pytest
 from PIL import Image
-from store_contents import build_here, change, contents, kill_build, start_build
+from store_contents import build_here, change, contents, kill_build, make_store, start_build
 from waiting import becomes
 
 from videoloader.errors import (
@@ -31,6 +31,7 @@ from videoloader.errors import (
 )
 from videoloader.indexing import IndexStore, build_store, merge_stores
 from videoloader.indexing.store import building, schema, tasks
+from videoloader.indexing.store.reader import rows_by_id
 from videoloader.indexing.store.tasks import Task
 
 
@@ -86,6 +87,19 @@ def test_a_pass_beside_builds_gives_each_row_that_they_keep_once(tmp_path):
         names = [os.path.basename(name) for name in rows]
         assert len(set(names)) == len(names)
         assert set(map(os.path.basename, kept)) <= set(names)
+
+
+def test_a_pass_over_a_store_that_is_replaced_is_an_error(tmp_path):
+    path = tmp_path / "store.db"
+    for number in range(2):
+        make_store(tmp_path / f"{number}.db", {f"{number}{name}.mp4": 9 for name in "abcd"})
+    shutil.copy(tmp_path / "0.db", path)
+    reader = IndexStore(path)._reader
+    rows = rows_by_id(reader, reader.select, ["source"], at_once=2)
+    assert [next(rows), next(rows)] == [("0a.mp4",), ("0b.mp4",)]
+    (tmp_path / "1.db").replace(path)
+    with pytest.raises(StaleIndexError, match="the index store was replaced while its rows were read: read them again"):
+        list(rows)
 
 
 def test_a_statement_during_which_a_build_ends_is_repeated(tmp_path):
@@ -210,6 +224,13 @@ def _lacks_memory(_):
 def test_what_may_pass_without_a_change_of_a_file_is_tried_again(videos, tmp_path, monkeypatch, fails):
     with monkeypatch.context() as patch:
         patch.setattr(tasks, "build_index", Mock(side_effect=fails))
+        assert build_here(videos, tmp_path / "a.db").indexed == 0
+    assert build_here(videos, tmp_path / "a.db").indexed == 5
+
+
+def test_a_file_that_cannot_be_reached_while_its_fingerprint_is_taken_is_tried_again(videos, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(tasks, "fingerprint_of", lambda *_: None)
         assert build_here(videos, tmp_path / "a.db").indexed == 0
     assert build_here(videos, tmp_path / "a.db").indexed == 5
 

@@ -65,6 +65,8 @@ class BatchStream(IterableDataset[Batch]):
         self._loaded = self._nothing_left = False
         # Shared, so that worker processes see it. If negative, each loader advances from epoch to epoch by itself.
         self._epoch = shared_number(-1)
+        # Calls of ``set_epoch``, and how many there were before the last loop of this process.
+        self._calls, self._calls_before = shared_number(0), 0
         # Shared as well: whether new processes have begun a loop: 0, 1, or 2 after the warning.
         self._begun = shared_number(0)
         self._begun_in: int | None = None  # the process that began a loop with this object
@@ -81,11 +83,14 @@ class BatchStream(IterableDataset[Batch]):
         """
         check_shared_epoch(epoch)
         self._epoch.fill_(epoch)
+        self._calls += 1
         self._loaded = False
 
     def state_dict(self) -> dict[str, Any]:
-        """The position of this process's loader, and the current epoch."""
-        return self._own_loop().state_dict()
+        """The position of this process's loader, and the current epoch; or the epoch that ``set_epoch`` has set."""
+        loop = self._own_loop()
+        is_set = int(self._calls) > self._calls_before and not self._loaded
+        return loop.state_before(int(self._epoch)) if is_set else loop.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume where a state was taken.
@@ -102,7 +107,7 @@ class BatchStream(IterableDataset[Batch]):
             ConfigurationError: Accelerate would deal the batches to the ranks a second time.
         """
         _refuse_to_be_dealt_again()
-        loop, epoch, loaded = self._own_loop(), int(self._epoch), self._loaded
+        loop, epoch, loaded, self._calls_before = self._own_loop(), int(self._epoch), self._loaded, int(self._calls)
         is_new, self._loaded, self._begun_in = self._begun_in != os.getpid(), False, os.getpid()
         if loaded and self._nothing_left:
             return loop.end_epoch()

@@ -1,0 +1,70 @@
+"""Archives that others of the same size and time replace are read by their own directories."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from archive_writing import recordio_bytes, tar_bytes, tfrecord_bytes, zip_bytes
+
+import videoloader as vl
+from videoloader.indexing import open_source
+
+NAMES = ("0", "1", "2")
+
+
+def put(path: Path, content: bytes) -> None:
+    """Replace a file, and give it a fixed time, as ``tar --mtime`` and ``rsync --times`` do."""
+    new = path.with_suffix(".new")
+    new.write_bytes(content)
+    os.utime(new, (10**9, 10**9))
+    new.replace(path)
+
+
+def _keys(order: str) -> tuple[bytes, bytes]:
+    records, starts = recordio_bytes([b"0" * 40, b"1" * 40, b"2" * 40])
+    return records, "".join(f"{key}\t{start}\n" for key, start in zip(order, starts, strict=True)).encode()
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda order: tar_bytes({name: name.encode() * 40 for name in order}),
+        lambda order: zip_bytes({name: name.encode() * 40 for name in order}),
+        lambda order: tfrecord_bytes([b"x" * (30 + int(name)) for name in order]),
+        lambda order: gzip.compress(tfrecord_bytes([name.encode() * 40 for name in order]), 0, mtime=0),
+        lambda order: recordio_bytes([b"x" * (40 if name == "0" else 80) for name in order])[0],
+    ],
+    ids=["tar", "zip", "TFRecord", "gzipped TFRecord", "RecordIO"],
+)
+def test_a_replaced_archive(tmp_path: Path, write: Callable[[str], bytes]) -> None:
+    path = tmp_path / "archive"
+    old, new = write("012"), write("210")
+    assert len(old) == len(new)
+
+    def contents() -> list[bytes]:
+        sources = [open_source(f"{path}::{name}") for name in NAMES]
+        return [source.read(0, source.size) for source in sources]
+
+    (tmp_path / "other").mkdir()
+    path_of_new = tmp_path / "other/archive"
+    put(path_of_new, new)
+    put(path, old)
+    contents()
+    put(path, new)
+    sources = [open_source(f"{path_of_new}::{name}") for name in NAMES]
+    assert contents() == [source.read(0, source.size) for source in sources]
+
+
+def test_a_replaced_table_of_keys(tmp_path: Path) -> None:
+    path, rows = tmp_path / "a.rec", []
+    for order in ("012", "210"):
+        records, keys = _keys(order)
+        put(path, records)
+        put(path.with_suffix(".idx"), keys)
+        rows.append([open_source(entry.path).read(0, 1) for entry in vl.VideoDataset.from_archives(path)])
+        assert [open_source(f"{path}::{key}").read(0, 1) for key in order] == [b"0", b"1", b"2"]
+    assert rows == [[b"0", b"1", b"2"]] * 2
