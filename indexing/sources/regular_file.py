@@ -60,6 +60,7 @@ def open_with_status(path: str, flags: int) -> tuple[int, os.stat_result]:
     try:
         status = os.fstat(descriptor)
         check_regular(path, status)
+        os.set_blocking(descriptor, True)  # or Python takes the moment when a slow disk has no bytes yet for the end
     except OSError:
         os.close(descriptor)
         raise

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pytest
@@ -98,3 +101,20 @@ def test_what_cannot_be_is_exit_code_2(
     done = run("preview", sample("h264_mp4"), "-o", tmp_path / name, *CPU, *options)
     assert done.exit_code == 2
     assert message in done.stderr
+
+
+def test_a_picture_that_cannot_be_written_leaves_the_former_one(
+    sample: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill_the_disk(self: object, file: BinaryIO, *_: object, **__: object) -> None:
+        file.write(b"part")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Image.Image, "save", fill_the_disk)
+    for name in ("a.png", "a.gif"):
+        (tmp_path / name).write_bytes(b"before")
+        done = run("preview", sample("h264_mp4"), "-o", tmp_path / name, *CPU)
+        assert done.exit_code
+        assert "No space left on device" in done.stderr
+        assert (tmp_path / name).read_bytes() == b"before"
+    assert len(list(tmp_path.iterdir())) == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -14,6 +14,7 @@ from videoloader.cli.expressions import MODE_HELP, mode_from, transforms_from
 from videoloader.cli.sources import Json, Root, check_output, dataset_of
 from videoloader.cli.terminal import errors_told, print_json, print_line
 from videoloader.errors import ConfigurationError, counted, needs
+from videoloader.indexing.sources.regular_file import replacing
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
@@ -57,7 +58,7 @@ def preview(
         if ending not in (*_STILL, *_MOVING):
             raise ConfigurationError(f"the name must end with {', '.join((*_STILL, *_MOVING))}", str(output))
         with needs(NEEDS_PILLOW):
-            import PIL  # noqa: F401
+            from PIL import Image
         chosen = transforms_from(transforms) if transforms.strip() else []
         normalize = next((each for each in chosen if isinstance(each, Normalize)), None)
         data = dataset_of(source, root)
@@ -66,20 +67,23 @@ def preview(
         most = frames if ending in _STILL else None
         shown = example_clips(data, mode_from(mode), chosen, clips, most, seed, device, index)
         strips = [strip for strip, _ in shown]
+        settings = dict[str, Any]()
         if ending in _STILL:
-            contact_sheet(strips, size=size, normalize=normalize).save(output)
+            picture = contact_sheet(strips, size=size, normalize=normalize)
         else:
-            _save_moving(strips, output, size, normalize, fps)
+            picture, settings = _moving(strips, size, normalize, fps)
+        with replacing(str(output)) as file:
+            picture.save(file, Image.registered_extensions()[ending], **settings)
         if json:
             print_json({"output": str(output), "clips": [facts for _, facts in shown]})
         else:
             print_line(f"{counted(len(shown), 'clip')} of {mode} in {output}")
 
 
-def _save_moving(
-    strips: list[Strip], output: Path, size: int | None, normalize: Normalize | None, fps: float | None
-) -> None:
-    """Save clips side by side as an animation; shorter clips hold their last frame."""
+def _moving(
+    strips: list[Strip], size: int | None, normalize: Normalize | None, fps: float | None
+) -> tuple[Picture, dict[str, Any]]:
+    """The first picture of clips side by side, and how to save an animation; shorter clips hold their last frame."""
     from PIL import Image
 
     from videoloader.showing.contact_sheet import contact_sheet
@@ -97,4 +101,4 @@ def _save_moving(
     steps = np.diff([tile.time for tile in longest.tiles if tile.time is not None and not np.isnan(tile.time)])
     seconds = 1 / fps if fps else float(np.median(steps[steps > 0])) if (steps > 0).any() else 0.5
     duration = max(round(1000 * seconds), _SHORTEST)
-    pages[0].save(output, save_all=True, append_images=pages[1:], duration=duration, loop=0)
+    return pages[0], {"save_all": True, "append_images": pages[1:], "duration": duration, "loop": 0}

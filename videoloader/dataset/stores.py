@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from videoloader.errors import NotIndexedError, SourceError, system_reason
@@ -34,14 +35,16 @@ def opened_store(paths: Sequence[str], store: Store | None) -> Iterator[IndexSto
         yield store if isinstance(store, IndexStore) else IndexStore(store)
         return
     try:
-        temporary = TemporaryDirectory(prefix="videoloader-", ignore_cleanup_errors=True)
+        folder = tempfile.mkdtemp(prefix="videoloader-")
     except OSError as error:
         why = f"no folder for an index store of the moment can be made ({system_reason(error)})"
         raise SourceError(f"{why}: give store=, or set TMPDIR to a folder that may be written to") from error
-    with temporary as folder:
+    try:
         path = os.path.join(folder, "index.db")
         build_store(dict.fromkeys(paths), path)
         yield IndexStore(path)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def facts_of_rows(

@@ -14,6 +14,7 @@ from videoloader import EveryWindow, Video, VideoDataset, VideoLoader
 from videoloader.errors import SourceError, VideoLoaderError
 from videoloader.indexing import FolderSource, IndexStore, build_index, build_store, open_source
 from videoloader.indexing.sources import local
+from videoloader.indexing.sources.regular_file import reading
 
 REFUSED = "Is a FIFO, not a file"
 
@@ -92,6 +93,13 @@ def test_a_file_that_becomes_a_fifo_while_it_is_read(
     os.mkfifo(path)
     with pytest.raises(SourceError, match="has changed since it was indexed or opened: 15799 bytes, now 0"):
         video[0]
+
+
+def test_reads_of_a_file_wait_for_its_bytes(tmp_path: Path) -> None:
+    """A file is opened so that a FIFO would not be waited for. From a tape, say, the bytes come later."""
+    (tmp_path / "a").touch()
+    with reading(tmp_path / "a") as file:
+        assert os.get_blocking(file.fileno())
 
 
 def test_an_image_that_becomes_a_fifo(tmp_path: Path, sample: Callable[[str], Path]) -> None:
