@@ -10,9 +10,9 @@ from concurrent.futures import wait
 import pytest
 from waiting import becomes
 
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, VideoLoaderError
 from videoloader.runtime import threads
-from videoloader.runtime.threads import AtOnce, LentThreads, Outcome
+from videoloader.runtime.threads import AtOnce, LentThreads, Outcome, executor_of
 
 
 @pytest.fixture
@@ -185,3 +185,24 @@ def test_an_error_that_is_false_is_raised(most: int, lent: bool, name: str) -> N
             executor.submit(fail, 0).result()
         with pytest.raises(Problems):
             list(executor.map(fail, range(2)))
+
+
+@pytest.mark.parametrize("startable", [0, 1, 2])
+def test_an_executor_of_its_own_threads_does_with_those_that_start(
+    name: str, monkeypatch: pytest.MonkeyPatch, startable: int
+) -> None:
+    start, started = threading.Thread.start, []
+
+    def start_some(thread: threading.Thread) -> None:
+        if len(started) == startable:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_some)
+    with executor_of(3, name, lent=False) as executor:
+        if startable:
+            assert list(executor.map(abs, range(-20, 0))) == list(range(20, 0, -1))
+        else:
+            with pytest.raises(VideoLoaderError, match=r"no thread can be started \(can't start new thread\)"):
+                executor.submit(abs, -1)

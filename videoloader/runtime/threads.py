@@ -143,14 +143,17 @@ class LentThreads(Executor):
 
 
 class _OwnThreads(ThreadPoolExecutor):
+    """Threads of an executor. If the system starts no more, those that there are make the calls."""
+
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         future: Future[T] = Outcome()
         try:
             super().submit(_call, future, partial(fn, *args, **kwargs))
-        except RuntimeError:
-            if _process_ends:
-                raise ConfigurationError(PROGRAM_ENDS) from None
-            raise
+        except RuntimeError as error:  # after the call was queued
+            if self._shutdown and not _process_ends:
+                raise
+            if not self._threads or _process_ends:
+                raise _none_starts(error) from error
         return future
 
 
@@ -191,9 +194,13 @@ def _lend(name: str, work: Callable[[], object], permit: list[None]) -> None:
     try:
         thread.submit(_do, thread, name, work, permit)
     except RuntimeError as error:
-        if _process_ends:
-            raise ConfigurationError(PROGRAM_ENDS) from None
-        raise VideoLoaderError(f"no thread can be started ({error}): num_workers=0 needs none") from error
+        raise _none_starts(error) from error
+
+
+def _none_starts(error: RuntimeError) -> VideoLoaderError:
+    if _process_ends:
+        return ConfigurationError(PROGRAM_ENDS)
+    return VideoLoaderError(f"no thread can be started ({error}): num_workers=0 needs none")
 
 
 def _do(thread: ThreadPoolExecutor, name: str, work: Callable[[], object], permit: list[None]) -> None:
