@@ -335,7 +335,7 @@ def is_image_name(name: str) -> bool:
 
 def _folder_and_pattern(path: str) -> tuple[str, str]:
     folder, name = os.path.split(path)
-    # For other names nothing is asked: the answer may be wrong for a moment, as on a network file system.
+    # For other names nothing needs to be asked.
     return (folder, name) if {"*", "?"} & set(name) and not is_folder(path) else (path, "*")
 
 

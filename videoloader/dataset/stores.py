@@ -37,7 +37,7 @@ def opened_store(paths: Sequence[str], store: Store | None) -> Iterator[IndexSto
     try:
         folder = tempfile.mkdtemp(prefix="videoloader-")
     except OSError as error:
-        why = f"no folder for an index store of the moment can be made ({system_reason(error)})"
+        why = f"no temporary folder for an index store can be made ({system_reason(error)})"
         raise SourceError(f"{why}: give store=, or set TMPDIR to a folder that may be written to") from error
     try:
         path = os.path.join(folder, "index.db")
