@@ -198,7 +198,7 @@ def stored_index(record: object, blob: object, frames: object, source: str) -> V
     """Return the index of a row of a store, which may hold anything.
 
     Args:
-        record, blob: what it has as ``PackedIndex``; None if there is none.
+        record, blob: fields of a ``PackedIndex``, as the row has them; None if it has none.
         frames: number of frames in its columns.
         source: name of the video, for messages.
 
