@@ -298,3 +298,9 @@ def test_rows_of_a_store(tmp_path: Path, store: vl.IndexStore) -> None:
     build_store([tmp_path / "text.mp4"], store.path, workers=1)
     with pytest.warns(UserWarning, match="1 of 5 videos are left out"):
         assert [path for path, _ in vl.VideoDataset.from_store(store).left_out] == [f"{tmp_path}/text.mp4"]
+
+
+def test_a_column_whose_name_is_no_text_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text('{"path": "v.mp4", "a\\ud83d": 1}\n')
+    with pytest.raises(vl.SourceError, match=r"the data set cannot be saved \('utf-8' codec can't encode"):
+        vl.VideoDataset.from_csv(tmp_path / "x.jsonl").save(tmp_path / "x.arrow")

@@ -61,12 +61,12 @@ def write_rows(path: str, table: EntryTable, class_names: Sequence[str], left_ou
     kept = {name: column for name, column in columns.items() if name not in constants}
     columns_done = counted_live("saving columns", kept.items(), len(kept))
     arrays = {name: _to_arrow(column) for name, column in columns_done}
-    batch = pyarrow.RecordBatch.from_arrays(list(arrays.values()), list(arrays))
-    schema = batch.schema.with_metadata({_FORMAT: json.dumps(about).encode()})
     try:
+        batch = pyarrow.RecordBatch.from_arrays(list(arrays.values()), list(arrays))
+        schema = batch.schema.with_metadata({_FORMAT: json.dumps(about).encode()})
         with replacing(path) as file, pyarrow.ipc.new_file(file, schema) as writer:
             writer.write_batch(batch.replace_schema_metadata(schema.metadata))
-    except OSError as error:
+    except (OSError, UnicodeEncodeError) as error:  # the second of a column's name with half a surrogate
         raise SourceError(f"the data set cannot be saved ({system_reason(error)})", path) from None
 
 
