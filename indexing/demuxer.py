@@ -45,6 +45,7 @@ _PROGRAMS, _PROBED = re.compile(rb"\x47[\x40-\x7f]\0[\x10-\x1f\x30-\x3f]"), 5_00
 # NUT specification). Each byte of the size but the last has its first bit set.
 _NUT_STARTS = b"NMz\x56\x1f\x5f\x04\xad", b"NS\x11\x40\x5b\xf2\xf9\xdb", b"NX\xdd\x67\x2f\x23\xe6\x4e"
 _NUT = re.compile(re.escape(_NUT_STARTS[0]))
+_AVI = re.compile(rb"\A(?:RIFF|ON2 )....(?:AVI[ X\x19]|ON2f)", re.DOTALL)
 _SKIPPED_IN_NUT = re.compile(b"(?:%s)([\x80-\xff]{0,10}.)" % b"|".join(map(re.escape, _NUT_STARTS)), re.DOTALL)
 # Files that were searched for what libavformat never returns from, by name and state.
 _harmless: set[tuple[str, SourceState]] = set()
@@ -231,7 +232,13 @@ def _refuse_what_goes_back(source: ByteSource) -> None:
 
 
 # What a head that contains the pattern is checked for.
-_CHECKS = {_PROGRAMS: _refuse_what_aborts, _NUT: _refuse_what_goes_back}
+def _refuse_what_takes_memory(source: ByteSource) -> None:
+    from videoloader.indexing.avi.opening import check_opening
+
+    check_opening(source)
+
+
+_CHECKS = {_PROGRAMS: _refuse_what_aborts, _NUT: _refuse_what_goes_back, _AVI: _refuse_what_takes_memory}
 
 
 def _refuse_lists(head: bytes, name: str) -> None:

@@ -6,7 +6,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from hashlib import blake2b
 from secrets import token_hex
 from typing import Any, NamedTuple
@@ -286,10 +286,25 @@ def connect_writer(path: str, root: str | None) -> sqlite3.Connection:
             connection.close()
             raise
     except sqlite3.OperationalError as error:
-        raise SourceError(f"the index store cannot be written ({error})", path) from None
+        raise SourceError(f"the index store cannot be written ({error}{_lack_of_files()})", path) from None
     except (sqlite3.DatabaseError, UnicodeError) as error:  # messages quote the file's contents
         raise _refusal(error, path) from None
     return connection
+
+
+# The store itself, its log, the index of the log, and a journal.
+_FILES = 4
+
+
+def _lack_of_files() -> str:
+    """Say so if the system does not open as many files as a store has, which SQLite does not tell."""
+    with ExitStack() as opened:
+        try:
+            for _ in range(_FILES):
+                opened.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        except OSError as error:
+            return f"; {system_reason(error)}: `ulimit -a` shows its limits"
+    return ""
 
 
 @contextmanager
@@ -298,7 +313,7 @@ def told_as_unwritable(path: str) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise SourceError(f"the index store cannot be written ({error})", path) from None
+        raise SourceError(f"the index store cannot be written ({error}{_lack_of_files()})", path) from None
 
 
 def check_no_folder(path: str) -> None:

@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from videoloader.errors import NotIndexedError, SourceError, system_reason
@@ -44,7 +44,8 @@ def opened_store(paths: Sequence[str], store: Store | None) -> Iterator[IndexSto
         build_store(dict.fromkeys(paths), path)
         yield IndexStore(path)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):  # also of calls whose errors are not ignored
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def facts_of_rows(

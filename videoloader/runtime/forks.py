@@ -6,12 +6,13 @@ import concurrent.futures.thread  # noqa: F401 - see the end of this module
 import ctypes
 import logging  # noqa: F401
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from types import FrameType, MethodType
+from importlib import _bootstrap
+from types import MethodType
+from typing import Any
 from weakref import WeakKeyDictionary
 
 # For each object, functions of its class, in the order of registration.
@@ -79,17 +80,10 @@ def _before_fork() -> None:
 
 
 def _others_import() -> bool:
-    """Whether another thread is importing modules of this library."""
-    if not any(
-        getattr(getattr(module, "__spec__", None), "_initializing", False)
-        for name, module in list(sys.modules.items())
-        if name.partition(".")[0] == "videoloader"
-    ):
-        return False
-    frame: FrameType | None = sys._getframe()
-    while frame is not None and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
-        frame = frame.f_back
-    return frame is None  # else this thread itself is importing them
+    """Whether another thread is importing modules of this library, and so holds their locks."""
+    locks: dict[str, Callable[[], Any]] = getattr(_bootstrap, "_module_locks", {})
+    held = (locked() for name, locked in list(locks.items()) if name.partition(".")[0] == "videoloader")
+    return any(getattr(lock, "owner", None) not in (None, threading.get_ident()) for lock in held)
 
 
 def _release() -> None:

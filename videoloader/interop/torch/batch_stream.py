@@ -63,11 +63,11 @@ class BatchStream(IterableDataset[Batch]):
         self._loop: EpochLoop | None = None
         self._process = os.getpid()
         self._loaded = self._nothing_left = False
-        # Shared, so that worker processes see it. If negative, each loader advances from epoch to epoch by itself.
+        # Shared, so that worker processes see it. Without another ``set_epoch``, each loader advances by itself.
         self._epoch = shared_number(-1)
         # Calls of ``set_epoch``, and how many there were before the last loop of this process.
         self._calls, self._calls_before = shared_number(0), 0
-        # Shared as well: whether new processes have begun a loop: 0, 1, or 2 after the warning.
+        # Shared as well: whether new processes have begun a loop since ``set_epoch``: 0, 1, or 2 after the warning.
         self._begun = shared_number(0)
         self._begun_in: int | None = None  # the process that began a loop with this object
 
@@ -84,6 +84,7 @@ class BatchStream(IterableDataset[Batch]):
         check_shared_epoch(epoch)
         self._epoch.fill_(epoch)
         self._calls += 1
+        self._begun.fill_(0)
         self._loaded = False
 
     def state_dict(self) -> dict[str, Any]:
@@ -107,13 +108,14 @@ class BatchStream(IterableDataset[Batch]):
             ConfigurationError: Accelerate would deal the batches to the ranks a second time.
         """
         _refuse_to_be_dealt_again()
-        loop, epoch, loaded, self._calls_before = self._own_loop(), int(self._epoch), self._loaded, int(self._calls)
+        loop, loaded, is_set = self._own_loop(), self._loaded, int(self._calls) > self._calls_before
         is_new, self._loaded, self._begun_in = self._begun_in != os.getpid(), False, os.getpid()
+        self._calls_before = int(self._calls)
         if loaded and self._nothing_left:
             return loop.end_epoch()
-        if not loaded and epoch >= 0:
-            loop.set_epoch(epoch)
-        elif not loaded and is_new:
+        if not loaded and is_set:
+            loop.set_epoch(int(self._epoch))
+        if not loaded and is_new:
             self._warn_of_same_epoch(loop)
         yield from loop
 
