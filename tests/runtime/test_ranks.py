@@ -206,3 +206,11 @@ def test_a_launcher_that_shows_each_process_one_gpu_leaves_no_choice(
     launched(monkeypatch, SRUN)
     eight_gpus.count = 1
     assert resolve_device("cuda") == torch.device("cuda", 0)
+
+
+@pytest.mark.parametrize("stand_in", [ModuleType("cupy"), None])
+def test_a_stand_in_for_a_package_of_the_gpu_is_not_that_package(
+    monkeypatch: pytest.MonkeyPatch, stand_in: ModuleType | None
+) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", stand_in)  # type: ignore[arg-type]
+    assert resolve_device("auto") == resolve_device("cpu") == torch.device("cpu")

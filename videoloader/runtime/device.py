@@ -29,6 +29,13 @@ _SECONDS_BETWEEN_TRIMS = 10.0
 _last_trim = -math.inf
 
 
+def _is_there(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is not None
+    except (ValueError, OSError):  # a stand-in for it, as in the build of documentation; a folder that cannot be read
+        return False
+
+
 def resolve_device(device: str | torch.device) -> torch.device:
     """The device that a name means.
 
@@ -43,7 +50,7 @@ def resolve_device(device: str | torch.device) -> torch.device:
     Raises:
         ConfigurationError: the CUDA device is not available, or CUDA cannot be used in this process.
     """
-    missing = [name for name in _GPU_PACKAGES if importlib.util.find_spec(name) is None]
+    missing = [name for name in _GPU_PACKAGES if not _is_there(name)]
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() and not missing and not _is_forked() else "cpu"
     try:
