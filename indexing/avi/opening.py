@@ -6,6 +6,7 @@ For texts and a codec's data it takes as much memory as the chunk claims, up to 
 from __future__ import annotations
 
 from videoloader.errors import IndexingError
+from videoloader.indexing.limits import count_time
 from videoloader.indexing.sources.base import ByteSource
 
 # libavformat reads the chunks of these one after another, whatever length the list has.
@@ -14,13 +15,23 @@ _DESCENDED = (b"hdrl", b"strl", b"odml", b"AVI ", b"AVIX", b"AVI\x19", b"ON2f")
 _FORMAT, _TAKEN_WHOLE = b"strf", (b"strd", b"strn")
 # Bytes that a chunk may claim beyond the end of the file: libavformat may find the pictures nevertheless.
 _MOST_CLAIMED = 64 << 20
+_BLOCK = 1 << 20
 
 
 def check_opening(source: ByteSource) -> None:
-    """Raise IndexingError if a large chunk that libavformat takes into memory claims to be longer than the file."""
+    """Raise IndexingError if a large chunk that libavformat takes into memory claims to be longer than the file.
+
+    Raises:
+        UnsupportedError: the search for such chunks takes too long; see ``count_time``.
+    """
     at = list_end = 0
     while len(head := source.read(at, 12)) == 12:
+        count_time()
         name, size, kind = head[:4], int.from_bytes(head[4:8], "little"), head[8:]
+        if not any(head[:8]):  # as where space was set aside for a download: empty chunks without a name
+            block = source.read(at, _BLOCK)
+            at += (len(block) - len(block.lstrip(b"\0"))) // 8 * 8
+            continue
         is_list = name in (b"RIFF", b"LIST", b"ON2 ")
         if is_list and kind == b"movi":
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 
@@ -9,10 +10,11 @@ import pytest
 from avi_writing import Video, chunk, chunk_list, header_list, riff, stream_header
 from sample_videos import Recipe, write_video
 
-from videoloader.errors import IndexingError
-from videoloader.indexing import FileSource, MemorySource
+from videoloader.errors import IndexingError, UnsupportedError
+from videoloader.indexing import FileSource, MemorySource, limits
 from videoloader.indexing.avi.opening import check_opening
 from videoloader.indexing.demuxer import open_demuxer
+from videoloader.indexing.limits import DecodingBudget
 
 VIDEO = Video(packets=(b"\0\0\1\xb6" * 9,) * 5, keys=(True,) * 5, code=b"FMP4", extra=b"abc")
 MOVI = chunk_list(b"movi", *(chunk(b"00dc", packet) for packet in VIDEO.packets))
@@ -59,3 +61,15 @@ def test_sound_files_are_opened(tmp_path: Path) -> None:
     check_opening(FileSource(path))
     with open_demuxer(FileSource(path)) as container:
         assert sum(packet.size > 0 for packet in container.demux(video=0)) == 9
+
+
+def test_the_search_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, head = tmp_path / "a.avi", riff(b"AVI ", header_list(stream_header(VIDEO)))
+    path.write_bytes(head)
+    os.truncate(path, 1 << 30)
+    check_opening(FileSource(path))  # zeros
+    path.write_bytes(head + b"abcd\0\0\0\0" * 1000)
+    check_opening(FileSource(path))
+    monkeypatch.setattr(limits, "_LONGEST_SEARCH", 0)
+    with DecodingBudget("a.avi"), pytest.raises(UnsupportedError, match="libavformat finds no packet of its video"):
+        check_opening(FileSource(path))
