@@ -148,12 +148,13 @@ def local_places(name: str) -> LocalPlaces | None:
     Raises:
         SourceError: a part of a path cannot be reached, so nobody can tell.
     """
-    if kind_at(name) == stat.S_IFREG:
+    kind = kind_at(name)
+    if kind == stat.S_IFREG:
         return LocalPlaces([name])
     if is_frame_folder(path := local_path(name)):
         folder, files = frame_folder_places(path)
         return LocalPlaces(files, folder)
-    if kind_at(name):
+    if kind:
         return LocalPlaces([name])
     if named := _named_stream(name):
         return local_places(named[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from secrets import token_hex
 from typing import IO, Any, BinaryIO
@@ -109,12 +109,8 @@ def is_link(path: str) -> bool:
         SourceError: the path cannot be reached.
         ValueError: no file can have this name.
     """
-    try:
-        return stat.S_ISLNK(os.lstat(path).st_mode)
-    except OSError as error:
-        if error.errno in _NOT_THERE:
-            return False
-        raise _unreachable(path, error) from None
+    status = _asked(os.lstat, path)
+    return status is not None and stat.S_ISLNK(status.st_mode)
 
 
 def status_at(path: str) -> os.stat_result | None:
@@ -126,13 +122,9 @@ def status_at(path: str) -> os.stat_result | None:
         SourceError: the path cannot be reached.
     """
     try:
-        return os.stat(path)
+        return _asked(os.stat, path)
     except ValueError:  # no file can have this name
         return None
-    except OSError as error:
-        if error.errno in _NOT_THERE:
-            return None
-        raise _unreachable(path, error) from None
 
 
 def kind_at(path: str) -> int:
@@ -166,14 +158,9 @@ def is_same_file(path: str, other: str) -> bool:
     Raises:
         SourceError: one of them cannot be reached.
     """
-    try:
-        return os.path.samefile(path, other)
-    except ValueError:
-        return False
-    except OSError as error:
-        if error.errno in _NOT_THERE:
-            return False
-        raise _unreachable(path, error) from None
+    status = status_at(path)
+    of_other = status and status_at(other)
+    return status is not None and of_other is not None and os.path.samestat(status, of_other)
 
 
 def is_missing(path: str) -> bool:
@@ -182,6 +169,16 @@ def is_missing(path: str) -> bool:
         return not kind_at(path)
     except SourceError:
         return False
+
+
+def _asked(ask: Callable[[str], os.stat_result], path: str) -> os.stat_result | None:
+    """Return what the system says of a path; None if nothing is there."""
+    try:
+        return ask(path)
+    except OSError as error:
+        if error.errno in _NOT_THERE:
+            return None
+        raise _unreachable(path, error) from None
 
 
 def _unreachable(path: str, error: OSError) -> SourceError:

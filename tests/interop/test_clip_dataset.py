@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -223,18 +223,27 @@ def test_a_stream_resumes_inside_a_stateful_loader(data: vl.VideoDataset, worker
     same(list(resumed), whole[taken:])
 
 
+def streams_of(data: vl.VideoDataset) -> list[BatchStream]:
+    """Three equal streams of three batches an epoch."""
+    make = partial(loader_of, data, batch_size=2, shuffle=True)
+    return [BatchStream(make, shard_id=0, num_shards=1) for _ in range(3)]
+
+
+def loop_after(stream: BatchStream, taken: int) -> Iterator[vl.Batch]:
+    """A loop over a stream after so many batches."""
+    loop = iter(stream)
+    for _ in range(taken):
+        next(loop)
+    return loop
+
+
 @pytest.mark.parametrize("taken", range(4))
 @pytest.mark.parametrize("is_resumed", [False, True])
 def test_a_state_taken_after_set_epoch_is_that_of_its_begin(
     data: vl.VideoDataset, taken: int, is_resumed: bool
 ) -> None:
-    def stream() -> BatchStream:
-        return BatchStream(partial(loader_of, data, batch_size=2, shuffle=True), shard_id=0, num_shards=1)
-
-    first, begun, again = stream(), stream(), stream()
-    loop = iter(first)
-    for _ in range(taken):
-        next(loop)
+    first, begun, again = streams_of(data)
+    _loop = loop_after(first, taken)
     if is_resumed:
         begun.load_state_dict(first.state_dict())
     else:
@@ -263,14 +272,8 @@ def test_epochs_go_on_from_the_one_that_was_set(data: vl.VideoDataset, workers: 
 @pytest.mark.parametrize("taken", [1, 2])
 def test_a_state_taken_after_the_resumed_epoch_is_set_keeps_its_position(data: vl.VideoDataset, taken: int) -> None:
     """As in loops that set each epoch, from the resumed one on."""
-
-    def stream() -> BatchStream:
-        return BatchStream(partial(loader_of, data, batch_size=2, shuffle=True), shard_id=0, num_shards=1)
-
-    first, resumed, again = stream(), stream(), stream()
-    loop = iter(first)
-    for _ in range(taken):
-        next(loop)
+    first, resumed, again = streams_of(data)
+    loop = loop_after(first, taken)
     resumed.load_state_dict(first.state_dict())
     resumed.set_epoch(0)
     again.load_state_dict(resumed.state_dict())
@@ -281,13 +284,8 @@ def test_a_state_taken_after_the_resumed_epoch_is_set_keeps_its_position(data: v
 
 @pytest.mark.parametrize("taken", range(4))
 def test_a_state_taken_right_after_a_resume_is_the_same(data: vl.VideoDataset, taken: int) -> None:
-    def stream() -> BatchStream:
-        return BatchStream(partial(loader_of, data, batch_size=2, shuffle=True), shard_id=0, num_shards=1)
-
-    interrupted, resumed, again = stream(), stream(), stream()
-    loop = iter(interrupted)
-    for _ in range(taken):
-        next(loop)
+    interrupted, resumed, again = streams_of(data)
+    _loop = loop_after(interrupted, taken)
     resumed.load_state_dict(interrupted.state_dict())
     again.load_state_dict(resumed.state_dict())
     assert again.state_dict() == resumed.state_dict() == interrupted.state_dict()

@@ -64,7 +64,7 @@ class BatchStream(IterableDataset[Batch]):
         self._process = os.getpid()
         self._loaded = self._nothing_left = False
         # Shared, so that worker processes see it. Without another ``set_epoch``, each loader advances by itself.
-        self._epoch = shared_number(-1)
+        self._epoch = shared_number(0)
         # Calls of ``set_epoch``, and how many there were before the last loop of this process.
         self._calls, self._calls_before = shared_number(0), 0
         # Shared as well: whether new processes have begun a loop since ``set_epoch``: 0, 1, or 2 after the warning.
@@ -73,7 +73,7 @@ class BatchStream(IterableDataset[Batch]):
 
     def __repr__(self) -> str:
         shard, shards = self._shard
-        return f"BatchStream(shard {shard} of {shards}, epoch {max(int(self._epoch), 0)})"
+        return f"BatchStream(shard {shard} of {shards}, epoch {int(self._epoch)})"
 
     def set_epoch(self, epoch: int) -> None:
         """Make this the next epoch. Without persistent workers, call it before each epoch.
@@ -90,8 +90,7 @@ class BatchStream(IterableDataset[Batch]):
     def state_dict(self) -> dict[str, Any]:
         """The position of this process's loader, and the current epoch; or the epoch that ``set_epoch`` has set."""
         loop = self._own_loop()
-        is_set = int(self._calls) > self._calls_before and not self._loaded
-        return loop.state_before(int(self._epoch)) if is_set else loop.state_dict()
+        return loop.state_before(int(self._epoch)) if self._is_epoch_set() else loop.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume where a state was taken.
@@ -108,16 +107,20 @@ class BatchStream(IterableDataset[Batch]):
             ConfigurationError: Accelerate would deal the batches to the ranks a second time.
         """
         _refuse_to_be_dealt_again()
-        loop, loaded, is_set = self._own_loop(), self._loaded, int(self._calls) > self._calls_before
+        loop, loaded, is_set = self._own_loop(), self._loaded, self._is_epoch_set()
         is_new, self._loaded, self._begun_in = self._begun_in != os.getpid(), False, os.getpid()
         self._calls_before = int(self._calls)
         if loaded and self._nothing_left:
             return loop.end_epoch()
-        if not loaded and is_set:
+        if is_set:
             loop.set_epoch(int(self._epoch))
         if not loaded and is_new:
             self._warn_of_same_epoch(loop)
         yield from loop
+
+    def _is_epoch_set(self) -> bool:
+        """Whether the next loop begins the epoch that ``set_epoch`` has set."""
+        return int(self._calls) > self._calls_before and not self._loaded
 
     def _warn_of_same_epoch(self, loop: EpochLoop) -> None:
         worker = get_worker_info()
