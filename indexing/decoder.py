@@ -17,7 +17,7 @@ from videoloader.indexing.bitstream.nal import MOST_HELD
 from videoloader.indexing.bitstream.picture import configs_not_cut
 from videoloader.indexing.images.metadata import check_metadata
 from videoloader.indexing.index import VideoIndex
-from videoloader.indexing.limits import count_decoded_packet, current_limits
+from videoloader.indexing.limits import check_picture, count_decoded_packet, current_limits
 
 if TYPE_CHECKING:
     from av.packet import PktSideDataT
@@ -91,7 +91,7 @@ def open_decoder(
             into other memory, so that anything read there before it is written differs.
 
     Raises:
-        UnsupportedError: there is no decoder for the codec.
+        UnsupportedError: there is no decoder for the codec, or pictures have more pixels than allowed.
     """
     stream = index.stream
     try:
@@ -119,6 +119,7 @@ def open_decoder(
         context.codec_tag = stream.codec_tag
     size = size_told(index, start)
     if size != (0, 0):
+        check_picture(*size, index.source)
         context.width, context.height = size
     if stream.pixel_format:
         context.pix_fmt = stream.pixel_format

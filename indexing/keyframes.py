@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 
 import av
 import numpy as np
@@ -89,12 +90,13 @@ def _tables(index: VideoIndex, source: ByteSource, packet: int) -> JpegTables:
 
 
 def packet_payloads(index: VideoIndex, source: ByteSource) -> Iterator[bytes]:
-    """Yield all packets of a video in decode order."""
+    """Yield all packets of a video in decode order, without a last one that the index leaves out."""
     if index.byte_ranges:
         yield from (read_packet(index, source, packet) for packet in range(len(index.packet_size)))
         return
     with open_video(source) as (container, stream):
-        yield from (bytes(packet) for packet in demuxed(container, stream) if packet.size)
+        whole = (bytes(packet) for packet in demuxed(container, stream) if packet.size)
+        yield from islice(whole, len(index.packet_size))
 
 
 def _marked_keyframes(index: VideoIndex, source: ByteSource) -> npt.NDArray[np.bool_]:

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import av
+import numpy as np
 import pytest
 from sample_videos import Recipe, write_video
 from truth import full_decode, hash_of
@@ -90,3 +91,29 @@ def test_a_raw_stream_that_ends_with_lone_headers_is_read(tmp_path):
             index = build_index(path)
         assert index.frame_packet.tolist() == plain.frame_packet.tolist()
         assert index.packet_size.tolist() == plain.packet_size.tolist()
+
+
+def test_a_damaged_last_picture_of_scattered_packets_is_left_out(tmp_path):
+    """ASF cuts Motion JPEG's pictures into pieces, so tables are sought in what libavformat gives of them."""
+    path = tmp_path / "camera.asf"
+    noise = np.random.default_rng(0)
+    with av.open(path, "w") as file:
+        stream = file.add_stream("mjpeg", 25, width=176, height=144, pix_fmt="yuvj420p")
+        for number in range(4):
+            frame = av.VideoFrame.from_ndarray(noise.integers(0, 255, (144, 176, 3), np.uint8), "rgb24")
+            frame.pts = number
+            packets = stream.encode(frame)
+            file.mux(packets)
+    whole = full_decode(path).hashes
+    data, last = path.read_bytes(), bytes(packets[-1])
+    place = data.rfind(last[:300])
+    path.write_bytes(data[:place] + bytes(700) + data[place + 700 :])
+    with pytest.warns(VideoWarning, match=r"packet 3 does not decode: .* as if the file were cut off there"):
+        index = build_index(path)
+    assert not index.byte_ranges
+    assert len(index.packet_key) == len(index.packet_size) == len(index) == 3
+    found = {}
+    for frame in range(3):
+        (run,) = plan_frames(index, [frame]).runs
+        CpuDecoder().decode(index, read_packets(FileSource(path), index, run), partial(take, found))
+    assert [found[frame] for frame in range(3)] == whole[:3]

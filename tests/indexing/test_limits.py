@@ -15,9 +15,11 @@ from pathlib import Path
 import av
 import pytest
 from archive_writing import zip_bytes
+from bit_writing import BitWriter, with_emulation_prevention
 from example_count import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from remuxing import remux, rewritten
 
 import videoloader as vl
 from videoloader.errors import ConfigurationError, IndexingError, UnsupportedError
@@ -171,6 +173,20 @@ def test_pictures_beyond_the_limit_are_refused_by_their_header(
             build_index(picture)
     else:
         assert build_index(picture).stream.display_size == (height, width)
+
+
+def test_a_size_that_no_decoder_can_be_told_is_refused(sample: Callable[[str], Path], tmp_path: Path) -> None:
+    """A first packet that is no keyframe is decoded, whatever its parameter set says."""
+    path = remux(sample("h264_mp4"), tmp_path / "x.mp4", rewritten(lambda number, data: data[:4] + b"\x41" + data[5:]))
+    data = path.read_bytes()
+    place = data.index(b"avcC") + 4 + 6  # of the set's length
+    length = int.from_bytes(data[place : place + 2], "big")
+    high = BitWriter().u(66, 8).u(0, 8).u(30, 8).ue(0).ue(0).ue(0).ue(0).ue(1).u(0, 1).ue(9).ue(1 << 28).u(0b110000, 6)
+    sps = (b"\x67" + with_emulation_prevention(high.bytes())).ljust(length, b"\0")
+    assert len(sps) == length
+    path.write_bytes(data[: place + 2] + sps + data[place + 2 + length :])
+    with pytest.raises(UnsupportedError, match=r"160×4294967312 pixels, beyond the limit picture_pixels"):
+        build_index(path)
 
 
 def elementary(frames: int, width: int = 64) -> bytes:
