@@ -18,6 +18,8 @@ _FLOAT_LIST, _INT64_LIST = 2, 3
 _VARINT, _LENGTH_DELIMITED = 0, 2
 _SIZE_OF_WIRE_TYPE = {1: 8, 5: 4}
 _LONGEST_VARINT = 10
+# Fields of a record that are looked at, which takes half a second. A feature with one number has six.
+_MOST_FIELDS = 200_000
 
 
 class Features(NamedTuple):
@@ -37,37 +39,37 @@ def read_features(record: ByteSource, largest: int) -> Features:
     Raises:
         IndexingError: the record is no ``tf.train.Example``.
     """
-    found = Features([], {})
-    for key, entry in _entries(record, largest):
+    found, left = Features([], {}), iter(range(_MOST_FIELDS))
+    for key, entry in _entries(record, largest, left):
         values = range(0)
-        for field in _fields(record, entry, _VALUE):
+        for field in _fields(record, entry, _VALUE, left):
             values = field
         name = key.decode("utf-8", "replace")
         found.names.append(name)
         if len(values) > largest:
             continue
-        listed = _values(MemorySource(record.read(values.start, len(values)), record.name))
+        listed = _values(MemorySource(record.read(values.start, len(values)), record.name), left)
         if listed:
             found.values[name] = listed[0] if len(listed) == 1 else listed
     return found
 
 
-def _entries(record: ByteSource, largest: int) -> Iterator[tuple[bytes, range]]:
+def _entries(record: ByteSource, largest: int, left: Iterator[int]) -> Iterator[tuple[bytes, range]]:
     """Yield the key of each entry in the map of features, truncated to ``largest`` bytes, and where the entry is."""
-    for features in _fields(record, range(record.size), _FEATURES):
-        for entry in _fields(record, features, _FEATURE):
+    for features in _fields(record, range(record.size), _FEATURES, left):
+        for entry in _fields(record, features, _FEATURE, left):
             key = b""
-            for field in _fields(record, entry, _KEY):
+            for field in _fields(record, entry, _KEY, left):
                 key = record.read(field.start, min(len(field), largest))
             yield key, entry
 
 
-def _values(feature: ByteSource) -> list[bytes | int | float]:
+def _values(feature: ByteSource, left: Iterator[int]) -> list[bytes | int | float]:
     """Return the values of a Feature: of its bytes_list, float_list or int64_list, whose numbers may be packed."""
     listed: list[bytes | int | float] = []
     for kind in (_BYTES_LIST, _FLOAT_LIST, _INT64_LIST):
-        for each in _fields(feature, range(feature.size), kind):
-            for wire_type, value in _all_fields(feature, each, _BYTES):
+        for each in _fields(feature, range(feature.size), kind, left):
+            for wire_type, value in _all_fields(feature, each, _BYTES, left):
                 data = feature.read(value.start, len(value))
                 if kind == _BYTES_LIST:
                     listed.append(data)
@@ -86,8 +88,8 @@ def _values(feature: ByteSource) -> list[bytes | int | float]:
 def find_feature(record: ByteSource, name: str) -> range:
     """Find a feature's bytes in the record by skipping all others."""
     names: list[str] = []
-    wanted = None
-    for key, entry in _entries(record, len(name) * 4 + 1):
+    wanted, left = None, iter(range(_MOST_FIELDS))
+    for key, entry in _entries(record, len(name) * 4 + 1, left):
         names.append(key.decode("utf-8", "replace"))
         if key == name.encode():
             wanted = entry
@@ -95,27 +97,32 @@ def find_feature(record: ByteSource, name: str) -> range:
         raise SourceError(f"the record has no feature {name!r}{near_names(name, names)}", record.name)
     values = [
         value
-        for feature in _fields(record, wanted, _VALUE)
-        for each in _fields(record, feature, _BYTES_LIST)
-        for value in _fields(record, each, _BYTES)
+        for feature in _fields(record, wanted, _VALUE, left)
+        for each in _fields(record, feature, _BYTES_LIST, left)
+        for value in _fields(record, each, _BYTES, left)
     ]
     if len(values) != 1:
         raise SourceError(f"feature {name!r} must have exactly one bytes value, has {len(values)}", record.name)
     return values[0]
 
 
-def _fields(record: ByteSource, message: range, wanted: int) -> Iterator[range]:
+def _fields(record: ByteSource, message: range, wanted: int, left: Iterator[int]) -> Iterator[range]:
     """Yield where the length-delimited fields of a number are, in a message at this position in the record."""
-    return (value for kind, value in _all_fields(record, message, wanted) if kind == _LENGTH_DELIMITED)
+    return (value for kind, value in _all_fields(record, message, wanted, left) if kind == _LENGTH_DELIMITED)
 
 
-def _all_fields(record: ByteSource, message: range, wanted: int) -> Iterator[tuple[int, range]]:
-    """Yield the wire types of all fields of a number, and where their values are."""
+def _all_fields(record: ByteSource, message: range, wanted: int, left: Iterator[int]) -> Iterator[tuple[int, range]]:
+    """Yield the wire types of all fields of a number, and where their values are; ``left`` counts down the fields."""
     start, stop = message.start, message.stop
     while start < stop:
+        if next(left, None) is None:
+            fault = f"it has more than {_MOST_FIELDS} fields"
+            raise IndexingError(f"the record is not a tf.train.Example: {fault}", record.name)
         head = record.read(start, min(2 * _LONGEST_VARINT, stop - start))
         tag, at = _varint(head, 0, start, record)
         wire_type = tag & 7
+        if not tag >> 3:  # as in zeros
+            raise IndexingError(f"the record is not a tf.train.Example: byte {start} begins no field", record.name)
         if wire_type in _SIZE_OF_WIRE_TYPE:
             size = _SIZE_OF_WIRE_TYPE[wire_type]
         elif wire_type in (_VARINT, _LENGTH_DELIMITED):

@@ -350,9 +350,11 @@ def recorded_roots(settings: dict[str, Any], path: str) -> tuple[str, ...]:
 
 def close_writer(connection: sqlite3.Connection) -> None:
     """Make the store a single file again, unless others have it open: then the last writer does that."""
+    patience = 0.2
     try:
+        connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        _set_journal_mode(connection, "delete", 0.2)
+        _set_journal_mode(connection, "delete", patience)
     except sqlite3.DatabaseError:
         pass  # in use, or damaged: the log is as good as the file
     finally:

@@ -229,6 +229,20 @@ def test_hidden_files_are_no_videos(tmp_path: Path, kind: str) -> None:
     assert list(vl.VideoDataset.from_archives(tmp_path / "x").paths) == [f"{tmp_path}/x::v/a.mp4"]
 
 
+def test_many_videos_of_one_key_are_an_error(tmp_path: Path) -> None:
+    """Each video would have all texts as columns."""
+    names = [f"clip.{number:03}" for number in range(101)]
+    for others, archive in ((99, tmp_path / "few.zip"), (100, tmp_path / "many.zip")):
+        texts = {f"{name}.txt": b"t" for name in names[:others]}
+        archive.write_bytes(zip_bytes({f"{name}.mp4": b"v" for name in names} | texts))
+    assert len(vl.VideoDataset.from_archives(tmp_path / "few.zip")[100].columns) == 1 + 99
+    told = (
+        r"many\.zip: 101 videos and 100 other files have the key 'clip', which ends at the first dot of a name: rename"
+    )
+    with pytest.raises(vl.ConfigurationError, match=told):
+        vl.VideoDataset.from_archives(tmp_path / "many.zip")
+
+
 def test_links_to_files_elsewhere(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "x.tar", "w") as file:
         link = tarfile.TarInfo("a.mp4")

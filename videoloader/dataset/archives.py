@@ -35,6 +35,8 @@ _ARCHIVES_AT_ONCE = 16
 # Larger files with a video's key do not become columns.
 _LARGEST_COLUMN = 64 << 10
 _LARGE_TEXTS = f"hold JSON or text files of more than {_LARGEST_COLUMN >> 10} KiB, which become no columns"
+# Values of columns that videos with the same key share.
+_MOST_SHARED = 10_000
 _JSON, _TEXT = ("json", "jsn"), ("cls", "txt", "text", "transcript")
 
 
@@ -194,6 +196,11 @@ def rows_of_members(
             if extension in columns:
                 told.doubts.add((SEVERAL, name))
             columns[extension] = _parse(extension, content, f"{name}::{member}")
+    for key, number in Counter(videos.values()).items():
+        if number * len(of_key.get(key, ())) > _MOST_SHARED:
+            shared = f"{number} videos and {len(of_key[key])} other files have the key {key!r}"
+            why = "which ends at the first dot of a name: rename them, for a key for each video"
+            raise ConfigurationError(f"{shared}, {why}", name)
     if kind != "LMDB":  # its keys need not end like files
         told.others += [f"{name}::{member}" for member in shown if _split_name(member)[0] not in keys]
     rows = [

@@ -24,7 +24,7 @@ from range_server import serve
 from videoloader.errors import IndexingError, SourceError, UnsupportedError, VideoLoaderError
 from videoloader.indexing import ByteSource, MemorySource, open_source
 from videoloader.indexing.sources.recordio import open_recordio
-from videoloader.indexing.sources.tfrecord import masked_crc32c, open_tfrecord
+from videoloader.indexing.sources.tfrecord import masked_crc32c, open_tfrecord, read_tfrecord
 from videoloader.indexing.sources.zip_member import open_zip_member
 
 
@@ -66,6 +66,14 @@ def test_a_missing_feature_is_an_error_that_names_near_ones() -> None:
     file = MemorySource(tfrecord_bytes([example({"video/data": b"1", "label": 3})]), "x.tfrecord")
     with pytest.raises(SourceError, match=r"no feature 'video/encoded'; there are 'video/data'"):
         open_tfrecord(file, "0/video/encoded")
+
+
+def test_what_has_too_many_fields_is_no_example_and_takes_no_time() -> None:
+    for field in (b"\0\0", protobuf(1, b""), protobuf(15, b"")):
+        file = MemorySource(tfrecord_bytes([field * 8_000_000, example({"a": b"x"})]), "x.tfrecord")
+        with pytest.raises(IndexingError, match=r"x\.tfrecord::0/a: the record is not a tf\.train\.Example: "):
+            open_tfrecord(file, "0/a")
+        assert [each and each.names for each in read_tfrecord(file, 100)] == [None, ["a"]]
 
 
 def test_a_feature_of_several_values_is_refused() -> None:

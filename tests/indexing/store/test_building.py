@@ -11,7 +11,7 @@ import sys
 import tarfile
 import threading
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from unittest.mock import Mock
 
 import av
@@ -358,6 +358,25 @@ def test_one_reader_sees_a_build_from_before_its_start_to_after_its_end(many, tm
     assert seen == sorted(seen)
     assert (reader.frame_counts([str(path) for path in many])[0] == 60).sum() == 125
     assert seen[0] == 1
+
+
+def test_a_build_does_not_wait_for_a_reader_when_it_ends(many, tmp_path, monkeypatch):
+    """The time limit of the tests ends one that waits as long as for other writers."""
+    monkeypatch.setattr(schema, "BUSY_TIMEOUT", 620)  # seconds
+    store = tmp_path / "index.db"
+    readers = []
+    with ExitStack() as closed:
+
+        def read(done: int, total: int) -> None:
+            if not readers and done > 1:
+                readers.append(closed.enter_context(closing(sqlite3.connect(store))))
+                readers[0].execute("BEGIN")
+                assert readers[0].execute("SELECT COUNT(*) FROM videos").fetchone() < (total,)
+
+        assert build_store(many, store, workers=1, progress=read).indexed
+        assert readers
+    build_store(many, tmp_path / "clean.db", workers=1)
+    assert contents(store) == contents(tmp_path / "clean.db")
 
 
 def test_ctrl_c_keeps_what_was_done(many, tmp_path):
