@@ -118,6 +118,44 @@ def test_a_loader_with_a_state_goes_on_from_it(data: Captioned, kind: str, worke
     assert same(list(resumed), second)
 
 
+def stateful_by_epoch(data: Captioned, workers: int) -> DecodingLoader:
+    """Over a torch loader with a state, in an order that differs from epoch to epoch."""
+    stateful = pytest.importorskip("torchdata.stateful_dataloader", reason="needs torchdata")
+    sampler = DistributedSampler(data, num_replicas=1, rank=0, seed=4)
+    return make(stateful.StatefulDataLoader(data, batch_size=2, sampler=sampler, num_workers=workers))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("taken", [0, 1])
+def test_a_state_after_set_epoch_is_the_start_of_that_epoch(data: Captioned, workers: int, taken: int) -> None:
+    """Whatever the torch loader's own state says of the epoch that was left."""
+    whole = stateful_by_epoch(data, workers)
+    whole.set_epoch(1)
+    expected = list(whole)
+    loader, resumed = stateful_by_epoch(data, workers), stateful_by_epoch(data, workers)
+    loader.state_dict()
+    for _ in islice(loader, taken):
+        pass
+    loader.set_epoch(1)
+    resumed.load_state_dict(pickle.loads(pickle.dumps(loader.state_dict())))
+    assert same(list(resumed), expected)
+    batches = iter(loader)
+    assert same([next(batches)], expected[:1])
+    state = loader.state_dict()
+    assert same(list(batches), expected[1:])
+    resumed.load_state_dict(state)
+    assert same(list(resumed), expected[1:])
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_state_after_the_last_batch_is_that_of_the_next_epoch(data: Captioned, workers: int) -> None:
+    """Without threads, too, as for a VideoLoader."""
+    loader = make(seeded(data), num_workers=workers)
+    for _ in islice(loader, -(-ROWS // 2)):
+        pass
+    assert (loader.state_dict()["epoch"], loader.state_dict()["batches"]) == (1, 0)
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("named", [False, True])
 def test_after_the_last_batch_of_an_epoch_the_next_one_comes(data: Captioned, workers: int, named: bool) -> None:

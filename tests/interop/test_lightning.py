@@ -154,6 +154,19 @@ def test_an_epoch_cut_short_by_the_trainer_is_followed_by_another(
     assert model.trained == [uninterrupted[epoch * BATCHES + batch] for epoch in range(3) for batch in range(2)]
 
 
+@pytest.mark.parametrize("limit", [2, 0.4])
+def test_a_checkpoint_after_an_epoch_cut_short_resumes_with_the_next(
+    data: vl.VideoDataset, tmp_path: Path, uninterrupted: list[Any], limit: float
+) -> None:
+    keep = pl.callbacks.ModelCheckpoint(tmp_path, save_top_k=-1, filename="{epoch}")
+    settings = {"limit_train_batches": limit, "callbacks": [keep], "enable_checkpointing": True}
+    trainer_of(tmp_path, **settings).fit(recorder(), datamodule=module_of(data))
+    after = recorder()
+    trainer = trainer_of(tmp_path, limit_train_batches=limit)
+    trainer.fit(after, datamodule=module_of(data), ckpt_path=tmp_path / "epoch=0.ckpt")
+    assert after.trained == [uninterrupted[epoch * BATCHES + batch] for epoch in (1, 2) for batch in range(2)]
+
+
 def test_a_decoding_loader_resumes_exactly(data: vl.VideoDataset, tmp_path: Path) -> None:
     class RequestRecorder(recorder_type()):  # type: ignore[misc]
         def training_step(self, batch: dict[str, Any]) -> torch.Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import reprlib
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -86,10 +87,17 @@ class EpochLoop:
         """The state after ``set_epoch(epoch)``, which is not called."""
         return {"loader": self._loader._state_before(epoch), "under_way": None, "batches": 0}
 
-    def state_dict(self) -> dict[str, Any]:
-        """The position of the loader, the current epoch, and the number of its batches yielded."""
+    def state_dict(self, length: float = math.inf) -> dict[str, Any]:
+        """The position of the loader, the current epoch, and the number of its batches yielded.
+
+        Args:
+            length: float, default infinity. The number of batches after which the framework ends an epoch.
+        """
         under_way, batches = self._resumed or (self._under_way, self._batches)
-        return {"loader": self._loader.state_dict(), "under_way": under_way, "batches": batches}
+        loader = self._loader.state_dict()
+        if under_way == loader["epoch"] and batches >= length:
+            loader = self._loader._state_before(loader["epoch"] + 1)
+        return {"loader": loader, "under_way": under_way, "batches": batches}
 
     def end_epoch(self) -> None:
         """Leave an epoch all of whose batches were yielded before a resume, without a loop over nothing."""

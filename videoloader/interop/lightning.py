@@ -119,7 +119,7 @@ class VideoDataModule(_lightning().LightningDataModule):  # type: ignore[misc]
 
     def state_dict(self) -> dict[str, Any]:
         """The position of training, which Lightning saves in checkpoints."""
-        state = self._state if self._train is None else self._train.state_dict()
+        state = self._state if self._train is None else self._train.state_dict(self.trainer.num_training_batches)
         return {} if state is None else {"train": state}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:

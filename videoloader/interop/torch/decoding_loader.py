@@ -212,7 +212,9 @@ class DecodingLoader(OneLoop):
         """
         check_uint64(epoch=epoch)
         if not (self._resumed and epoch == self._progress.epoch):
-            self._progress, self._resumed = _Progress(epoch), False
+            # The state of a torch loader that has ended is where the next epoch begins.
+            ended = None if self._progress.batches else self._progress.loader
+            self._progress, self._resumed = _Progress(epoch, loader=ended), False
         self._told, self._begun = True, False
         self._tell_epoch(epoch)
 
@@ -231,10 +233,7 @@ class DecodingLoader(OneLoop):
         that position on resuming, without decoding, which is exact if it yields the same batches again, as with a
         seeded sampler that has ``set_epoch``.
         """
-        progress = self._progress
-        if not progress.batches and progress.loader is None:
-            progress = progress._replace(loader=self._loader_state())
-        return {**progress._asdict(), "seed": self._seed, "told": self._told}
+        return {**self._progress._asdict(), "seed": self._seed, "told": self._told}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume where a state was taken.
@@ -301,23 +300,13 @@ class DecodingLoader(OneLoop):
                     f"loader's first {start.batches} batches have {requests}: give it the batch size and rows of then"
                 )
         before = self._progress = start._replace(loader=self._loader_state())
-        while True:
-            try:
-                batch = next(batches)
-            except StopIteration:
-                # The state was taken after the last batch. A loop that names epochs goes on to the next one itself.
-                if self._resumed and not self._told and before.batches == start.batches > 0:
-                    start = before = self._progress = _Progress(start.epoch + 1)
-                    batches = iter(self._loader)
-                    continue
-                if before.batches and not before.requests:
-                    end.append(ConfigurationError(_NO_REQUESTS))
-                else:
-                    end.append(_Progress(before.epoch + 1, loader=self._loader_state()))
-                return
-            except Exception as error:
-                end.append(error)  # earlier batches come first
-                return
+        batch, error = _next(batches)
+        # The state was taken after the last batch. A loop that names epochs goes on to the next one itself.
+        if isinstance(error, StopIteration) and self._resumed and not self._told and start.batches:
+            before = self._progress = _Progress(start.epoch + 1)
+            batches = iter(self._loader)
+            batch, error = _next(batches)
+        while error is None:
             found = find_requests(batch)
             groups = _groups(found)
             firsts = list(accumulate(map(len, groups), initial=before.requests))
@@ -329,8 +318,22 @@ class DecodingLoader(OneLoop):
                 for each, group, first in zip(found, groups, firsts[:-1], strict=True)
             ]
             then = _Progress(before.epoch, before.batches + 1, firsts[-1], self._loader_state())
-            yield [_Pending(batch, found, firsts[-1] - before.requests, self._maker.start(plans, token), then)]
+            # The next batch is taken first, so that the state after the last one is that of the next epoch.
+            this, (batch, error) = batch, _next(batches)
+            if error is not None:
+                end.append(self._ended(then, error))
+            yield [_Pending(this, found, firsts[-1] - before.requests, self._maker.start(plans, token), then)]
             before = then
+        if not end:
+            end.append(self._ended(before, error))
+
+    def _ended(self, last: _Progress, error: Exception) -> _Progress | Exception:
+        """The start of the next epoch, or the error with which the torch loader ended after this progress."""
+        if not isinstance(error, StopIteration):
+            return error
+        if last.batches and not last.requests:
+            return ConfigurationError(_NO_REQUESTS)
+        return _Progress(last.epoch + 1, loader=self._loader_state())
 
     def _has_room(self, pending: Sequence[_Pending]) -> bool:
         if self._prefetch is not None:
@@ -370,6 +373,14 @@ class DecodingLoader(OneLoop):
         assert made is not None, "clips that cannot be made are errors"
         with note("in replace_with, for {}", asked):
             return self._replace_with(clip_of(made, 0) if isinstance(asked, ClipRequest) else made)
+
+
+def _next(batches: Iterator[Any]) -> tuple[Any, Exception | None]:
+    """The next batch, or what there is in its place: earlier batches come before an error."""
+    try:
+        return next(batches), None
+    except Exception as error:
+        return None, error
 
 
 def _groups(found: list[Requests]) -> list[list[ClipRequest]]:
