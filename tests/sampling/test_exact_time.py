@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_index import make_index
@@ -12,6 +13,7 @@ from synthetic_index import make_index
 from videoloader.errors import ConfigurationError
 from videoloader.indexing.exact_numbers import exact, exact_rate
 from videoloader.sampling.exact_time import as_times, in_units, on_clock
+from videoloader.sampling.integers import several_integers
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
@@ -33,6 +35,27 @@ def test_numbers_of_all_types(number):
 @pytest.mark.parametrize("number", [2, np.int16(2), Fraction(2), 2.0])
 def test_whole_numbers(number):
     assert exact("x", number) == 2
+
+
+def test_tensors_of_all_types():
+    for of in (torch.float64, torch.float32, torch.bfloat16):
+        given = torch.tensor([0.125, 2.5], dtype=of, requires_grad=True)
+        assert as_times("x", given) == (0.125, 2.5)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        torch.empty(2, device="meta"),
+        torch.tensor([1.0, 2.0]).to_sparse(),
+        torch.eye(2).to_sparse_csr(),
+        torch.tensor([1j]).conj(),
+    ],
+)
+def test_tensors_that_are_no_list_of_seconds(bad):
+    with pytest.raises(ConfigurationError, match="x must be a list of seconds, got"):
+        as_times("x", bad)
+    assert several_integers(bad.long() if not bad.is_complex() else bad) is None
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), np.float32("inf"), "1", None, True, 1j, Decimal("nan")])

@@ -263,7 +263,7 @@ def fill_color(value: float | Sequence[float], name: str = "fill_value") -> tupl
     try:
         values = [float(each) for each in islice(value, 4)] if isinstance(value, Iterable) else [float(value)] * 3
         red, green, blue = OutputSpec(fill_value=tuple(values)).fill_value  # type: ignore[arg-type]
-    except (ConfigurationError, OverflowError, TypeError, ValueError):
+    except (ConfigurationError, OverflowError, TypeError, ValueError, RuntimeError):  # RuntimeError: of a tensor
         raise ConfigurationError(f"{name} must be one or three numbers in [0, 255], got {given(value)}") from None
     # A single float 1.0 is taken for white on a scale of 1. Three 1.0 may also be what a saved integer 1 has become.
     looks_whole = isinstance(value, Iterable | Integral) and all(each % 1 == 0 for each in values)

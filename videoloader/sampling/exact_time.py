@@ -29,7 +29,8 @@ def as_times(name: str, values: Any) -> tuple[Time, ...]:
         ConfigurationError: the value is anything else.
     """
     is_list = isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping | Set)
-    check(name, values, is_list, "a list of seconds")
+    is_sparse = str(getattr(values, "layout", "torch.strided")) != "torch.strided"
+    check(name, values, is_list and not is_sparse, "a list of seconds")
     given = list(values)
     check(name, values, given, "a list of one or more seconds")
     return tuple(_own_number(name, value) for value in given)
@@ -37,7 +38,12 @@ def as_times(name: str, values: Any) -> tuple[Time, ...]:
 
 def _own_number(name: str, value: Any) -> Time:
     if hasattr(value, "ndim") and hasattr(value, "tolist") and not value.ndim:  # an array or tensor of one number
-        value = np.asarray(value.cpu() if hasattr(value, "cpu") else value)[()]
+        try:
+            value = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)[()]
+        except TypeError:  # NumPy has no bfloat16
+            value = value.tolist()
+        except RuntimeError:  # a tensor without data, on the device "meta", or of conjugated numbers
+            check(name, value, False, "a list of seconds")
     number = exact(name, value)
     # A float32 is the float64 that prints as it does: 0.12 and not 0.11999999731779099.
     return float(str(value)) if isinstance(value, float | np.floating) else number

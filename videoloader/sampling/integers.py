@@ -104,6 +104,9 @@ def positions_in_slice(asked: slice, count: int) -> npt.NDArray[np.int64]:
 
 
 def _plain(value: Any) -> Any:
-    """An array or tensor, on any device, as Python numbers and lists; anything else unchanged."""
+    """An array or tensor, on any device, as Python numbers and lists; anything else, and sparse ones, unchanged."""
     is_array = hasattr(value, "tolist") and hasattr(value, "ndim") and not isinstance(value, type)
-    return value.tolist() if is_array else value
+    try:
+        return value.tolist() if is_array else value
+    except RuntimeError:  # a sparse tensor, or one without data, on the device "meta"
+        return value
