@@ -15,7 +15,7 @@ from videoloader.errors import ConfigurationError
 from videoloader.indexing import build_index
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.sampling.at_rate import AtRate
-from videoloader.sampling.exact_time import screen_time
+from videoloader.sampling.exact_time import exact_span, screen_time
 from videoloader.sampling.mode import clip_frames, clip_rng
 from videoloader.sampling.sampled_video import AllFrames
 
@@ -137,7 +137,7 @@ def test_even_clips_reach_from_the_first_start_that_fits_to_the_last(of, length,
        apart=st.fractions(Fraction(1, 2), 100))  # fmt: skip
 def test_clips_a_step_apart_are_those_that_start_there(of, length, units, offset, apart):
     base = of.index.stream.time_base
-    begin, stop = screen_time(of)
+    begin, stop = exact_span(of)
     for pad, reach in (("none", (length - 1) * units), ("constant", 0)):
         mode = AtRate(1 / (units * base), length, start=offset * base, step=apart * base, pad=pad)
         starts = [start for k in range(2000) if (start := offset + k * apart) + reach < stop - begin]
