@@ -62,6 +62,8 @@ _WORTH_A_PASS = 0.2
 _FACTS = tuple(COLUMNS)[1:]
 # Videos whose indexes are read at once, in passes over all. The index of a long video has megabytes.
 _INDEXES_AT_ONCE = 32
+# So many keys stay far below the limit for the result of a query.
+_KEYS_AT_ONCE = 1 << 16
 
 
 @tells_of_attributes("store")
@@ -320,6 +322,16 @@ class IndexStore:
         """
         columns = (*COLUMNS, "records.record", "blob")
         return rows_by_id(self._reader, self._reader.select, columns, JOIN_INDEXES, at_once=_INDEXES_AT_ONCE)
+
+    def keys_of_readable(self, condition: str, parameters: Sequence[object]) -> Iterator[str]:
+        """Yield the keys of the readable videos that meet a condition in SQL, in the order of indexing."""
+
+        def ask(page: str, last: tuple[int]) -> list[tuple[Any, ...]]:
+            return self.query(page, (*last, *parameters))
+
+        met = f"error_type IS NULL AND {condition}"
+        for (source,) in rows_by_id(self._reader, ask, ("source",), condition=met, at_once=_KEYS_AT_ONCE):
+            yield from_sql(source, self.path)
 
     def _rows(self, path: str | os.PathLike[str], where: str) -> Iterator[tuple[Any, ...]]:
         if is_same_file(path_text("path", path), self.path):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import struct
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -136,6 +138,17 @@ def test_conditions_may_have_lines_brackets_and_comments(folder: Path) -> None:
     found = VideoDataset.from_store(folder / "index.db", where=condition)
     assert [row.path for row in found] == [row.path for row in found.where(condition, store=folder / "index.db")]
     assert len(found) == 3
+
+
+def test_rows_of_a_store_come_in_the_order_of_ids_whatever_these_are(folder: Path, tmp_path: Path) -> None:
+    changed = shutil.copy(folder / "index.db", tmp_path / "index.db")
+    with closing(sqlite3.connect(changed)) as connection, connection:
+        connection.execute("UPDATE videos SET id = 1 - id")
+    given = [
+        [Path(row.path).name for row in VideoDataset.from_store(store)] for store in (folder / "index.db", changed)
+    ]
+    assert len(given[0]) == len(READABLE)
+    assert given[1] == given[0][::-1]
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +17,11 @@ from videoloader.errors import ConfigurationError, FrameRangeError
 from videoloader.errors.checks import check, check_positive_or_none
 from videoloader.indexing import IndexStore
 from videoloader.indexing.store.cache import IndexCache
-from videoloader.indexing.store.keys import from_sql
 from videoloader.indexing.store.schema import COLUMNS, explained
 
 # Relative: half of the distance between 29.97 and 30.
 _SAME_RATE = 0.0005
 _SPANS = ("frames", "fps", "height")
-# So many paths stay far below the limit for the result of a query.
-_KEYS_AT_ONCE = 1 << 16
 
 
 class Conditions(NamedTuple):
@@ -93,21 +90,12 @@ def entries_of_store(store: Store, where: str) -> tuple[EntryTable, tuple[str, .
     conditions = conditions_in_sql(where, None, None, None)
     with opened_store((), store) as opened:
         _check_sql(opened, conditions)
-        keys = map(from_sql, _keys(opened, conditions))
+        keys = opened.keys_of_readable(conditions.sql, conditions.parameters)
         paths, left_out = PackedStrings(opened.keys.paths_of(keys)), list(opened.errors())
         if not len(paths):
             raise none_left(len(opened))
     tell_left_out(opened.path, ["cannot be indexed"] * len(left_out), len(paths) + len(left_out), "videos")
     return make_table(paths, {}, {}, lambda row: opened.path), (), left_out
-
-
-def _keys(store: IndexStore, conditions: Conditions) -> Iterator[Any]:
-    """The keys of the readable videos that meet all conditions, in the order of indexing."""
-    met = f"id > ? AND error_type IS NULL AND {conditions.sql}"
-    page, last = f"SELECT id, source FROM videos WHERE {met} ORDER BY id LIMIT {_KEYS_AT_ONCE}", 0
-    while rows := store.query(page, (last, *conditions.parameters)):
-        yield from (key for _, key in rows)
-        last = rows[-1][0]
 
 
 def conditions_in_sql(

@@ -31,6 +31,7 @@ from videoloader.errors import (
 )
 from videoloader.indexing import IndexStore, build_store, merge_stores
 from videoloader.indexing.store import building, schema, tasks
+from videoloader.indexing.store import store as store_module
 from videoloader.indexing.store.reader import rows_by_id
 from videoloader.indexing.store.tasks import Task
 
@@ -89,17 +90,22 @@ def test_a_pass_beside_builds_gives_each_row_that_they_keep_once(tmp_path):
         assert set(map(os.path.basename, kept)) <= set(names)
 
 
-def test_a_pass_over_a_store_that_is_replaced_is_an_error(tmp_path):
+def test_a_pass_over_a_store_that_is_replaced_is_an_error(tmp_path, monkeypatch):
     path = tmp_path / "store.db"
     for number in range(2):
         make_store(tmp_path / f"{number}.db", {f"{number}{name}.mp4": 9 for name in "abcd"})
     shutil.copy(tmp_path / "0.db", path)
-    reader = IndexStore(path)._reader
+    store, reader = IndexStore(path), IndexStore(path)._reader
     rows = rows_by_id(reader, reader.select, ["source"], at_once=2)
     assert [next(rows), next(rows)] == [("0a.mp4",), ("0b.mp4",)]
+    monkeypatch.setattr(store_module, "_KEYS_AT_ONCE", 2)
+    keys = store.keys_of_readable("frames > ?", [1])
+    assert [next(keys), next(keys)] == ["0a.mp4", "0b.mp4"]
     (tmp_path / "1.db").replace(path)
     with pytest.raises(StaleIndexError, match="the index store was replaced while its rows were read: read them again"):
         list(rows)
+    with pytest.raises(StaleIndexError, match="was replaced"):
+        list(keys)
 
 
 def test_a_statement_during_which_a_build_ends_is_repeated(tmp_path):
