@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import sys
 from collections.abc import Callable
+from types import FunctionType
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ import torch
 from forked_programs import run_program
 
 import videoloader as vl
-from videoloader.errors import enough_memory
+from videoloader.errors import argument_names, enough_memory
+from videoloader.errors.argument_names import tells_of_arguments
+from videoloader.runtime import threads
 
 TOO_LARGE = 10**9  # more bytes than a size can tell
 MOST_FRAMES = 1 << 24  # of a clip
@@ -56,6 +59,28 @@ def test_a_batch_that_no_memory_can_hold_names_its_clips(sample, num_workers):
     with pytest.raises(vl.NoMemoryError, match=r"GB of frames \(1 × 1 × 3 × \d+ × \d+, uint8\)") as caught:
         next(iter(loader))
     assert any("clip 0" in note and "h264_mp4" in note for note in caught.value.__notes__)
+
+
+def test_threads_that_get_no_memory_are_an_error_of_the_library(sample, monkeypatch):
+    def refuse(*_):
+        raise MemoryError
+
+    data = vl.VideoDataset.from_paths([sample("h264_mp4")])
+    loader = vl.VideoLoader(data, [0], batch_size=1, device="cpu", num_workers=2)
+    own = FunctionType(refuse.__code__, {"__name__": "videoloader.own", "MemoryError": MemoryError})
+    monkeypatch.setattr(threads, "_lend", own)
+    with pytest.raises(vl.NoMemoryError, match="there is not enough memory"):
+        next(iter(loader))
+
+
+def test_a_call_whose_arguments_cannot_be_checked_for_lack_of_memory(monkeypatch):
+    def refuse(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(argument_names, "hints_of", refuse)
+    own = FunctionType(refuse.__code__, {"__name__": "videoloader.own", "MemoryError": MemoryError})
+    with pytest.raises(vl.NoMemoryError, match="there is not enough memory"):
+        tells_of_arguments(own)(5)
 
 
 CHILD = """

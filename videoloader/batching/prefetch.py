@@ -16,6 +16,7 @@ from typing import Generic, Protocol, TypeVar
 from videoloader.batching.account import LoaderAccount
 from videoloader.batching.image_rows import FILES_OF_JOB
 from videoloader.batching.stats import LoaderStats
+from videoloader.errors import VideoLoaderError, what_the_system_lacks
 from videoloader.errors.checks import check_positive_or_none
 from videoloader.order.shuffle import InOrder, Order, ShuffleVideos
 from videoloader.reading.cancellation import CancelToken
@@ -135,6 +136,7 @@ def give_out(
     Raises:
         ConfigurationError: another loop has begun, the loader is closed, or the process is a fork of the one that began
             the loop.
+        NoMemoryError: a thread of the library gets no memory.
     """
     queue: deque[T] = deque()
     beginning = iter(begun)
@@ -159,9 +161,11 @@ def give_out(
                     if not queue:
                         return
                     finished = finish(queue)
-                except Exception:
+                except Exception as error:
                     # Another thread may have ended the loop, and with it the threads that make batches.
                     token.raise_if_ended()
+                    if not isinstance(error, VideoLoaderError) and (lack := what_the_system_lacks(error)):
+                        raise lack from error
                     raise
                 now = time.perf_counter()
                 account.add(LoaderStats(seconds=now - since, waiting=now - asked))

@@ -13,6 +13,7 @@ import sys
 import types
 from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import wraps
 from itertools import chain
 from numbers import Integral, Real
@@ -66,8 +67,9 @@ def tells_of_arguments(given: _F) -> _F:
             # A TypeError of the call itself (wrong arguments) has no traceback entry below this one.
             if isinstance(error, TypeError) and error.__traceback__ and error.__traceback__.tb_next is None:
                 raise ArgumentError(_what_is_wrong(given, args, arguments) or str(error)) from None
-            if wrong := argument_of_wrong_type(given, args, arguments):
-                raise ArgumentError(f"{_name(given, args)}'s {wrong}") from error
+            with suppress(MemoryError):  # if even this look finds no memory, the error is about that
+                if wrong := argument_of_wrong_type(given, args, arguments):
+                    raise ArgumentError(f"{_name(given, args)}'s {wrong}") from error
             if lack := what_the_system_lacks(error):
                 raise lack from error
             raise
