@@ -211,7 +211,7 @@ def connect_reader(path: str, guard: Guard, *, immutable: bool) -> sqlite3.Conne
         _open(path, guard, "rw").close()
         return _open(path, guard, "ro")
     except sqlite3.OperationalError as error:
-        raise SourceError(f"the index store cannot be read ({error})", path) from None
+        raise SourceError(f"the index store cannot be read ({error}{_advice(error)})", path) from None
     except (sqlite3.DatabaseError, UnicodeError) as error:  # messages quote the file's contents
         raise _refusal(error, path) from None
 
@@ -286,7 +286,7 @@ def connect_writer(path: str, root: str | None) -> sqlite3.Connection:
             connection.close()
             raise
     except sqlite3.OperationalError as error:
-        raise SourceError(f"the index store cannot be written ({error}{_lack_of_files()})", path) from None
+        raise SourceError(f"the index store cannot be written ({error}{_advice(error)})", path) from None
     except (sqlite3.DatabaseError, UnicodeError) as error:  # messages quote the file's contents
         raise _refusal(error, path) from None
     return connection
@@ -296,14 +296,16 @@ def connect_writer(path: str, root: str | None) -> sqlite3.Connection:
 _FILES = 4
 
 
-def _lack_of_files() -> str:
-    """Say so if the system does not open as many files as a store has, which SQLite does not tell."""
+def _advice(error: sqlite3.Error) -> str:
+    """What to do, where SQLite does not tell: others hold the lock, or the system does not open as many files."""
+    if "locked" in str(error):
+        return "; if no other program uses it, its file system has no locks, as some of NFS: put it on a local disk"
     with ExitStack() as opened:
         try:
             for _ in range(_FILES):
                 opened.callback(os.close, os.open(os.devnull, os.O_RDONLY))
-        except OSError as error:
-            return f"; {system_reason(error)}: `ulimit -a` shows its limits"
+        except OSError as lack:
+            return f"; {system_reason(lack)}: `ulimit -a` shows its limits"
     return ""
 
 
@@ -313,7 +315,7 @@ def told_as_unwritable(path: str) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise SourceError(f"the index store cannot be written ({error}{_lack_of_files()})", path) from None
+        raise SourceError(f"the index store cannot be written ({error}{_advice(error)})", path) from None
 
 
 def check_no_folder(path: str) -> None:

@@ -292,6 +292,18 @@ def test_killed_builds_leave_whole_rows_and_are_gone_on_with(many, tmp_path):
     assert not (tmp_path / "killed.db-wal").exists()
 
 
+def test_a_store_that_stays_locked_is_an_error_that_says_what_to_do(store_path, monkeypatch):
+    monkeypatch.setattr(schema, "BUSY_TIMEOUT", 0.1)
+    told = r"\(database is locked; if no other program uses it, its file system has no locks, as some of NFS"
+    with closing(sqlite3.connect(store_path, isolation_level=None)) as writer:
+        writer.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(SourceError, match=f"the index store cannot be written {told}"):
+            build_store([], store_path, workers=1)
+        (store_path.parent / f"{store_path.name}-wal").touch()
+        with pytest.raises(SourceError, match=f"the index store cannot be read {told}"):
+            len(IndexStore(store_path))
+
+
 @pytest.mark.parametrize("opened", ["before", "meanwhile", "afterwards"])
 def test_a_write_that_was_killed_half_way_is_undone_by_readers(store_path, opened):
     """Pages of it are in the file, and the journal beside it, which a reader may not play back."""
