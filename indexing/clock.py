@@ -54,7 +54,6 @@ def _stays_behind(pts: npt.NDArray[np.int64], fall: int, highest: int, step: int
     """Whether the frames from ``fall`` on are a new start, and not a few frames with late times."""
     # The number of frames it takes to cover the time in between again, if none is missing.
     between = (highest - int(pts[fall])) // step + 1
-    length = min(between, _FEW)
-    if fall + length > len(pts):
-        return between > _FEW
-    return bool((pts[fall : fall + length] <= highest).all())
+    few = pts[fall : fall + min(between, _FEW)]
+    # At the end of a video, fewer frames than that may catch up later.
+    return (len(few) == between or between > _FEW) and bool((few <= highest).all())

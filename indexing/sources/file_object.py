@@ -65,7 +65,7 @@ class FileObjectSource(SourceBase):
                 with self._lock:
                     self._file.seek(offset)
                     data = self._read_all(size)
-        except (OSError, ValueError) as error:
+        except (OSError, TypeError, ValueError) as error:  # an object that returns no bytes is a TypeError
             raise SourceError(f"cannot be read at byte {offset} ({error})", self.name) from None
         if len(data) < size and offset + len(data) < self.size:
             self.check_unchanged()
@@ -73,8 +73,8 @@ class FileObjectSource(SourceBase):
         return data
 
     def _read_all(self, size: int) -> bytes:
-        # Unbuffered objects may return less than asked for before their end.
-        data = self._file.read(size)
+        # Unbuffered objects may return less than asked for before their end, or None where they would block.
+        data = b""
         while len(data) < size and (more := self._file.read(size - len(data))):
             data += more
         return data

@@ -270,7 +270,7 @@ def _path_or_seconds(source: str, timestamps: Timestamps | None) -> str | tuple[
         return None if timestamps is None else os.fspath(timestamps)
     try:
         return tuple(Fraction(str(seconds)) for seconds in np.asarray(timestamps).tolist())
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RuntimeError):  # the last for tensors that have no values, or a gradient
         raise ConfigurationError(
             f"timestamps must be a list of seconds, or the path of one, got {reprlib.repr(timestamps)}", source
         ) from None

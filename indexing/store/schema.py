@@ -297,7 +297,7 @@ _FILES = 4
 
 
 def _advice(error: sqlite3.Error) -> str:
-    """What to do, where SQLite does not tell: others hold the lock, or the system does not open as many files."""
+    """Return what to do, where SQLite does not tell: about a lock that others hold, or a lack of descriptors."""
     if "locked" in str(error):
         return "; if no other program uses it, its file system has no locks, as some of NFS: put it on a local disk"
     with ExitStack() as opened:

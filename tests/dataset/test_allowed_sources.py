@@ -104,6 +104,9 @@ OUTSIDE = [
     "link.pgm::stream_index=0",
     "..",
     "/",
+    # Its links lead elsewhere once the program changes its folder, or opens another file.
+    "/proc/self/cwd/a.pgm",
+    "/proc/self/../self/cwd/frames",
 ]
 REMOTE = [
     "http://localhost:9/a.mp4",

@@ -56,6 +56,8 @@ def test_a_part_keeps_the_distances_of_its_own_frames():
         ([0, 3, 1, 2, 4, 5, 6], [0, 3, 3, 3, 4, 5, 6]),
         ([0, 3, 2, 4, 1, 7, 6, 8, 5, 9], [0, 3, 3, 4, 4, 7, 7, 8, 8, 9]),
         ([0, 1, 2, 3, 4, 3], [0, 1, 2, 3, 4, 4]),
+        # The clock of a recording jumps between a picture and one that is decoded later, but shown before it.
+        ([0, 1, 2, 33, 4, 35, 36, 37], [0, 1, 2, 33, 33, 35, 36, 37]),
     ],
 )
 def test_frames_that_only_come_late_count_as_shown_with_the_latest_before_them(pts, expected):

@@ -190,6 +190,7 @@ MISTAKES: Mistakes = {
     "half a repeat": (lambda: loader(repeats=1.5), "repeats must be an integer in [1, 4096], got 1.5"),
     "no such device": (lambda: loader(device="gpu"), "device must be 'auto', 'cpu', 'cuda' or … got 'gpu'"),
     "a device of Apple": (lambda: loader(device="mps"), "device is 'mps'; videos are decoded on 'cpu' or 'cuda'"),
+    "no such GPU for a batch": (lambda: batch().to("cuda:99"), "device is 'cuda:99', but"),
     "a list of devices": (lambda: loader(device=["cuda:0"]), "VideoLoader's device … got ['cuda:0'] … such as"),
     "no such engine": (lambda: loader(decode="ffmpeg"), "decode must be one of auto, nvdec, cpu, got 'ffmpeg'"),
     "a GPU's engine on the CPU": (lambda: loader(decode="nvdec"), "decode is 'nvdec', but the device is 'cpu'"),

@@ -18,6 +18,7 @@ from videoloader.errors.attribute_names import tells_of_attributes
 from videoloader.errors.checks import check, check_integer, shortened
 from videoloader.reading.clip import tensor_summary
 from videoloader.reading.frames_by_role import FramesByRole, frames_at
+from videoloader.runtime.device import check_gpu
 from videoloader.sampling.integers import one_integer, several_integers
 from videoloader.sampling.roles import Roles
 from videoloader.transforms.geometry.coordinates import check_in_pixels, map_points
@@ -186,9 +187,13 @@ class Batch(FramesByRole):
         return self.drawn[row].replay(tensor, kind)
 
     def to(self: _Kind, device: str | torch.device, *, non_blocking: bool = False) -> _Kind:
-        """The same batch with ``frames`` and ``labels`` on a device."""
+        """The same batch with ``frames`` and ``labels`` on a device.
+
+        Raises:
+            ConfigurationError: the device is none, or a GPU that this process cannot use.
+        """
         try:
-            torch.device(device)
+            check_gpu(torch.device(device))
         except (RuntimeError, TypeError):
             told = "device must be 'cpu', 'cuda' or 'cuda:N'"
             raise ArgumentError(f"{told}, got {device!r}; the type of frames is the loader's dtype=") from None

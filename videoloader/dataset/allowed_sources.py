@@ -65,6 +65,8 @@ def _refusal(path: str, root: str | None, real: Callable[[str], str], links: Cal
         places = found.files if found.folder is None else [found.folder, *found.files]
         if any(len(place) > LONGEST_PATH for place in places):  # asking where it leads would take long
             return f"is longer than a path may be ({LONGEST_PATH} characters)"
+        if any(_leads_through_proc(place, real) for place in places):
+            return "leads through /proc, whose links may lead elsewhere at any time"
         outside = _outside(places, root, real)
         # A folder out of the root is not even listed.
         if not outside and found.folder is not None:
@@ -81,6 +83,16 @@ def _outside(places: Iterable[str], root: str, real: Callable[[str], str]) -> st
 
 def _is_in(place: str, root: str) -> bool:
     return place == root or place.startswith(os.path.join(root, ""))
+
+
+def _leads_through_proc(path: str, real: Callable[[str], str]) -> bool:
+    """Whether a path leads through what the kernel itself links, such as the current folder and open files."""
+    folder = os.path.dirname(path)
+    while (shorter := os.path.dirname(folder)) != folder:
+        if os.path.join(real(folder), "").startswith("/proc/"):
+            return True
+        folder = shorter
+    return False
 
 
 def _real_place(path: str, real: Callable[[str], str]) -> str:

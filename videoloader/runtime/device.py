@@ -61,18 +61,24 @@ def resolve_device(device: str | torch.device) -> torch.device:
         return resolved
     if resolved.type != "cuda":
         raise ConfigurationError(f"device is {device!r}; videos are decoded on 'cpu' or 'cuda'")
-    raise_if_forked(resolved)
-    if not torch.cuda.is_available():
-        raise ConfigurationError(f"device is {device!r}, but torch finds no CUDA device")
+    check_gpu(resolved)
     if missing:
         raise ConfigurationError(
             f"device is {device!r}, but {' and '.join(missing)} is not installed: "
             "install videoloader[cuda12] or videoloader[cuda13]"
         )
-    index = _default_index() if resolved.index is None else resolved.index
-    if index >= torch.cuda.device_count():
-        raise ConfigurationError(f"device is {device!r}, but there are {torch.cuda.device_count()} CUDA devices")
-    return torch.device("cuda", index)
+    return torch.device("cuda", _default_index() if resolved.index is None else resolved.index)
+
+
+def check_gpu(device: torch.device) -> None:
+    """Raise ConfigurationError if the device is a GPU that this process cannot use."""
+    if device.type != "cuda":
+        return
+    raise_if_forked(device)
+    if not torch.cuda.is_available():
+        raise ConfigurationError(f"device is {str(device)!r}, but torch finds no CUDA device")
+    if (device.index or 0) >= torch.cuda.device_count():
+        raise ConfigurationError(f"device is {str(device)!r}, but there are {torch.cuda.device_count()} CUDA devices")
 
 
 def raise_if_forked(device: torch.device) -> None:

@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from image_files import rgb, write_frames
@@ -207,7 +208,8 @@ def test_lists_that_do_not_fit(gaps, text, error):
 def test_arguments_that_make_no_sense(gaps):
     with pytest.raises(vl.SourceError, match=r"gaps/none\.txt: the list of times cannot be read"):
         vl.Video(gaps, timestamps="none.txt")
-    for listed in ([1, "soon"], 3.5, [[1, 2]], [float("nan")] * 5, [True] * 5):
+    gradient = torch.arange(5.0, requires_grad=True)
+    for listed in ([1, "soon"], 3.5, [[1, 2]], [float("nan")] * 5, [True] * 5, gradient):
         with pytest.raises(vl.ConfigurationError, match="timestamps must be a list of seconds, or the path of one"):
             vl.FolderSource(gaps, timestamps=listed)
     with pytest.raises(vl.ConfigurationError, match="pass either fps or timestamps, not both"):

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from range_server import serve
 
 from videoloader import Video
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, SourceError
 from videoloader.indexing import ByteSource, FileObjectSource, open_source
 
 OTHERS = {"a/first.txt": b"1" * 700, "last.txt": b"2"}
@@ -255,6 +255,18 @@ def test_file_objects_are_read_from_their_start_wherever_they_stand(tmp_path: Pa
         source = open_source(file)
         assert isinstance(source, FileObjectSource)
         assert (source.name, source.size, source.read(0, 4)) == (file.name, len(DATA), DATA[:4])
+
+
+@pytest.mark.parametrize("given", [None, "text", [1, 2], 5, b""])
+def test_a_file_object_that_stops_giving_bytes_is_an_error(given: object) -> None:
+    class Stops(io.BufferedRandom):
+        def read(self, size: int | None = -1, /) -> bytes:
+            return super().read(size) if not size or self.tell() < 1000 else given  # type: ignore[return-value]
+
+    source = open_source(Stops(io.BytesIO(DATA)))  # type: ignore[arg-type]
+    assert source.read(900, 50) == DATA[900:950]
+    with pytest.raises(SourceError, match="cannot be read at byte 1000"):
+        source.read(1000, 50)
 
 
 def test_text_files_are_refused(tmp_path: Path) -> None:
