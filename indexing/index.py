@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import FrameRangeError, counted
+from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.attribute_names import tells_of_attributes
 from videoloader.errors.checks import check, check_choice
 from videoloader.indexing.clock import rising_clock
@@ -211,6 +212,7 @@ class VideoIndex:
                 return (int(self.clock[0]) + first, step) if high - low > _FLOAT_ERROR else None
         return None
 
+    @tells_of_arguments
     def frame_at(self, seconds: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Return the frame on screen at each time: the last one whose time is at most half a millisecond later.
 

@@ -8,11 +8,32 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import DecodeError
+from videoloader.indexing.bitstream.mpeg4_headers import LARGEST_UNCODED, find_layer
 from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.libav import index_by_decoding
 from videoloader.indexing.packet_times import packet_times, reorder_depth
 from videoloader.indexing.sources.base import ByteSource
+
+
+def decoded_if_uncoded(index: VideoIndex, source: ByteSource) -> VideoIndex | None:
+    """Return the index of a decode if packets of MPEG-4 may hold pictures that are not coded; else None.
+
+    Such a packet (vop_coded is 0, ISO/IEC 14496-2, 6.2.5) gives no frame. DivX puts one behind each packet that holds
+    two pictures, and copies of its AVI files to other containers keep them.
+
+    Raises:
+        DecodeError: the video is damaged, and nobody can tell in which order its pictures are shown.
+    """
+    if index.stream.codec != "mpeg4" or (index.packet_size > LARGEST_UNCODED).all():
+        return None
+    try:
+        return index_by_decoding(source)
+    except DecodeError:
+        layer = find_layer(index.stream.codec_configs[0])
+        if layer is None or layer.late:
+            raise
+        return index
 
 
 def with_decoded_frames(index: VideoIndex, source: ByteSource) -> VideoIndex:

@@ -14,6 +14,7 @@ VOP = b"\0\0\1\xb6"
 GROUP_START = b"\0\0\1\xb3"
 FIRST_LAYER, LAST_LAYER = 0x20, 0x2F
 I_VOP, B_VOP = 0, 2
+LARGEST_UNCODED = 10  # bytes of a packet whose picture may not be coded
 _SIMPLE, _ADVANCED_SIMPLE = 1, 17
 _ASPECTS = {2: Fraction(12, 11), 3: Fraction(10, 11), 4: Fraction(16, 11), 5: Fraction(40, 33)}
 _EXTENDED_ASPECT = 15

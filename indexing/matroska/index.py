@@ -25,7 +25,7 @@ from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.stream import StreamSource
 from videoloader.indexing.start_time import StreamStart, earliest_start
 from videoloader.indexing.stream_info import StreamInfo
-from videoloader.indexing.true_order import with_decoded_frames
+from videoloader.indexing.true_order import decoded_if_uncoded, with_decoded_frames
 from videoloader.indexing.video_stream import best_video_stream
 from videoloader.indexing.wrong_times import times_are_wrong
 
@@ -36,8 +36,6 @@ _LONGEST_FIRST_PACKET = 1 << 20
 # come out as expected, and describe the picture.
 _FRAME_A_BLOCK = ("h264", "hevc", "vp8", "vp9", "av1")
 _ONLY_KEYFRAMES = ("mjpeg",)
-# A picture that is not coded (vop_coded of ISO/IEC 14496-2, 6.2.5) has at most this many bytes, and gives no frame.
-_LARGEST_UNCODED = 10
 # Types of tracks whose blocks libavformat uses: video, audio, subtitles, metadata.
 _TAKEN_TYPES = (1, 2, 0x11, 0x21)
 # Types of tracks whose times determine the start of a file: video and audio.
@@ -78,8 +76,8 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
     index = _assemble(source, track, packets, stream, start_of(headers, track, walk))
     if index is None:
         return None
-    if track.codec == "mpeg4" and packets.size.min() <= _LARGEST_UNCODED:
-        return index_by_decoding(source)
+    if decoded := decoded_if_uncoded(index, source):
+        return decoded
     in_order = comes_in_order(index, source, packets)
     if in_order is None:
         index = with_sets_told(index, source, packets)

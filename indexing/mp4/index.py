@@ -26,7 +26,7 @@ from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.stream import StreamSource
 from videoloader.indexing.start_time import StreamStart, earliest_start
 from videoloader.indexing.stream_info import StreamInfo, orientation
-from videoloader.indexing.true_order import with_decoded_frames
+from videoloader.indexing.true_order import decoded_if_uncoded, with_decoded_frames
 from videoloader.indexing.wrong_times import times_are_wrong
 
 _TKHD_SIZE, _MDHD_SIZE = 80, 20
@@ -326,6 +326,8 @@ def _assemble(source: ByteSource, track: _Track, description: Description, other
         stream=stream,
         start_time=earliest_start(starts) if len(shown.pts) else 0,
     )
+    if decoded := decoded_if_uncoded(index, source):
+        return decoded
     if spans_need_decoding(index, source, shown):
         return with_decoded_spans(index, source)
     if first:

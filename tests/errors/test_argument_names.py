@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
+from synthetic_index import make_index
 
 import videoloader as vl
 from videoloader.errors import ArgumentError
@@ -15,6 +17,7 @@ from videoloader.errors.argument_names import tells_of_arguments
 
 DATA = vl.VideoDataset.from_paths(["a.mp4"])
 MODE = vl.RandomWindow(4)
+INDEX = make_index([0, 1, 2], {0})
 # Arguments are looked at before the video.
 VIDEO, LOADER = vl.Video.__new__(vl.Video), vl.VideoLoader.__new__(vl.VideoLoader)
 
@@ -86,6 +89,20 @@ def test_one_line_names_the_right_argument(call: Callable[[], object], says: str
     assert "\n" not in str(raised.value)
     assert isinstance(raised.value, TypeError)
     assert isinstance(raised.value, vl.ConfigurationError)
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [torch.ones(2, requires_grad=True), torch.ones(2).to_sparse(), torch.empty(2, device="meta")],
+    ids=["with a gradient", "sparse", "without data"],
+)
+def test_a_tensor_whose_numbers_cannot_be_read_is_named(tensor: torch.Tensor) -> None:
+    for call, name in (
+        (lambda: INDEX.frame_at(tensor), "VideoIndex.frame_at's seconds"),
+        (lambda: vl.plan_frames(INDEX, tensor), "plan_frames's frames"),
+    ):
+        with pytest.raises(ArgumentError, match=f"{name} is a tensor whose numbers cannot be read"):
+            call()
 
 
 def test_a_type_error_from_inside_stays_as_it_is() -> None:

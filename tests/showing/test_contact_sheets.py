@@ -120,6 +120,19 @@ def test_what_is_no_picture_is_an_error(shape: tuple[int, ...]) -> None:
         sheet_of(np.zeros(shape, np.uint8))
 
 
+def test_a_table_is_no_picture() -> None:
+    class Table:
+        """It has the shape of a picture, as pandas' has, but cannot be cut like one."""
+
+        shape = (2, 2)
+
+        def __array__(self, *_: object, **__: object) -> npt.NDArray[np.object_]:
+            return np.array([["a.mp4", 1], ["b.mp4", 0]], object)
+
+    with pytest.raises(ArgumentError, match="a frame to show must hold numbers, got object"):
+        sheet_of(Table())  # type: ignore[arg-type]
+
+
 def test_without_pillow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(ConfigurationError, match=r"pip install 'videoloader\[pictures\]'"):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 import torch
 from soak.doors import Account, requests, tells_of_damage
+from soak.libav_truth import undefined_frames
 
 import videoloader as vl
 from videoloader.errors import VideoLoaderError
@@ -25,7 +27,8 @@ def compare_on_cuda(path: Path, seed: int, clips: int, account: Account, *, dama
         clips: how many.
         account: to write to.
         damaged: whether coded pictures may have come to harm. NVDEC tells nothing of that, nor of what the CPU engine
-            says of other files: pictures that are cut off, or encrypted without a word.
+            says of other files: pictures that are cut off, or encrypted without a word. The same goes for pictures of
+            which a part is what was in a decoder's memory.
     """
     try:
         video = vl.Video(path, device="cuda", decode="cpu")
@@ -33,6 +36,7 @@ def compare_on_cuda(path: Path, seed: int, clips: int, account: Account, *, dama
     except VideoLoaderError as error:
         account.refused(error)
         return
+    undefined = cache(partial(undefined_frames, path))
     rounded = video.index.stream.codec in IDCT_CODECS
     open_videos = {decode: vl.Video(path, device="cuda", decode=decode) for decode in ("auto", "nvdec")}  # type: ignore[arg-type]
     rng = np.random.default_rng(seed)
@@ -48,7 +52,8 @@ def compare_on_cuda(path: Path, seed: int, clips: int, account: Account, *, dama
         account.marked += int(clip.corrupt.sum())
         for frame, picture, corrupt in zip(request.frames, clip.frames.cpu(), clip.corrupt, strict=True):
             if not corrupt and not _alike(picture, expected[frame], rounded=rounded):
-                kind = "damage untold" if damaged or tells_of_damage(video, frame) else "silent"
+                told = damaged or frame in undefined() or tells_of_damage(video, frame)
+                kind = "damage untold" if told else "silent"
                 account.found(f"{kind} on {decode}", f"{request}: frame {frame} is another")
 
 

@@ -94,7 +94,7 @@ def decode_truth(path: Path, video: vl.Video) -> Truth:
         error = f"{type(raised).__name__}: {raised}"
     # It has the time of the first picture that refers to it.
     made_up = not starts and pts.count(pts[0]) > 1 if pts else False
-    return Truth(shown, pts, corrupt, error, _undefined_frames(path), made_up, leaves_out and _hides_damage(path))
+    return Truth(shown, pts, corrupt, error, undefined_frames(path), made_up, leaves_out and _hides_damage(path))
 
 
 def _hides_damage(path: Path) -> bool:
@@ -114,7 +114,7 @@ def _hides_damage(path: Path) -> bool:
     return False
 
 
-def _undefined_frames(path: Path) -> frozenset[int]:
+def undefined_frames(path: Path) -> frozenset[int]:
     """Frames that depend on what was in a decoder's memory.
 
     Some decoders leave what the packets of a picture do not cover as it was, without a word: where slices of HEVC end

@@ -20,6 +20,8 @@ from numbers import Integral, Real
 from types import FunctionType
 from typing import Any, BinaryIO, Literal, TypeVar, Union, cast, get_args, get_origin
 
+import numpy as np
+
 from videoloader.errors import ArgumentError, MissingAttributeError, VideoLoaderError, what_the_system_lacks
 from videoloader.errors.names_elsewhere import alike, meant
 
@@ -70,6 +72,8 @@ def tells_of_arguments(given: _F) -> _F:
             with suppress(MemoryError):  # if even this look finds no memory, the error is about that
                 if wrong := argument_of_wrong_type(given, args, arguments):
                     raise ArgumentError(f"{_name(given, args)}'s {wrong}") from error
+            if isinstance(error, RuntimeError | TypeError) and (wrong := _without_numbers(given, args, arguments)):
+                raise ArgumentError(f"{_name(given, args)}'s {wrong}") from error
             if lack := what_the_system_lacks(error):
                 raise lack from error
             raise
@@ -184,6 +188,17 @@ def argument_of_wrong_type(
         for place, element, kind in _elements(name, value, hints[name]):
             if not fits(element, kind):
                 return f"{place} must be {_called(kind)}, got {reprlib.repr(element)}"
+    return None
+
+
+def _without_numbers(function: Callable[..., Any], args: tuple[Any, ...], arguments: Mapping[str, Any]) -> str | None:
+    """A message about the first argument that is a tensor without plain numbers, such as one with a gradient."""
+    for name, value in inspect.signature(function).bind(*args, **arguments).arguments.items():
+        if hasattr(value, "detach"):
+            try:
+                np.asarray(value)
+            except (RuntimeError, TypeError) as error:
+                return f"{name} is a tensor whose numbers cannot be read ({str(error).partition('. ')[0]})"
     return None
 
 

@@ -8,7 +8,9 @@ from functools import partial
 from itertools import chain, islice
 
 from videoloader.indexing.bitstream.display_order import display_order
+from videoloader.indexing.bitstream.mpeg4_headers import LARGEST_UNCODED, VOP
 from videoloader.indexing.bitstream.nal import MOST_HELD
+from videoloader.indexing.bitstream.picture_kinds import BIDIRECTIONAL, picture_kind
 from videoloader.indexing.bitstream.random_access import has_idr, is_leading, is_random_access, is_skipped_leading
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import PacketBytes
@@ -52,6 +54,8 @@ def from_keyframe(index: VideoIndex, packets: Iterator[PacketBytes]) -> Iterator
             packets = _without_named_leading(index, config, first, packets)
         elif codec in _WITH_LEADING and not (codec == "h264" and has_idr(config, first.data)):
             packets = _without_leading(index, config, first, packets)
+    elif codec == "mpeg4" and first.number:
+        return _without_packed(first, packets)
     return chain((first,), packets)
 
 
@@ -101,6 +105,28 @@ def _without_leading(
             yield packet
     _start_earlier(index, first.number, needs_earlier)
     yield from packets
+
+
+def _without_packed(first: PacketBytes, packets: Iterator[PacketBytes]) -> Iterator[PacketBytes]:
+    """Leave out B pictures of MPEG-4 that are shown before the keyframe which one of them shares a packet with.
+
+    DivX and Xvid put the first in the packet of the keyframe, each of the others into its own, and a placeholder behind
+    the last. A decoder takes each from the packet before, and nothing from the placeholder. One that begins here skips
+    the first, loses the second with its packet, and so takes the placeholder for a picture. It would then scale motion
+    vectors of later B pictures by the time of that.
+    """
+    data = bytes(first.data)
+    second = data.find(VOP, data.find(VOP) + len(VOP))
+    behind: list[PacketBytes] = []
+    for packet in islice(packets, MOST_HELD if second > 0 else 0):
+        behind.append(packet)
+        if len(packet.data) <= LARGEST_UNCODED:
+            if len(behind) > 1 and not any(each.wanted for each in behind):
+                return chain((first._replace(data=data[:second]),), packets)
+            break
+        if picture_kind("mpeg4", bytes(packet.data)) != BIDIRECTIONAL:
+            break
+    return chain((first, *behind), packets)
 
 
 def _start_earlier(index: VideoIndex, keyframe: int, packets: Sequence[int]) -> None:

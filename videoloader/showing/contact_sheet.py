@@ -244,12 +244,14 @@ def _array(frame: Any, size: int) -> npt.NDArray[Any]:
     Raises:
         ArgumentError: it is not a picture.
     """
+    is_tensor = hasattr(frame, "detach")
+    frame = frame if is_tensor else np.asarray(frame)  # a table of pandas has a shape, too
     shape = tuple(frame.shape)
     is_picture = 0 not in shape and (len(shape) == 2 or (len(shape) == 3 and shape[2] in (1, 3)))
     check_type("a frame to show", list(shape), is_picture, "[H, W, 3], [H, W, 1] or [H, W]")
     step = max(1, max(shape[:2]) // (3 * size))
     frame = frame[::step, ::step, 0] if shape[2:] == (1,) else frame[::step, ::step]
-    if hasattr(frame, "detach"):
+    if is_tensor:
         frame = frame.detach().cpu()
         frame = frame.float() if frame.is_floating_point() else frame  # numpy has no bfloat16
     array = np.asarray(frame)

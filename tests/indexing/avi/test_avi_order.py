@@ -6,13 +6,16 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
+import av
 import pytest
+import torch
 from avi_writing import Video, read_video, with_old_index
 from example_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_videos import X264, Recipe, write_video
 
+import videoloader as vl
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import FileSource, VideoIndex
 from videoloader.indexing.avi.index import index_avi
@@ -22,6 +25,7 @@ STREAMS = {
     "mpeg4": ("mpeg4", {"g": "7"}),
     "mpeg4_one_b": ("mpeg4", {"bf": "1", "g": "7"}),
     "mpeg4_two_b": ("mpeg4", {"bf": "2", "g": "7"}),
+    "mpeg4_three_b": ("mpeg4", {"bf": "3", "g": "7"}),
     "h264": ("libx264", X264),
     "h264_open_gop": ("libx264", X264 | {"x264-params": "open-gop=1:b-pyramid=normal"}),
     "h264_without_b": ("libx264", {"bf": "0", "g": "12"}),
@@ -81,12 +85,8 @@ def signed(video: Video, signature: bytes) -> tuple[list[bytes], bytes]:
     )
 
 
-@pytest.mark.parametrize("name", ["mpeg4_one_b", "mpeg4_two_b"])
-@pytest.mark.parametrize("in_band", [False, True])
-def test_packed_streams_are_indexed_as_decoders_take_them_apart(
-    stream: Callable[[str], Video], tmp_path: Path, name: str, in_band: bool
-) -> None:
-    packets, config = signed(stream(name), PACKED)
+def pack(packets: list[bytes]) -> list[bytes]:
+    """The packets as DivX writes them: the first B-VOP with its later reference, and a placeholder behind the last."""
     packed: list[bytes] = []
     merged = False
     for packet in packets:
@@ -98,13 +98,50 @@ def test_packed_streams_are_indexed_as_decoders_take_them_apart(
             packed.append(not_coded(0))
             merged = False
         packed.append(packet)
-    if merged:
-        packed.append(not_coded(0))
+    return [*packed, not_coded(0)] if merged else packed
+
+
+@pytest.mark.parametrize("name", ["mpeg4_one_b", "mpeg4_two_b"])
+@pytest.mark.parametrize("in_band", [False, True])
+def test_packed_streams_are_indexed_as_decoders_take_them_apart(
+    stream: Callable[[str], Video], tmp_path: Path, name: str, in_band: bool
+) -> None:
+    packets, config = signed(stream(name), PACKED)
+    packed = pack(packets)
     if in_band:
         packed[0], config = config + packed[0], b""
     index = check(of_packets(stream(name), packed, extra=config), tmp_path / "packed.avi")
     assert index is not None
     assert (index.method, len(index)) == ("decoded", 24)
+
+
+@pytest.mark.parametrize("ending", ["avi", "mp4", "mov", "mkv", "nut"])
+@pytest.mark.parametrize("name", ["mpeg4_one_b", "mpeg4_two_b", "mpeg4_three_b"])
+def test_frames_of_packed_streams_and_of_their_copies_are_those_of_a_decode_in_order(
+    stream: Callable[[str], Video], tmp_path: Path, name: str, ending: str
+) -> None:
+    packets, config = signed(stream(name), PACKED)
+    path = tmp_path / "packed.avi"
+    path.write_bytes(with_old_index(of_packets(stream(name), pack(packets), extra=config)))
+    frames = torch.stack(list(vl.Video(path, device="cpu").stream()))
+    if ending != "avi":
+        path = copied(path, tmp_path / f"copy.{ending}")
+    video = vl.Video(path, device="cpu")
+    assert len(video) == len(frames) == 24
+    assert torch.equal(video[:], frames)
+    for number in range(24):
+        assert torch.equal(video[number], frames[number])
+        assert torch.equal(video[[number, 23 - number]], frames[[number, 23 - number]])
+
+
+def copied(path: Path, copy: Path) -> Path:
+    with av.open(path) as original, av.open(copy, "w") as written:
+        to = written.add_stream_from_template(original.streams.video[0])
+        for packet in original.demux(video=0):
+            if packet.dts is not None:
+                packet.stream = to
+                written.mux(packet)
+    return copy
 
 
 @settings(max_examples=examples(60))
