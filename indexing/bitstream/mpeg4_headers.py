@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
@@ -15,6 +16,8 @@ GROUP_START = b"\0\0\1\xb3"
 FIRST_LAYER, LAST_LAYER = 0x20, 0x2F
 I_VOP, B_VOP = 0, 2
 LARGEST_UNCODED = 10  # bytes of a packet whose picture may not be coded
+# The encoder's signature, and the letter which says that it packs several VOPs into one packet.
+DIVX = re.compile(rb"DivX(\d+)(?:Build|b)(\d+)(p?)")
 _SIMPLE, _ADVANCED_SIMPLE = 1, 17
 _ASPECTS = {2: Fraction(12, 11), 3: Fraction(10, 11), 4: Fraction(16, 11), 5: Fraction(40, 33)}
 _EXTENDED_ASPECT = 15
@@ -48,6 +51,12 @@ class Vop(NamedTuple):
     coded: bool
     clock: int | None  # seconds, from a group header before it
     start: int  # position of its start code in the packet
+
+
+def is_packed(headers: bytes) -> bool:
+    """Whether headers say that packets may hold several VOPs."""
+    signature = DIVX.search(headers)
+    return bool(signature and signature[3])
 
 
 def find_layer(config: bytes) -> Layer | None:

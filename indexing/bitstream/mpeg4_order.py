@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from videoloader.indexing.bitstream.mpeg4_headers import (
     B_VOP,
+    DIVX,
     FIRST_LAYER,
     GROUP_START,
     I_VOP,
@@ -32,8 +33,6 @@ from videoloader.indexing.bitstream.picture_order import PacketHeads, PictureOrd
 _START = b"\0\0\1"
 _VISUAL_SEQUENCE = b"\0\0\1\xb0"
 _USER_DATA = 0xB2
-# The encoder's signature, and the letter which says that it packs several VOPs into one packet.
-_DIVX = re.compile(rb"DivX(\d+)(?:Build|b)(\d+)(p?)")
 _SIGNATURES = re.compile(rb"DivX\d+(?:Build|b)\d+|XviD\d+|Lavc\d+|FFmpeg")
 # Four-character codes whose streams libavcodec takes for Xvid's if no signature says otherwise.
 _XVID_TAGS = {"XVID", "XVIX", "RMP4", "ZMP4", "SIPP"}
@@ -129,7 +128,7 @@ class _HeaderReader:
         return blocks // 16 + 16
 
     def _read_signature(self, user_data: bytes) -> None:
-        if divx := _DIVX.search(user_data):
+        if divx := DIVX.search(user_data):
             packed = bool(divx[3])
             if self._settled and packed != self.packed:
                 raise ValueError("packing changes")

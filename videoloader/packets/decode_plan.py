@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from videoloader.errors import ArgumentError, counted
 from videoloader.errors.argument_names import tells_of_arguments
+from videoloader.indexing.bitstream.mpeg4_headers import is_packed
 from videoloader.indexing.index import DISPOSABLE_YES, VideoIndex
 
 # A part of a video with fewer packets than this is not worth a decoder of its own.
@@ -206,7 +207,7 @@ def _run(index: VideoIndex, start: int, stop: int, wanted: npt.NDArray[np.int64]
     if start < index.first_keyframe:
         return Run(np.arange(start, stop), wanted)
     needed = index.packet_disposable[start:stop] != DISPOSABLE_YES
-    if index.stream.first_b_distance:
+    if index.stream.first_b_distance and not is_packed(index.config_at(start)):
         # Pictures that are shown before the keyframe refer to one before it, whose time the decoder does not know.
         shown_before = index.frame_packet[: int(np.argmax(index.frame_packet == start))]
         needed[shown_before[(shown_before > start) & (shown_before < stop)] - start] = False

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain, islice
 
 from videoloader.indexing.bitstream.display_order import display_order
-from videoloader.indexing.bitstream.mpeg4_headers import LARGEST_UNCODED, VOP
+from videoloader.indexing.bitstream.mpeg4_headers import LARGEST_UNCODED, VOP, is_packed
 from videoloader.indexing.bitstream.nal import MOST_HELD
 from videoloader.indexing.bitstream.picture_kinds import BIDIRECTIONAL, picture_kind
 from videoloader.indexing.bitstream.random_access import has_idr, is_leading, is_random_access, is_skipped_leading
@@ -54,7 +54,7 @@ def from_keyframe(index: VideoIndex, packets: Iterator[PacketBytes]) -> Iterator
             packets = _without_named_leading(index, config, first, packets)
         elif codec in _WITH_LEADING and not (codec == "h264" and has_idr(config, first.data)):
             packets = _without_leading(index, config, first, packets)
-    elif codec == "mpeg4" and first.number:
+    elif codec == "mpeg4" and first.number and is_packed(config):
         return _without_packed(first, packets)
     return chain((first,), packets)
 
@@ -112,7 +112,7 @@ def _without_packed(first: PacketBytes, packets: Iterator[PacketBytes]) -> Itera
 
     DivX and Xvid put the first in the packet of the keyframe, each of the others into its own, and a placeholder behind
     the last. A decoder takes each from the packet before, and nothing from the placeholder. One that begins here skips
-    the first, loses the second with its packet, and so takes the placeholder for a picture. It would then scale motion
+    the first, loses the second with its packet, and so takes the placeholder for a picture. It then scales motion
     vectors of later B pictures by the time of that.
     """
     data = bytes(first.data)
@@ -121,7 +121,7 @@ def _without_packed(first: PacketBytes, packets: Iterator[PacketBytes]) -> Itera
     for packet in islice(packets, MOST_HELD if second > 0 else 0):
         behind.append(packet)
         if len(packet.data) <= LARGEST_UNCODED:
-            if len(behind) > 1 and not any(each.wanted for each in behind):
+            if not any(each.wanted for each in behind):
                 return chain((first._replace(data=data[:second]),), packets)
             break
         if picture_kind("mpeg4", bytes(packet.data)) != BIDIRECTIONAL:

@@ -30,6 +30,8 @@ STREAMS = {
     "h264_open_gop": ("libx264", X264 | {"x264-params": "open-gop=1:b-pyramid=normal"}),
     "h264_without_b": ("libx264", {"bf": "0", "g": "12"}),
 }
+# Its order is not told by headers.
+INTERLACED = {"mpeg4_interlaced": ("mpeg4", {"bf": "2", "g": "7", "flags": "+ilme+ildct"})}
 VOP, USER_DATA = b"\0\0\1\xb6", b"\0\0\1\xb2"
 PACKED = USER_DATA + b"DivX503b1393p"
 SIGNATURES = {"packed": PACKED, "DivX": USER_DATA + b"DivX503b1393", "Xvid": USER_DATA + b"XviD0046", "none": b""}
@@ -42,7 +44,7 @@ def stream(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Video]:
 
     def get(name: str) -> Video:
         if name not in made:
-            encoder, options = STREAMS[name]
+            encoder, options = (STREAMS | INTERLACED)[name]
             path = write_video(folder / f"{name}.avi", Recipe("avi", encoder, options, size=(64, 48), frames=24))
             made[name] = read_video(path)
         return made[name]
@@ -116,7 +118,7 @@ def test_packed_streams_are_indexed_as_decoders_take_them_apart(
 
 
 @pytest.mark.parametrize("ending", ["avi", "mp4", "mov", "mkv", "nut"])
-@pytest.mark.parametrize("name", ["mpeg4_one_b", "mpeg4_two_b", "mpeg4_three_b"])
+@pytest.mark.parametrize("name", ["mpeg4_one_b", "mpeg4_two_b", "mpeg4_three_b", "mpeg4_interlaced"])
 def test_frames_of_packed_streams_and_of_their_copies_are_those_of_a_decode_in_order(
     stream: Callable[[str], Video], tmp_path: Path, name: str, ending: str
 ) -> None:
