@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from avi_writing import read_video, with_old_index
+from mpeg4_packing import packed
 from sample_videos import Recipe, write_video
 
 # The encoder's banner is not for the output of tests.
@@ -107,6 +109,7 @@ BASES = {
     "mpeg4_mp4": _recipe("mp4", "mpeg4", _MPEG),
     "mpeg4_avi": _recipe("avi", "mpeg4", _MPEG),
     "mpeg4_plain_avi": _recipe("avi", "mpeg4", {"b": "2M"}),
+    "mpeg4_packed_avi": _recipe("avi", "mpeg4", _MPEG),
     "mpeg4_mkv": _recipe("mkv", "mpeg4", _MPEG),
     "mpeg4_m4v": _recipe("m4v", "mpeg4", _MPEG),
     "mpeg4_quarter_mp4": _recipe("mp4", "mpeg4", _MPEG | {"flags": "+qpel+mv4"}),
@@ -185,5 +188,8 @@ def write_base(folder: Path, name: str) -> Path:
     if not path.is_file():
         # Under another name until it is whole: other processes look here, too.
         unfinished = folder / f".{os.getpid()}_{path.name}"
-        write_video(unfinished, BASES[name], picture).rename(path)
+        write_video(unfinished, BASES[name], picture)
+        if "packed" in name:
+            unfinished.write_bytes(with_old_index(packed(read_video(unfinished))))
+        unfinished.rename(path)
     return path

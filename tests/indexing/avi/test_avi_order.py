@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from avi_writing import Video, read_video, with_old_index
 from example_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mpeg4_packing import PACKED, USER_DATA, not_coded, of_packets, pack, packed, signed
 from sample_videos import X264, Recipe, write_video
 
 import videoloader as vl
@@ -32,8 +32,6 @@ STREAMS = {
 }
 # Its order is not told by headers.
 INTERLACED = {"mpeg4_interlaced": ("mpeg4", {"bf": "2", "g": "7", "flags": "+ilme+ildct"})}
-VOP, USER_DATA = b"\0\0\1\xb6", b"\0\0\1\xb2"
-PACKED = USER_DATA + b"DivX503b1393p"
 SIGNATURES = {"packed": PACKED, "DivX": USER_DATA + b"DivX503b1393", "Xvid": USER_DATA + b"XviD0046", "none": b""}
 
 
@@ -65,54 +63,16 @@ def check(video: Video, path: Path) -> VideoIndex | None:
     return index
 
 
-def of_packets(video: Video, packets: list[bytes], **changes: object) -> Video:
-    return dataclasses.replace(video, packets=tuple(packets), keys=(True,) * len(packets), **changes)
-
-
-def not_coded(increment: int) -> bytes:
-    """A P-VOP that is not coded, at a time of 25 units a second: what packed streams hold in place of a B-VOP."""
-    return VOP + int(f"01{0:b}1{increment:05b}1001111", 2).to_bytes(3, "big")[-3:]
-
-
-def vop_kind(packet: bytes) -> int:
-    return packet[packet.index(VOP) + 4] >> 6
-
-
-def signed(video: Video, signature: bytes) -> tuple[list[bytes], bytes]:
-    """(the packets without the stream's headers, the headers with another signature)."""
-    first = video.packets[0]
-    stop = min(at for at in (first.find(b"\0\0\1\xb3"), first.find(VOP)) if at >= 0)
-    return [first[stop:], *video.packets[1:]], first[: first.index(USER_DATA)] + (
-        signature or first[first.index(USER_DATA) : stop]
-    )
-
-
-def pack(packets: list[bytes]) -> list[bytes]:
-    """The packets as DivX writes them: the first B-VOP with its later reference, and a placeholder behind the last."""
-    packed: list[bytes] = []
-    merged = False
-    for packet in packets:
-        if vop_kind(packet) == 2 and not merged:
-            packed[-1] += packet
-            merged = True
-            continue
-        if vop_kind(packet) != 2 and merged:
-            packed.append(not_coded(0))
-            merged = False
-        packed.append(packet)
-    return [*packed, not_coded(0)] if merged else packed
-
-
 @pytest.mark.parametrize("name", ["mpeg4_one_b", "mpeg4_two_b"])
 @pytest.mark.parametrize("in_band", [False, True])
 def test_packed_streams_are_indexed_as_decoders_take_them_apart(
     stream: Callable[[str], Video], tmp_path: Path, name: str, in_band: bool
 ) -> None:
     packets, config = signed(stream(name), PACKED)
-    packed = pack(packets)
+    packets = pack(packets)
     if in_band:
-        packed[0], config = config + packed[0], b""
-    index = check(of_packets(stream(name), packed, extra=config), tmp_path / "packed.avi")
+        packets[0], config = config + packets[0], b""
+    index = check(of_packets(stream(name), packets, extra=config), tmp_path / "packed.avi")
     assert index is not None
     assert (index.method, len(index)) == ("decoded", 24)
 
@@ -122,9 +82,8 @@ def test_packed_streams_are_indexed_as_decoders_take_them_apart(
 def test_frames_of_packed_streams_and_of_their_copies_are_those_of_a_decode_in_order(
     stream: Callable[[str], Video], tmp_path: Path, name: str, ending: str
 ) -> None:
-    packets, config = signed(stream(name), PACKED)
     path = tmp_path / "packed.avi"
-    path.write_bytes(with_old_index(of_packets(stream(name), pack(packets), extra=config)))
+    path.write_bytes(with_old_index(packed(stream(name))))
     frames = torch.stack(list(vl.Video(path, device="cpu").stream()))
     if ending != "avi":
         path = copied(path, tmp_path / f"copy.{ending}")
