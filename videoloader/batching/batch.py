@@ -190,7 +190,8 @@ class Batch(FramesByRole):
         """The same batch with ``frames`` and ``labels`` on a device.
 
         Raises:
-            ConfigurationError: the device is none, or a GPU that this process cannot use.
+            ArgumentError: it is no device.
+            ConfigurationError: it is a GPU that this process cannot use.
         """
         try:
             check_gpu(torch.device(device))
