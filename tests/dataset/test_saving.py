@@ -279,7 +279,7 @@ def test_damaged_text_is_an_error_when_it_is_read(tmp_path: Path, damage: bytes)
 
 
 def test_rows_of_a_store_come_in_parts(tmp_path: Path, store: vl.IndexStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("videoloader.dataset.where._KEYS_AT_ONCE", 2)
+    monkeypatch.setattr("videoloader.indexing.store.store._KEYS_AT_ONCE", 2)
     assert list(vl.VideoDataset.from_store(store).paths) == [f"{tmp_path}/{name}" for name in FRAMES]
     assert len(vl.VideoDataset.from_store(store, where="frames > 20 -- long")) == 3
 
