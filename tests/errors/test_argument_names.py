@@ -7,6 +7,7 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from synthetic_index import make_index
@@ -102,6 +103,19 @@ def test_a_tensor_whose_numbers_cannot_be_read_is_named(tensor: torch.Tensor) ->
         (lambda: vl.plan_frames(INDEX, tensor), "plan_frames's frames"),
     ):
         with pytest.raises(ArgumentError, match=f"{name} is a tensor whose numbers cannot be read"):
+            call()
+
+
+@pytest.mark.parametrize("unit", ["s", "ns"])
+def test_a_span_of_time_is_no_number(unit: str) -> None:
+    span = np.timedelta64(4, unit)  # type: ignore[call-overload]
+    for call in (
+        lambda: vl.VideoEntry("a.mp4", start_seconds=span),
+        lambda: vl.RandomWindow(span),
+        lambda: vl.Timestamps([span]),
+        lambda: vl.AtRate(4, span),
+    ):
+        with pytest.raises(vl.ConfigurationError, match=r'divide (it )?by np\.timedelta64\(1, "s"\) for seconds'):
             call()
 
 

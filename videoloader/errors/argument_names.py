@@ -116,6 +116,9 @@ def _plain(
     except TypeError:  # wrong arguments, of which the call itself tells
         named = {}
     for name, value in named.items():
+        if isinstance(value, np.timedelta64):  # to NumPy, an integer, in any unit
+            told = f'must be a number, got {value!r}: divide it by np.timedelta64(1, "s") for seconds'
+            raise ArgumentError(f"{_name(function, args)}'s {name} {told}")
         if isinstance(value, int) and value.bit_length() > _MOST_BITS:
             told = f"must be an integer of at most 64 bits, got one of {value.bit_length()}"
             raise ArgumentError(f"{_name(function, args)}'s {name} {told}")

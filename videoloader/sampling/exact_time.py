@@ -37,6 +37,7 @@ def as_times(name: str, values: Any) -> tuple[Time, ...]:
 
 
 def _own_number(name: str, value: Any) -> Time:
+    check(name, value, not isinstance(value, np.timedelta64), 'numbers: divide by np.timedelta64(1, "s") for seconds')
     if hasattr(value, "ndim") and hasattr(value, "tolist") and not value.ndim:  # an array or tensor of one number
         try:
             value = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)[()]

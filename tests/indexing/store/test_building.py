@@ -28,6 +28,7 @@ from videoloader.errors import (
     SourceError,
     StaleIndexError,
     VideoLoaderError,
+    VideoLoaderWarning,
 )
 from videoloader.indexing import IndexStore, build_store, merge_stores
 from videoloader.indexing.store import building, schema, tasks
@@ -106,6 +107,29 @@ def test_a_pass_over_a_store_that_is_replaced_is_an_error(tmp_path, monkeypatch)
         list(rows)
     with pytest.raises(StaleIndexError, match="was replaced"):
         list(keys)
+
+
+def test_names_that_are_damaged_in_the_index_over_them_are_mended(tmp_path):
+    path, videos = tmp_path / "a.db", [tmp_path / f"{name}.mp4" for name in "abcd"]
+    for video in videos:
+        video.write_text("no video")
+    build_here(videos, path)
+    before = contents(path)
+    with closing(sqlite3.connect(path)) as connection:
+        ((root,), (size,)) = (
+            connection.execute(sql).fetchone()
+            for sql in ("SELECT rootpage FROM sqlite_schema WHERE name LIKE 'sqlite_auto%videos%'", "PRAGMA page_size")
+        )
+    damaged = bytearray(path.read_bytes())
+    at = damaged.index(b"b.mp4", (root - 1) * size)
+    damaged[at] ^= 0x40
+    path.write_bytes(damaged)
+    with pytest.warns(VideoLoaderWarning, match=r"a\.db: names in the index store were damaged and are mended"):
+        report = build_here(videos, path)
+    assert (report.indexed, report.unchanged, report.vanished) == (0, len(videos), [])
+    assert contents(path) == before
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
 def test_a_statement_during_which_a_build_ends_is_repeated(tmp_path):
