@@ -10,6 +10,9 @@ from functools import wraps
 from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
+
+# ``np.unique`` imports it when it is first called. A fork meanwhile would leave the module locked in the child.
+import numpy.ma
 import numpy.typing as npt
 
 from videoloader.errors import FrameRangeError, counted

@@ -149,6 +149,20 @@ def test_it_holds_that(program: str) -> None:
     run(PREAMBLE + program)
 
 
+def test_first_reads_import_nothing_whose_lock_a_fork_could_keep(sample: Callable[[str], Path]) -> None:
+    program = """
+import sys
+import videoloader as vl
+vl.Video, vl.VideoLoader, vl.VideoDataset, vl.RandomWindow
+before = set(sys.modules)
+data = vl.VideoDataset.from_paths([sys.argv[1]] * 3)
+vl.Video(sys.argv[1], device="cpu")[0]
+list(vl.VideoLoader(data, vl.RandomWindow(4), batch_size=2, device="cpu", num_workers=2))
+assert set(sys.modules) == before, set(sys.modules) - before
+"""
+    run(program, str(sample("h264_mp4")))
+
+
 @pytest.mark.parametrize("first", ["vl.Video", "import videoloader.interop.torch", "import videoloader.indexing"])
 def test_a_fork_waits_for_the_import_of_another_thread(sample: Callable[[str], Path], first: str) -> None:
     program = """
