@@ -64,6 +64,18 @@ def test_the_limit_of_time_counts(with_limits: Limits, membership: str, files: d
     assert with_limits(membership, files) == expected
 
 
+@pytest.mark.parametrize("error", [OSError("forbidden"), AttributeError()])
+def test_cores_are_counted_where_nobody_says_which_may_be_used(
+    with_limits: Limits, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def refuse(_: int) -> set[int]:
+        raise error
+
+    monkeypatch.setattr(os, "sched_getaffinity", refuse, raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    assert with_limits("", {}) == 3
+
+
 def test_a_system_without_control_groups_has_no_limit(
     with_limits: Limits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

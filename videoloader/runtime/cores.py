@@ -18,7 +18,10 @@ def available_cores() -> int:
     These are the cores that it may run on, but no more than the time that its container may take, as in ``docker run
     --cpus 4`` or a pod's limit in Kubernetes, rounded up.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        cores = len(os.sched_getaffinity(0))
+    except (AttributeError, OSError):  # not Linux, or a sandbox forbids it
+        cores = os.cpu_count() or 1
     return max(min(cores, _granted()), 1)
 
 
