@@ -19,6 +19,8 @@ from videoloader.indexing.sources.base import ByteSource
 def decoded_if_uncoded(index: VideoIndex, source: ByteSource) -> VideoIndex | None:
     """Return the index of a decode if packets of MPEG-4 may hold pictures that are not coded; else None.
 
+    It is also None for a damaged video without B pictures, whose tables tell the order of its pictures.
+
     Such a packet (vop_coded is 0, ISO/IEC 14496-2, 6.2.5) gives no frame. DivX puts one behind each packet that holds
     two pictures, and copies of its AVI files to other containers keep them.
 
@@ -33,7 +35,7 @@ def decoded_if_uncoded(index: VideoIndex, source: ByteSource) -> VideoIndex | No
         layer = find_layer(index.stream.codec_configs[0])
         if layer is None or layer.late:
             raise
-        return index
+        return None
 
 
 def with_decoded_frames(index: VideoIndex, source: ByteSource) -> VideoIndex:

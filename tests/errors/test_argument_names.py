@@ -106,6 +106,15 @@ def test_a_tensor_whose_numbers_cannot_be_read_is_named(tensor: torch.Tensor) ->
             call()
 
 
+def test_a_tensor_is_not_blamed_for_another_error() -> None:
+    @tells_of_arguments
+    def call(tensor: torch.Tensor) -> None:
+        raise RuntimeError("out of memory")
+
+    with pytest.raises(RuntimeError, match=r"^out of memory$"):
+        call(torch.ones(2, requires_grad=True))
+
+
 @pytest.mark.parametrize("unit", ["s", "ns"])
 def test_a_span_of_time_is_no_number(unit: str) -> None:
     span = np.timedelta64(4, unit)  # type: ignore[call-overload]

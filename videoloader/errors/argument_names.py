@@ -72,7 +72,7 @@ def tells_of_arguments(given: _F) -> _F:
             with suppress(MemoryError):  # if even this look finds no memory, the error is about that
                 if wrong := argument_of_wrong_type(given, args, arguments):
                     raise ArgumentError(f"{_name(given, args)}'s {wrong}") from error
-            if isinstance(error, RuntimeError | TypeError) and (wrong := _without_numbers(given, args, arguments)):
+            if wrong := _without_numbers(error, given, args, arguments):
                 raise ArgumentError(f"{_name(given, args)}'s {wrong}") from error
             if lack := what_the_system_lacks(error):
                 raise lack from error
@@ -194,14 +194,19 @@ def argument_of_wrong_type(
     return None
 
 
-def _without_numbers(function: Callable[..., Any], args: tuple[Any, ...], arguments: Mapping[str, Any]) -> str | None:
-    """A message about the first argument that is a tensor without plain numbers, such as one with a gradient."""
+def _without_numbers(
+    failure: Exception, function: Callable[..., Any], args: tuple[Any, ...], arguments: Mapping[str, Any]
+) -> str | None:
+    """A message about the argument that failed as a tensor without plain numbers, such as one with a gradient."""
+    if not isinstance(failure, RuntimeError | TypeError):
+        return None
     for name, value in inspect.signature(function).bind(*args, **arguments).arguments.items():
         if hasattr(value, "detach"):
             try:
                 np.asarray(value)
             except (RuntimeError, TypeError) as error:
-                return f"{name} is a tensor whose numbers cannot be read ({str(error).partition('. ')[0]})"
+                if str(error) == str(failure):  # or the call failed for another reason
+                    return f"{name} is a tensor whose numbers cannot be read ({str(error).partition('. ')[0]})"
     return None
 
 
