@@ -320,13 +320,14 @@ class VideoIndex:
         config: bytes = self.stream.codec_configs[self.packet_config[packet]]
         return config
 
+    @tells_of_arguments
     def gop_of(self, packets: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Return the number of each packet's GOP, in decode order; 0 is the part before the first keyframe.
 
         Args:
             packets: array of int. Packet numbers, any shape.
         """
-        gops: npt.NDArray[np.int64] = np.searchsorted(self._gop_starts[1:], packets, "right")
+        gops: npt.NDArray[np.int64] = np.searchsorted(self._gop_starts[1:], np.asarray(packets), "right")
         return gops
 
     def keyframe_before(self, packet: int) -> int:
@@ -359,6 +360,7 @@ class VideoIndex:
         """
         return self.packet_start[packets] < keyframe
 
+    @tells_of_arguments
     def start_packet(self, frames: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """Return, by frame, the packet at which decoding must start; by packet it is the array ``packet_start``.
 
@@ -392,19 +394,24 @@ class VideoIndex:
         vars(index).update(vars(self), keys_from="headers")
         return index
 
-    def with_keyframes(self, key: npt.NDArray[np.bool_]) -> VideoIndex:
+    def with_keyframes(self, key: npt.ArrayLike) -> VideoIndex:
         """Return the same index with other keyframes, bool[P], from which it follows where decoding starts."""
-        return replace(self, packet_key=key)
+        keys = np.array(key, np.bool_)
+        wanted = f"{len(self.packet_key)} truth values, one for each packet"
+        check("key", key, keys.shape == self.packet_key.shape, wanted)
+        return replace(self, packet_key=keys)
 
     def without_first_packets(self, count: int) -> VideoIndex:
         """Return the same index without the first packets, none of which has a frame."""
         columns = {name: getattr(self, name)[count:] for name in _ARRAYS if name.startswith("packet_")}
         return replace(self, frame_packet=self.frame_packet - np.int32(count), **columns)
 
-    def check_range(self, frames: npt.NDArray[np.int64]) -> None:
+    @tells_of_arguments
+    def check_range(self, frames: npt.ArrayLike) -> None:
         """Raise FrameRangeError unless all frame numbers are in ``[0, len(self))``."""
-        if frames.size and (frames.min() < 0 or frames.max() >= len(self)):
-            bad = int(frames.min() if frames.min() < 0 else frames.max())
+        numbers = np.asarray(frames, np.int64)
+        if numbers.size and (numbers.min() < 0 or numbers.max() >= len(self)):
+            bad = int(numbers.min() if numbers.min() < 0 else numbers.max())
             raise FrameRangeError(f"frame {bad} is outside the video's {len(self)} frames", self.source)
 
 

@@ -6,11 +6,12 @@ from functools import cached_property
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_index import indexes_and_frames, make_index
 
-from videoloader.errors import FrameRangeError
+from videoloader.errors import ArgumentError, ConfigurationError, FrameRangeError
 from videoloader.indexing.index import VideoIndex
 
 steps = st.lists(st.integers(2, 3000), min_size=1, max_size=30)
@@ -77,6 +78,23 @@ def test_the_frame_on_screen_is_the_last_that_has_begun(durations, base, seconds
     seconds = [second for second in seconds if np.abs(index.timestamps - second).min() > 0.0006]
     begun = [sum(start <= second for start in index.timestamps.tolist()) for second in seconds]
     assert index.frame_at(seconds).tolist() == [max(count - 1, 0) for count in begun]
+
+
+def test_packets_and_frames_may_be_lists_but_no_tensors_with_a_gradient():
+    index = make_index([0, 1, 2], {0, 2})
+    index.check_range([0, 2])
+    with pytest.raises(FrameRangeError, match="frame 3 is outside"):
+        index.check_range([1, 3])
+    for method in (index.check_range, index.gop_of, index.start_packet):
+        with pytest.raises(ArgumentError, match="is a tensor whose numbers cannot be read"):
+            method(torch.ones(2, requires_grad=True))
+
+
+def test_keyframes_are_one_truth_value_for_each_packet():
+    index = make_index([0, 1, 2], {0})
+    assert index.with_keyframes([True, False, True]).gop_of([0, 1, 2]).tolist() == [1, 1, 2]
+    with pytest.raises(ConfigurationError, match="key must be 3 truth values, one for each packet, got 'a'"):
+        index.with_keyframes("a")
 
 
 def test_times_may_have_any_shape_and_lie_outside():

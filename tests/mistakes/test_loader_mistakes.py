@@ -183,6 +183,7 @@ MISTAKES: Mistakes = {
     "workers in quotes": (lambda: loader(num_workers="4"), "num_workers must be … got '4'"),
     "workers below 0": (lambda: loader(num_workers=-1), "num_workers must be … got -1"),
     "two and a half workers": (lambda: loader(num_workers=2.5), "num_workers must be … got 2.5"),
+    "more workers than a system runs": (lambda: loader(num_workers=10**9), "num_workers must be … [0, 32768], got"),
     "workers of the CPU in quotes": (lambda: loader(cpu_workers="2"), "cpu_workers must be an … got '2'"),
     "a prefetch of 0": (lambda: loader(prefetch=0), "prefetch must be a positive integer, got 0"),
     "a prefetch in quotes": (lambda: loader(prefetch="2"), "prefetch must be … got '2'"),

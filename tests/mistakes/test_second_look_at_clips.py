@@ -111,6 +111,10 @@ MISTAKES: Mistakes = {
         lambda: vl.show(3),
         "show takes a Batch, a Clip, a Video, a VideoDataset, a … dimensions, or a list of these, got 3",
     ),
+    "a size to show that fills memory": (
+        lambda: vl.show(torch.zeros(3, 32, 48), size=10**9),
+        "size must be an integer in [1, 4096], got 1000000000",
+    ),
     "progress of a list": (
         lambda: list(vl.show_progress([1, 2])),
         "show_progress takes a VideoLoader, as VideoLoader(data, mode, batch_size=8), got [1, 2]",

@@ -41,6 +41,8 @@ _NEWEST = 0.1
 _JPEG_PIXELS = 1 << 19
 # Threads of one process that decode small videos, or images, without waiting much for the GIL.
 _MOST_THREADS_ALONE, _MOST_THREADS_FOR_IMAGES = 4, 1
+# As many threads as Linux runs by default.
+_MOST_WORKERS = 1 << 15
 # Cores of a GPU loader that are left to its own process.
 _CORES_FOR_OWNER = 2
 # Smaller pictures NVDEC decodes as fast as Python can feed it, so that a CPU thread would only take the GIL.
@@ -135,8 +137,8 @@ class DecodeWorkers:
             num_workers = default_workers(device.index) if uses_nvdec else max(cores // _local_processes(), 1)
         if cpu_workers is None:
             cpu_workers = cores // 2 // _local_processes()
-        check_integer("num_workers", num_workers, 0)
-        check_integer("cpu_workers", cpu_workers, 0)
+        check_integer("num_workers", num_workers, 0, _MOST_WORKERS)
+        check_integer("cpu_workers", cpu_workers, 0, _MOST_WORKERS)
         self.num_workers = num_workers
         self.cpu_workers = cpu_workers if num_workers and uses_nvdec and decode == "auto" else 0
         possible = can_share() and bool(sys.executable)

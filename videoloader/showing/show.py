@@ -18,7 +18,7 @@ from videoloader.dataset import VideoDataset
 from videoloader.dataset.ranges import entry_range
 from videoloader.errors import ArgumentError, counted
 from videoloader.errors.argument_names import tells_of_arguments
-from videoloader.errors.checks import check_choice, check_positive, check_positive_or_none, check_type
+from videoloader.errors.checks import check_choice, check_integer, check_positive, check_type
 from videoloader.reading.clip import Clip
 from videoloader.showing.contact_sheet import Strip, Tile, contact_sheet
 from videoloader.transforms.normalize import Normalize
@@ -50,7 +50,7 @@ def show(
             dimensions), a clip (4) or several (5), on any device and of any type.
         clips: int, default 8. The most clips of a batch, or rows of a data set, to show.
         frames: int, default 16. The most frames of each clip to show, evenly spaced.
-        size: int, default 151 … 467, larger for fewer frames. The pixels of the longer side of a frame.
+        size: int, default 151 … 467, larger for fewer frames. The pixels of the longer side of a frame, at most 4096.
         layout: str, default found by where the 3 or 1 channels are. The order of the dimensions of a tensor, as in
             ``VideoLoader``.
         normalize: ``Normalize``, default None: floats are scaled from the range of their values, and the picture says
@@ -70,7 +70,8 @@ def show(
         >>> picture = vl.show(video.read(RandomWindow(16, stride=4)), size=320)
     """
     check_positive(clips=clips, frames=frames)
-    check_positive_or_none(size=size)
+    if size is not None:
+        check_integer("size", size, 1, 4096)
     if layout is not None:
         check_choice("layout", layout, get_args(Layout))
     check_type("normalize", normalize, isinstance(normalize, Normalize | None), "a Normalize(mean, std)")
