@@ -61,6 +61,9 @@ class Limits:
             raise ConfigurationError(f"decode_seconds must be a positive number of seconds, got {seconds!r}")
 
 
+_KINDS = {field.name: float if field.name == "decode_seconds" else int for field in fields(Limits)}
+
+
 @tells_of_arguments
 def set_limits(
     *,
@@ -96,7 +99,7 @@ def set_limits(
     """
     given = dict(locals())
     limits = replace(current_limits(), **{name: value for name, value in given.items() if value is not None})
-    os.environ[_VARIABLE] = " ".join(f"{name}={value}" for name, value in vars(limits).items())
+    os.environ[_VARIABLE] = " ".join(f"{name}={_KINDS[name](value)}" for name, value in vars(limits).items())
     return limits
 
 
@@ -111,12 +114,11 @@ def current_limits() -> Limits:
 
 @lru_cache(maxsize=4)
 def _read(text: str) -> Limits:
-    kinds = {field.name: float if field.name == "decode_seconds" else int for field in fields(Limits)}
     try:
         pairs = [each.split("=") for each in text.split()]
-        return Limits(**{name: kinds[name](value) for name, value in pairs})  # type: ignore[arg-type]
+        return Limits(**{name: _KINDS[name](value) for name, value in pairs})  # type: ignore[arg-type]
     except (ValueError, KeyError) as error:
-        wanted = f"name=number with spaces between, of {', '.join(kinds)}"
+        wanted = f"name=number with spaces between, of {', '.join(_KINDS)}"
         raise ConfigurationError(f"{_VARIABLE} must be {wanted}, got {text!r} ({error})") from None
 
 

@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from archive_writing import beside, example, recordio_bytes, tar_bytes, tfrecord_bytes, write_lmdb, zip_bytes
@@ -266,7 +267,7 @@ def test_files_of_one_key_are_the_columns_of_its_video(sample: Sample, tmp_path:
     assert data.class_names == ("class 0", "class 1", "class 2")
     assert data.labels.tolist() == [0, 1, 2, 0]
     assert data[1].columns == {"__key__": "0001", "json": {"category": "class 1", "n": 1}, "txt": "a caption"}
-    by_number = vl.VideoDataset.from_archives(path, label="json.n", video=["mp4"])
+    by_number = vl.VideoDataset.from_archives(path, label="json.n", video=np.array(["mp4"]))
     assert by_number.labels.tolist() == [0, 1, 2, 3]
     assert torch.equal(vl.Video(data[3].path, device="cpu")[5], vl.Video(video, device="cpu")[5])
 

@@ -42,6 +42,9 @@ class TestSetting:
         assert set_limits(member_bytes=7) == current_limits() == Limits(member_bytes=7, decode_seconds=2.5)
         assert set_limits() == Limits(member_bytes=7, decode_seconds=2.5)
 
+    def test_seconds_may_be_a_fraction(self) -> None:
+        assert set_limits(decode_seconds=Fraction(1, 2)) == current_limits() == Limits(decode_seconds=0.5)  # type: ignore[arg-type]
+
     @pytest.mark.parametrize("name", vars(Limits()))
     @pytest.mark.parametrize("value", [0, -1, "many", True, float("nan")])
     def test_limits_are_positive_numbers(self, name: str, value: object) -> None:

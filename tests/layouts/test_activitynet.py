@@ -72,6 +72,7 @@ def test_missing_videos_and_empty_segments_are_errors_or_left_out(tmp_path: Path
         ({"a": {"subset": "training", "annotations": [{"label": "x"}]}}, "a: annotations must be"),
         ({"a": {"subset": "training", "annotations": [{"label": "x", "segment": [1]}]}}, "a: annotations must be"),
         ({"a": {"subset": "training", "annotations": [{"label": 1, "segment": [1, 2]}]}}, "a: annotations must be"),
+        ({"a": video("training", ("x", 0, 10**309))}, "a: annotations must be"),
         ({**DATABASE, "a": video("training")}, "a has no annotations, unlike other videos"),
         ({"sJQn6o5fHKw": video("training", ("x", 1, float("inf")))}, "sJQn6o5fHKw, segment 0: .*stop_seconds must be"),
     ],

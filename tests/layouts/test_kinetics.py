@@ -111,6 +111,7 @@ def test_lost_videos_are_an_error_or_left_out_with_an_account(tmp_path: Path) ->
         ("a.json", {"x": {"annotations": {"label": "run"}}}, "x has no annotations with a segment"),
         ("a.json", {"x": 1}, "x has no annotations with a segment"),
         ("a.json", {"x": {"annotations": {"label": "run", "segment": ["a", 1]}}}, "x: 'a' is not a time"),
+        ("a.json", {"x": {"annotations": {"label": "run", "segment": [0, 10**309]}}}, "x: 10*0 is not a time"),
     ],
 )
 def test_nonsense_is_an_error_that_names_file_and_row(tmp_path: Path, name: str, content: object, message: str) -> None:

@@ -84,9 +84,9 @@ def archive_entries(
 
 
 def _endings(video: str | Collection[str] | None) -> tuple[str, ...]:
-    if video == "":  # every member
-        return ("",)
-    return file_endings(VIDEO_EXTENSIONS if video is None else [video] if isinstance(video, str) else video)
+    if isinstance(video, str):
+        return file_endings([video]) if video else ("",)  # every member
+    return file_endings(VIDEO_EXTENSIONS if video is None else video)
 
 
 def _rows_of(name: str, video: str | Collection[str] | None, told: Told) -> list[ArchiveRow]:

@@ -115,6 +115,6 @@ def _segments(name: str, video: Any, source: str) -> list[_Segment]:
                 raise TypeError
             found.append(_Segment(name, video.get("duration"), number, annotation["label"], float(begin), float(end)))
         return found
-    except (AttributeError, TypeError, KeyError, ValueError):
+    except (AttributeError, TypeError, KeyError, ValueError, OverflowError):
         wanted = "annotations must be objects with a label and a segment of two times"
         raise ConfigurationError(f"{name}: {wanted}", source) from None

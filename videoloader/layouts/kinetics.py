@@ -110,7 +110,7 @@ def _dataset(table: RawTable, videos: VideoFolder, class_names: Sequence[str] | 
 def _seconds(value: Any, where: str) -> float:
     try:
         seconds = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         seconds = -1.0
     if not 0 <= seconds < 1e9:
         raise ConfigurationError(f"{where}: {value!r} is not a time in seconds")

@@ -92,7 +92,7 @@ def _class_names(path: str) -> list[str]:
     try:
         names = sorted(labels, key=lambda name: int(labels[name]))
         numbers = [int(labels[name]) for name in names]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         numbers = []
     if numbers != list(range(len(labels))):
         raise ConfigurationError(f"must number its {len(labels)} templates from 0 to {len(labels) - 1}", path)

@@ -163,7 +163,7 @@ def augmentation(
     else:
         try:
             low, high = (float(each) for each in magnitudes)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             low = high = math.nan
         is_finite = math.isfinite(low) and math.isfinite(high)
         check("an augmentation's magnitudes", magnitudes, is_finite, "two finite numbers")

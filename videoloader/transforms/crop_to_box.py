@@ -103,7 +103,7 @@ class CropToBox(GeometryStep):
         given = values[0] if len(values) == 1 else values
         try:
             x0, y0, x1, y1 = map(float, cells_of(given) if isinstance(given, str) else given)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             x0 = y0 = x1 = y1 = math.nan
         if not all(map(math.isfinite, (x0, y0, x1, y1))):
             raise ConfigurationError(f"column {self.column!r} must be four numbers, x0, y0, x1 and y1, got {given!r}")

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tarfile
 import tracemalloc
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -221,6 +221,19 @@ def test_a_damaged_part_does_not_take_the_others_with_it(parts: list[Path], tmp_
         file.seek((page - 1) * 8192)
         file.write(b"\xff" * 8192)
     with pytest.raises(vl.IndexingError, match=r"part-1\.db: the index store cannot be read"):
+        merge_stores(parts, tmp_path / "all.db")
+    assert contents(tmp_path / "all.db") == contents(parts[0])
+
+
+@pytest.mark.parametrize("damaged", ["videos", "sqlite_autoindex_videos_1"])
+def test_a_part_whose_names_are_damaged_is_refused(parts: list[Path], tmp_path: Path, damaged: str) -> None:
+    (name,) = IndexStore(parts[1]).query("SELECT source FROM videos LIMIT 1")[0]
+    with closing(sqlite3.connect(parts[1])) as connection:
+        (page,) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (damaged,)).fetchone()
+    content = bytearray(parts[1].read_bytes())
+    content[content.index(name.encode(), (page - 1) * 8192)] ^= 1
+    parts[1].write_bytes(content)
+    with pytest.raises(vl.IndexingError, match=r"part-1\.db: names in the index store are damaged .*build it again"):
         merge_stores(parts, tmp_path / "all.db")
     assert contents(tmp_path / "all.db") == contents(parts[0])
 
