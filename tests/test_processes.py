@@ -248,3 +248,13 @@ def test_copies_work_or_say_what_to_do_instead(sample: Callable[[str], Path], tm
             vl.ArgumentError, match=r"neither copied nor pickled: make one in the process that uses it.*"
         ):
             how(one)
+
+
+@pytest.mark.parametrize("how", HOW.values(), ids=HOW)
+def test_a_video_is_copied_while_a_stream_of_it_is_open(sample: Callable[[str], Path], how: Copy) -> None:
+    video = vl.Video(sample("h264_mp4"), device="cpu")
+    frames = video.stream()
+    first = next(frames)
+    copied = how(video)
+    assert torch.equal(copied[0], first)
+    assert torch.equal(torch.stack([first, *frames]), copied[:])

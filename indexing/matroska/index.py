@@ -48,7 +48,8 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
     """Index the file's best video track; None if only libavformat can.
 
     That is so for compressed and encrypted blocks, codecs that are unknown here, frames without a timestamp of their
-    own, and damaged files. If blocks may not be one frame each (fields, MPEG-4), the first ones are decoded.
+    own, other tracks that begin before 0, and damaged files. If blocks may not be one frame each (fields, MPEG-4), the
+    first ones are decoded.
 
     Raises:
         IndexingError: the video track has no frames.
@@ -61,6 +62,8 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
     if found is None or not found[0].codec:
         return None
     track, walk = found
+    if min(walk.first_times.values(), default=0) < 0:
+        return None  # libavformat gives a block before 0 no time, and reckons it from later ones and the codec's delay
     number, packets = headers.tracks.index(track), walk.packets
     if not len(packets.offset):
         raise IndexingError("the video track has no frames", source.name)

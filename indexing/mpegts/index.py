@@ -108,7 +108,7 @@ def index_mpegts(source: ByteSource) -> VideoIndex | None:
 
 def _display_times(scan: Scan, shown: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     """Return the time of each packet; packets without a picture get the latest of all times."""
-    known = unwrap(scan.pts[shown], scan.dts[shown], scan.only_stream)
+    known = unwrap(scan.pts[shown], scan.dts[shown], scan.only_stream, [each.time for each in scan.others])
     pts = np.full(len(shown), known.max())
     pts[shown] = known
     return pts

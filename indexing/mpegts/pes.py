@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -105,7 +106,7 @@ def first_time(data: bytes, stride: int, headers: npt.NDArray[np.uint32], pid: i
     return None
 
 
-def unwrap(pts: npt.NDArray[np.int64], dts: npt.NDArray[np.int64], only_stream: bool) -> npt.NDArray[np.int64]:
+def unwrap(pts: Numbers, dts: Numbers, only_stream: bool, others: Sequence[int] = ()) -> Numbers:
     """Unwrap presentation times where the clock of 33 bits wraps around, as libavformat does.
 
     Times more than a minute before the first come after the wrap. If the first itself is in the last minute before the
@@ -115,6 +116,7 @@ def unwrap(pts: npt.NDArray[np.int64], dts: npt.NDArray[np.int64], only_stream: 
         pts, dts: int64[P], in decode order, none missing.
         only_stream: whether the program has no other streams. The first timestamp of any stream counts, and that of the
             sound may be some seconds away.
+        others: first timestamps of other streams, 33 bits.
 
     Raises:
         OddStreamError: the times contradict each other, or depend on other streams in libavformat.
@@ -124,8 +126,10 @@ def unwrap(pts: npt.NDArray[np.int64], dts: npt.NDArray[np.int64], only_stream: 
     reference = first - minute
     if not only_stream:
         near_reference = any((np.abs(times - reference) < margin).any() for times in (pts, dts))
-        near_end = first > period - minute - margin
-        if near_reference or near_end or (first < margin and max(pts.max(), dts.max()) > period // 2):
+        starts = (first, *others)
+        near_end = max(starts) > period - minute - margin
+        apart = max(starts) - min(starts) > period // 2  # one begins before the wrap, another one after it
+        if near_reference or near_end or apart or (first < margin and max(pts.max(), dts.max()) > period // 2):
             raise OddStreamError("timestamps are close to where the clock wraps")
     if first < period - minute:
         pts, dts = (np.where(times < reference, times + period, times) for times in (pts, dts))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+from bisect import bisect_left
 from collections import ChainMap
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -209,7 +210,7 @@ def _check_gaps(archive: ByteSource, listed: TarDirectory, index: str) -> None:
 def _walk(archive: ByteSource, see: Callable[[Member], None] = lambda member: None) -> TarDirectory:
     _check_kind(archive)
     members: list[Member] = []
-    links: dict[str, str] = {}
+    links: dict[int, tuple[str, bool]] = {}
     for_all: dict[str, str] = {}  # pax records for all following members
     records: dict[str, str] = {}  # pax records for the next member
     sparse_for_all = False
@@ -256,15 +257,13 @@ def _walk(archive: ByteSource, see: Callable[[Member], None] = lambda member: No
         if kind in b"12":
             target = known.get("linkpath") or os.fsdecode(header[157:257].partition(b"\0")[0])
             folder = posixpath.dirname(_plain(name)) if kind == b"2" else ""
-            links[_plain(name)] = _plain(posixpath.join(folder, target))
+            links[len(members)] = _plain(posixpath.join(folder, target)), kind == b"1"
             start = _DANGLING
         elif kind in b"3456" or name.endswith("/"):
             continue
         members.append(Member(_plain(name), _SPARSE if sparse else start, size))
         see(members[-1])
-    if links:
-        _follow_links(members, links)
-    return TarDirectory.of_members(members, doubt=doubt)
+    return TarDirectory.of_members(_with_links_followed(members, links) if links else members, doubt=doubt)
 
 
 def _tells_of_holes(records: dict[str, str]) -> bool:
@@ -290,17 +289,34 @@ def _doubt_at_end(archive: ByteSource, position: int) -> str:
     return ""
 
 
-def _follow_links(members: list[Member], links: dict[str, str]) -> None:
-    place = {member.name: number for number, member in enumerate(members)}
+def _with_links_followed(members: list[Member], links: dict[int, tuple[str, bool]]) -> list[Member]:
+    """Return the members, with the bytes to which links lead.
+
+    A hard link leads to the last file of that name before it, and other links to the last one of all, as if they were
+    unpacked. A hard link to its own name, which GNU tar writes for a file that it is given twice, is left out.
+
+    Args:
+        members: all files and links of an archive, in order.
+        links: by number of a member, the name to which it leads, and whether it is a hard link.
+    """
+    places: dict[str, list[int]] = {}
     for number, member in enumerate(members):
-        target = member.name
-        for _ in range(_LONGEST_LINK_CHAIN if member.offset == _DANGLING else 0):
-            if target not in links:
+        places.setdefault(member.name, []).append(number)
+    followed: list[Member] = []
+    for number, member in enumerate(members):
+        at: int | None = number
+        for _ in range(_LONGEST_LINK_CHAIN):
+            if at is None or at not in links:
                 break
-            target = links[target]
-        found = place.get(target)
-        if found is not None and found != number:
-            members[number] = members[found]._replace(name=member.name)
+            name, is_hard = links[at]
+            there = places.get(name)
+            at = there[(bisect_left(there, at) if is_hard else 0) - 1] if there else None
+        found = None if at is None or at in links else members[at]
+        if found is None or at == number:
+            followed.append(member)
+        elif found.name != member.name:
+            followed.append(found._replace(name=member.name))
+    return followed
 
 
 def _has_checksum(header: bytes) -> bool:

@@ -132,7 +132,7 @@ def test_zip_archives_that_were_joined_are_warned_of(tmp_path: Path) -> None:
 def test_texts_that_are_too_large_for_columns_are_told(tmp_path: Path, kind: str, text: str) -> None:
     files = {"a.mp4": b"v", f"a.{text}": b"x" * 70_000, "b.mp4": b"v", f"b.{text}": b"1", "b.npy": bytes(70_000)}
     (tmp_path / "x").write_bytes(tar_bytes(files) if kind == "tar" else zip_bytes(files))
-    told = "1 of 1 archives hold JSON or text files of more than 64 KiB, which become no columns"
+    told = "1 of 1 archives hold JSON or text that becomes no column: it has more than 64 KiB, or is a sparse"
     with pytest.warns(vl.VideoLoaderWarning, match=told):
         data = vl.VideoDataset.from_archives(tmp_path / "x")
     assert [row.columns.get(text) for row in data] == [None, "1"]

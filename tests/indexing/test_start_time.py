@@ -58,6 +58,21 @@ def test_sound_of_every_codec_counts(name, sound):
     assert said_here(data) == said_by_libavformat(data)
 
 
+@pytest.mark.parametrize("sound", ["aac", "libopus"])
+@pytest.mark.parametrize("start", [-20, -200])
+def test_sound_before_zero_counts_without_its_codecs_delay(sound, start):
+    data = write_film("matroska", {"avoid_negative_ts": "disabled"}, sound, "va", (0, start))
+    assert said_here(data) == said_by_libavformat(data)
+    assert said_here(data)[0] < start * 1000
+
+
+@pytest.mark.parametrize("starts", [(100, -10), (-10, 100), (1000, -61_000), (-10, -100), (10, 100)])
+def test_one_stream_begins_before_the_clock_of_a_transport_stream_wraps(starts):
+    wrap = 2**33 // 90
+    data = write_film("mpegts", {"avoid_negative_ts": "disabled"}, "aac", "va", tuple(wrap + each for each in starts))
+    assert said_here(data) == said_by_libavformat(data)
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_pictures_alone_begin_with_their_first_packet(sample, name):
     data = sample(name).read_bytes()

@@ -34,7 +34,8 @@ from videoloader.runtime.threads import executor_of
 _ARCHIVES_AT_ONCE = 16
 # Larger files with a video's key do not become columns.
 _LARGEST_COLUMN = 64 << 10
-_LARGE_TEXTS = f"hold JSON or text files of more than {_LARGEST_COLUMN >> 10} KiB, which become no columns"
+_NO_COLUMN = f"more than {_LARGEST_COLUMN >> 10} KiB, or is a sparse file, or a link that leads nowhere"
+_LARGE_TEXTS = f"hold JSON or text that becomes no column: it has {_NO_COLUMN}"
 # Values of columns that videos with the same key share.
 _MOST_SHARED = 10_000
 _JSON, _TEXT = ("json", "jsn"), ("cls", "txt", "text", "transcript")
@@ -67,7 +68,7 @@ def archive_entries(
     named = {"cls"} if label is None else {label, label.rpartition(".")[0]}
     if too_large := [(row.path, beside) for row in rows for beside in named & {*row.too_large}]:
         path, beside = too_large[0]
-        raise ConfigurationError(f"its .{beside} file has more than {_LARGEST_COLUMN >> 10} KiB", path)
+        raise ConfigurationError(f"its .{beside} file has {_NO_COLUMN}", path)
     texts = [_label_of(row, label) for row in rows]
     if "" in texts and any(texts):
         wanted = f"no {label!r} beside it"

@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from functools import partial
+from typing import Any
 from weakref import WeakSet
 
 import numpy as np
@@ -61,6 +62,10 @@ class VideoReader:
         self._output, self._on_corrupt = output, on_corrupt
         self._under_way: list[CancelToken] = []
         self._following = FollowingSlices()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the reads under way, which the copy's ``close`` cannot cancel."""
+        return {**self.__dict__, "_under_way": []}
 
     def _source(self) -> ByteSource:
         if self._opened is None:

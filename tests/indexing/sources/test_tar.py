@@ -80,6 +80,30 @@ def test_links_lead_to_their_files_and_others_are_no_files(kind: int) -> None:
             read(data, name)
 
 
+def test_a_hard_link_leads_to_the_last_file_of_that_name_before_it() -> None:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, target, content in (
+            ("a.mp4", "", b"oldest"),
+            ("a.mp4", "", b"old"),
+            ("hard.mp4", "a.mp4", b""),
+            ("harder.mp4", "hard.mp4", b""),
+            ("a.mp4", "", b"newer"),  # as ``tar --append`` adds a file that was replaced
+            ("hard.mp4", "a.mp4", b""),
+            ("a.mp4", "a.mp4", b""),  # as GNU tar writes a file that it is given twice
+        ):
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname, member.size = b"1" if target else b"0", target, len(content)
+            archive.addfile(member, io.BytesIO(content))
+    data = buffer.getvalue()
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        for name, content in (("a.mp4", b"newer"), ("hard.mp4", b"newer"), ("harder.mp4", b"old")):
+            read_by_python = archive.extractfile(name)
+            assert read_by_python is not None
+            assert read(data, name) == read_by_python.read() == content
+    assert [each.name for each in tar_directory(MemorySource(data)).members()].count("a.mp4") == 3
+
+
 def test_the_later_of_two_members_with_one_name_counts() -> None:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
