@@ -297,7 +297,7 @@ def _with_links_followed(members: list[Member], links: dict[int, tuple[str, bool
 
     Args:
         members: all files and links of an archive, in order.
-        links: by number of a member, the name to which it leads, and whether it is a hard link.
+        links: targets by number of the member: the name, and whether it is a hard link.
     """
     places: dict[str, list[int]] = {}
     for number, member in enumerate(members):
