@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
+from videoloader.indexing.demuxer import open_demuxer
 from videoloader.indexing.mp4.boxes import Box, FileBox, children, iterate_boxes, read_decode_time
 from videoloader.indexing.mp4.edits import Edit, leading_gap, leading_offset
 from videoloader.indexing.sources.base import ByteSource
@@ -53,10 +54,14 @@ def first_composition(data: bytes, ctts: Box | None) -> int:
 def track_starts(tracks: Iterable[TrackHead], source: ByteSource, moofs: list[FileBox]) -> Iterator[StreamStart]:
     """Yield the starts of tracks that have samples."""
     heads = list(tracks)
-    fragments = _first_decode_times(source, moofs, {head.track_id for head in heads if not head.has_samples})
+    sought = {head.track_id for head in heads if not head.has_samples}
+    fragments = _first_decode_times(source, moofs, sought)
+    if len(moofs) > _MOST_FRAGMENTS and not sought <= fragments.keys():
+        with open_demuxer(source) as container:  # it depends on how far libavformat reads whether they count
+            yield StreamStart(container.start_time or 0, Fraction(1, 1_000_000))
     for head in heads:
         if head.has_samples:
-            time = leading_gap(head.edits) if any(edit.media_time >= 0 for edit in head.edits) else head.composition
+            time = leading_gap(head.edits) if head.edits else head.composition
         elif head.track_id in fragments:
             offset = -leading_gap(head.edits) if head.cut_to_the_sample else leading_offset(head.edits)
             time = fragments[head.track_id] - offset

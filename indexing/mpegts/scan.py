@@ -37,7 +37,8 @@ class Scan(NamedTuple):
         codec: ``h264``, ``hevc`` or ``mpeg2video``.
         number: number of the video among the streams of all programs.
         only_stream: whether the program has no other stream.
-        others: starts of those other streams that begin in the first piece.
+        others: starts of those other streams that begin in the first piece; if libavformat was asked for the video, the
+            start of the file.
         units: all access units; stream positions count from the first byte of the video.
         offset: int64[A], where in the file each begins.
         size: int64[A], bytes.
@@ -71,8 +72,12 @@ def scan_transport(source: ByteSource, packing: TransportLayout) -> Scan:
     data = read_transport(source, packing, 0, min(count_packets(source.size, packing), _PIECE // stride))
     headers = packet_headers(data, stride)
     programs = read_programs(data, stride, headers[: _HEAD // stride])
-    video = _choose_video(source, data, packing, headers, programs)
-    others = tuple(_starts(data, stride, headers, [each for each in programs.streams if each != video]))
+    video, start = _choose_video(source, data, packing, headers, programs)
+    others = (
+        tuple(_starts(data, stride, headers, [each for each in programs.streams if each != video]))
+        if start is None
+        else (StreamStart(round(start * 90_000 / 1_000_000), TIME_BASE),)
+    )
     layout = replace(packing, pid=video.pid)
     units, offset, pes, end = _cut_units(source, layout, data, headers, programs, video)
     present = following(pes.position, end) - pes.position
@@ -154,19 +159,20 @@ def _starts(
 
 def _choose_video(
     source: ByteSource, data: bytes, packing: TransportLayout, headers: npt.NDArray[np.uint32], programs: Programs
-) -> ElementaryStream:
-    """Return the video stream; if there may be several, the one that libavformat considers best."""
+) -> tuple[ElementaryStream, int | None]:
+    """Return the video stream; if there may be several, the one that libavformat considers best, and its start_time."""
+    start = None
     candidates = [stream for stream in programs.streams if stream.codec]
     named = {stream.pid for stream in programs.streams}
     pids = np.bincount((headers & 0x1F00) | (headers >> 16 & 0xFF)).nonzero()[0].tolist()
     unnamed = [pid for pid in pids if 0x20 <= pid < 0x1FFF and pid not in named and pid not in programs.table_pids]
     if len(candidates) > 1 or any(_may_be_video(data, packing.stride, headers, pid) for pid in unnamed):
-        with open_video(source) as (_, stream):
-            best = stream.id
+        with open_video(source) as (container, stream):
+            best, start = stream.id, container.start_time
         candidates = [stream for stream in candidates if stream.pid == best]
     if len(candidates) != 1 or candidates[0].codec not in ("h264", "hevc", "mpeg2video"):
         raise OddStreamError("has no video stream of a known codec")
-    return candidates[0]
+    return candidates[0], start
 
 
 def _may_be_video(data: bytes, stride: int, headers: npt.NDArray[np.uint32], pid: int) -> bool:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 from fractions import Fraction
 from pathlib import Path
 
+import av
 import pytest
 from corpus_files import GOOD_FILES
 from films import write_film
 from sample_videos import RECIPES
 
 from videoloader.indexing import build_index
+from videoloader.indexing.mp4.boxes import iterate_boxes
 from videoloader.indexing.sources.local import FileSource, MemorySource
 from videoloader.indexing.start_time import StreamStart, earliest_start
 from videoloader.indexing.video_stream import open_video
@@ -71,6 +74,51 @@ def test_one_stream_begins_before_the_clock_of_a_transport_stream_wraps(starts):
     wrap = 2**33 // 90
     data = write_film("mpegts", {"avoid_negative_ts": "disabled"}, "aac", "va", tuple(wrap + each for each in starts))
     assert said_here(data) == said_by_libavformat(data)
+
+
+@pytest.mark.parametrize("gap", [300, 1500])
+def test_a_track_of_mp4_with_nothing_but_an_empty_edit_begins_after_it(gap):
+    data = bytearray(write_film("mp4", {}, "aac", "va", (1000, 0)))
+    entry = data.index(b"elst", data.index(b"elst") + 4) + 12
+    assert data[entry - 4 : entry] == b"\0\0\0\1"
+    data[entry : entry + 8] = gap.to_bytes(4, "big") + b"\xff" * 4
+    assert said_here(bytes(data)) == said_by_libavformat(bytes(data))
+    assert said_here(bytes(data))[0] == min(gap, 1000) * 1000
+
+
+@pytest.mark.parametrize("first", [7, 8, 9, 25])
+def test_sound_counts_however_many_fragments_come_before_its_first(first):
+    flags = "frag_every_frame+empty_moov+default_base_moof+separate_moof+frag_discont"
+    data = write_film("mp4", {"movflags": flags}, "aac", "va", (1000, 0))
+    boxes = [data[box.start - 8 : box.stop] for box in iterate_boxes(data, 0, len(data))]
+    first_moof = next(place for place, box in enumerate(boxes) if box[4:8] == b"moof")
+    last = max(place for place, box in enumerate(boxes) if box[4:8] == b"mdat")
+    pairs = [boxes[place] + boxes[place + 1] for place in range(first_moof, last, 2)]
+    tracks = {number: [pair for pair in pairs if pair[pair.index(b"tfhd") + 11] == number] for number in (1, 2)}
+    moved = b"".join([*boxes[:first_moof], *tracks[1][:first], *tracks[2], *tracks[1][first:]])
+    assert said_here(moved) == said_by_libavformat(moved)
+    assert said_here(moved)[0] < 1_000_000
+
+
+@pytest.mark.parametrize("lead", [-2000, 500, 2000])
+@pytest.mark.parametrize("codec", ["bin_data", "klv"])
+def test_data_of_a_transport_stream_counts_as_libavformat_counts_it(codec, lead):
+    file = io.BytesIO()
+    with (
+        av.open(io.BytesIO(write_film("mpegts", {}, "aac", "v", (10_000, 0)))) as film,
+        av.open(file, "w", format="mpegts") as output,
+    ):
+        streams = output.add_data_stream(codec), output.add_stream_from_template(film.streams.video[0])
+        packets = [packet for packet in film.demux() if packet.size]
+        for number in range(4):
+            packet = av.Packet(b"\x06\x0e+4" + bytes(16))
+            packet.pts = packet.dts = packets[0].dts + 90 * (300 * number - lead)
+            packet.time_base = Fraction(1, 90_000)
+            packets.append(packet)
+        for packet in sorted(packets, key=lambda packet: packet.dts):
+            packet.stream = streams[packet.stream is not None]
+            output.mux(packet)
+    assert said_here(file.getvalue()) == said_by_libavformat(file.getvalue())
 
 
 @pytest.mark.parametrize("name", RECIPES)

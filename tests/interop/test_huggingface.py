@@ -73,8 +73,21 @@ def test_classes(paths: list[Path]) -> None:
     assert list(data.class_names) == names
     assert [entry.label for entry in data] == [2, 0, 2]
     assert not data[0].columns
-    untold = datasets.Dataset.from_dict({"clip": list(map(str, paths)), "action": [-1] * 3}, features=kind)
-    assert [entry.label for entry in from_huggingface(untold, video="clip")] == [None] * 3
+    for untold, labels in (([-1] * 3, [None] * 3), ([1, -1, None], [1, None, None])):
+        rows = datasets.Dataset.from_dict({"clip": list(map(str, paths)), "action": untold}, features=kind)
+        data = from_huggingface(rows, video="clip")
+        assert [entry.label for entry in data] == labels
+        assert list(data.class_names) == names
+
+
+@pytest.mark.parametrize("label", [datasets.Value("int64"), datasets.ClassLabel(names=["1", "2", "0"])])
+def test_a_column_that_is_named_label_comes_before_other_class_labels(label: Any) -> None:
+    kind = {"video": datasets.Value("string"), "split": datasets.ClassLabel(names=["train", "test"]), "label": label}
+    rows = {"video": ["a.mp4", "b.mp4", "c.mp4"], "split": [0, 1, 1], "label": [2, 0, 1]}
+    data = from_huggingface(datasets.Dataset.from_dict(rows, features=datasets.Features(kind)))
+    assert [entry.label for entry in data] == [2, 0, 1]
+    assert data.class_names == tuple(getattr(label, "names", ()))
+    assert [entry.columns for entry in data] == [{"split": 0}, {"split": 1}, {"split": 1}]
 
 
 def test_parts_of_videos_and_chosen_rows(paths: list[Path]) -> None:

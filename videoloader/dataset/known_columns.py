@@ -7,10 +7,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from videoloader.dataset.allowed_sources import Sources, check_sources
-from videoloader.dataset.columns import ABSENT, PackedStrings, plain
+from videoloader.dataset.columns import ABSENT, Column, PackedStrings, plain
 from videoloader.dataset.entry import ENDS
-from videoloader.dataset.labels import parse_labels
+from videoloader.dataset.labels import number_labels, parse_labels
 from videoloader.dataset.raw_table import RawTable
 from videoloader.dataset.table import EntryTable, array_of, make_table
 from videoloader.errors import ConfigurationError, warn_user
@@ -68,7 +70,7 @@ def entries_of(
     Raises:
         ConfigurationError: a column is missing, or a value is invalid; the message has its line.
     """
-    name_of = _find_columns(list(table.columns), given, table.source)
+    name_of = find_columns(list(table.columns), given, table.source)
     _warn_of_unused(list(table.columns), name_of, table.source)
     folder = os.path.dirname(table.source) if root is None else root
 
@@ -90,7 +92,7 @@ def entries_of(
     return make_table(paths, fields, columns, where), known
 
 
-def _find_columns(header: list[str], given: Mapping[str, str], source: str) -> dict[str, str]:
+def find_columns(header: list[str], given: Mapping[str, str], source: str) -> dict[str, str]:
     """The table's name for each known column that it has."""
     for column, name in given.items():
         if column not in _GUESSES or name not in header:
@@ -155,8 +157,10 @@ def _labels(
     table: RawTable, name: str | None, class_names: Sequence[str] | None, where: Where
 ) -> tuple[Sequence[int | None], Sequence[str]]:
     """The labels, empty without a column of them, and the class names."""
-    values = enumerate(plain(table.columns[name]) if name else ())
-    texts = (_label_text(value, row, where) for row, value in values)
+    column: Column = table.columns[name] if name else []
+    if isinstance(column, np.ndarray) and column.dtype.kind in "iu":  # even if the class names look like numbers
+        return number_labels(column.tolist(), class_names, where)
+    texts = (_label_text(value, row, where) for row, value in enumerate(plain(column)))
     once: dict[str, str] = {}  # few texts are distinct: each is stored once
     return parse_labels([once.setdefault(text, text) for text in texts], class_names, where)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from videoloader.dataset import VideoDataset
 from videoloader.dataset.allowed_sources import Sources, check_sources
 from videoloader.dataset.columns import Column, join, pack
-from videoloader.dataset.known_columns import entries_of
+from videoloader.dataset.known_columns import entries_of, find_columns
 from videoloader.dataset.parquet import arrow_column
 from videoloader.dataset.raw_table import ROWS_AT_ONCE, RawTable
 from videoloader.errors import ConfigurationError, SourceError
@@ -48,7 +48,8 @@ def from_huggingface(
         video: str, default ``"video"``. The name of the column with the videos: paths or URLs, bytes, or values of the
             ``Video`` feature, which hold either in ``{"path": …, "bytes": …}``.
         columns: mapping, default None. The columns that hold the label and the ends of a part of the video, as in
-            ``VideoDataset.from_csv``. The names of a ``ClassLabel`` are the class names; its -1 means no label.
+            ``VideoDataset.from_csv``. If no column has a name for labels, the only ``ClassLabel`` is the label. The
+            names of a ``ClassLabel`` are the class names; its -1 means no label.
         folder: str or path, default None. The folder to which videos that rows hold as bytes are written, each once,
             under a name derived from its content; existing files are not written again. Other processes then open them
             by path.
@@ -74,29 +75,28 @@ def from_huggingface(
         raise ConfigurationError("the data set has no rows", source)
     paths: list[str] = []
     parts: dict[str, list[Column]] = {name: [] for name in names if name != video}
+    given = {"path": video, **(columns or {})}
+    classes = {name: rows.features[name].names for name in names if hasattr(rows.features[name], "names")}
+    label = find_columns(names, given, source).get("label", next(iter(classes)) if len(classes) == 1 else None)
+    given |= {"label": label} if label else {}
     as_stored = rows.with_format("arrow")
     are_paths = str(as_stored[:0].schema.field(video).type).endswith("string")
     for table in as_stored.iter(batch_size=ROWS_AT_ONCE if are_paths else _ROWS_AT_ONCE):
         for value in table.column(video):
             paths.append(_path(value.as_py(), f"{source}: row {len(paths)}", folder))
         for name, part in parts.items():
-            part.append(_values(rows, name, table, source))
-    given = {"path": video, **(columns or {})}
-    classes = {name: rows.features[name].names for name in names if hasattr(rows.features[name], "names")}
-    if "label" not in given and len(classes) == 1:
-        given["label"] = next(iter(classes))
+            values = table.column(name).to_pylist() if name in classes else []
+            if name == label and name in classes:
+                part.append(pack([-1 if value is None else value for value in values]))
+            elif name in classes:  # -1 means that the class is not known
+                part.append(pack([None if value == -1 else value for value in values]))
+            else:
+                part.append(arrow_column(name, table.column(name).combine_chunks(), source))
     read = {video: pack(paths), **{name: join(part) for name, part in parts.items()}}
     raw = RawTable(source, read, lambda row: f"row {row}")
-    table, known = entries_of(raw, given, "", classes.get(given.get("label", "")))
+    table, known = entries_of(raw, given, "", classes.get(label or ""))
     check_sources(table.path, sources, os.fspath(root), lambda row: f"row {row}")
     return VideoDataset(table, known)
-
-
-def _values(rows: Any, name: str, table: Any, source: str) -> Column:
-    values = table.column(name)
-    if hasattr(rows.features[name], "names"):  # -1 means that the class is not known
-        return pack([None if value == -1 else value for value in values.to_pylist()])
-    return arrow_column(name, values.combine_chunks(), source)
 
 
 def _path(value: Any, where: str, folder: str | os.PathLike[str] | None) -> str:
