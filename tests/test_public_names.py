@@ -97,15 +97,20 @@ class Interrupt:
 sys.meta_path.insert(0, Interrupt())
 try:
     vl.Video
+    vl.VideoLoader
 except KeyboardInterrupt:
     print("interrupted")
 print(len(vl.Video(sys.argv[1], device="cpu")), vl.VideoLoader.__name__)
 print(vl.indexing is sys.modules["videoloader.indexing"])
+print(vl.Resize is sys.modules["videoloader.transforms.resizing"].Resize)
 """
 
 
-@pytest.mark.parametrize("module", ["indexing.stream_info", "indexing.bitstream.h264_parameter_sets", "indexing.build"])
+@pytest.mark.parametrize(
+    "module",
+    ["indexing.stream_info", "indexing.bitstream.h264_parameter_sets", "indexing.build", "batching.image_rows"],
+)
 def test_a_first_use_that_is_interrupted_can_be_tried_again(sample: Callable[[str], Path], module: str) -> None:
     run = [sys.executable, "-W", "error", "-c", INTERRUPTED, str(sample("h264_mp4")), f"videoloader.{module}"]
     done = subprocess.run(run, cwd=CHECKOUT, env=PLAIN, capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("interrupted\n60 VideoLoader\nTrue\n", "")
+    assert (done.stdout, done.stderr) == ("interrupted\n60 VideoLoader\nTrue\nTrue\n", "")

@@ -87,6 +87,7 @@ def whole_import() -> Iterator[None]:
                 if package == "videoloader":
                     sys.modules.pop(name, None)
                     vars(sys.modules[package]).pop(rest, None)
+            public_name.cache_clear()  # or it would give classes of forgotten modules, which no others know
             raise
 
 

@@ -292,7 +292,7 @@ def time_of_change(path: str) -> int | None:
 def is_frame_folder(path: str) -> bool:
     """Whether a path, perhaps with times, is for a FolderSource.
 
-    That is a folder, or a pattern for files in one, unless a file has that name.
+    That is a folder, or a pattern for files in one, unless a file has that name, or what is before "::".
 
     Raises:
         SourceError: a part of the path cannot be reached.
@@ -300,7 +300,10 @@ def is_frame_folder(path: str) -> bool:
     path, _ = split_times(path)
     kind = kind_at(path)
     folder, name = os.path.split(path)
-    return kind == stat.S_IFDIR or (not kind and bool({"*", "?"} & set(name)) and is_folder(folder or "."))
+    if kind or not {"*", "?"} & set(name):
+        return kind == stat.S_IFDIR
+    archive, member, _ = name.partition("::")
+    return is_folder(folder or ".") and not (member and kind_at(os.path.join(folder, archive)))
 
 
 def frame_folder_places(path: str) -> tuple[str, list[str]]:

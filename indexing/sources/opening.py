@@ -41,6 +41,9 @@ _LOCAL_URL = re.compile(r"file://(?:localhost)?(?=/)", re.IGNORECASE)
 # fsspec writes these before another path or URL: "zip://member::https://…", "simplecache::s3://…".
 _CHAINED = re.compile(r"(?:tar|libarchive|reference|dir|simplecache|filecache|blockcache|cached)(?:://|::)")
 _ZIPPED = re.compile(r"zip://(.+?)::(.+)")
+_CACHED = re.compile(r"(?:simplecache|filecache|blockcache|cached)::")
+# An IPv6 address has two colons itself.
+_HOST = re.compile(r"(?:[^/@\[]*@)?\[[^\]/]*\]")
 _HEAD_SIZE = 512
 # Characters; Linux takes no longer ones, and other systems shorter ones.
 LONGEST_PATH = 4096
@@ -219,14 +222,17 @@ def _split_member(name: str) -> tuple[str, str]:
     """
     if zipped := _ZIPPED.match(name):
         return zipped[2], zipped[1]
+    if cached := _CACHED.match(name):
+        container, member = _split_member(name[cached.end() :])
+        return cached[0] + container, member
     if _CHAINED.match(name):
         return name, ""
     url = _URL.match(name)
     if url and url[1].lower() != "file":
-        # The address before the path may contain two colons itself.
-        address = max(name.find("/", url.end()), url.end())
-        container, _, member = name[address:].partition(_MEMBER)
-        return name[:address] + container, member
+        host = _HOST.match(name, url.end())
+        path = host.end() if host else url.end()
+        container, _, member = name[path:].partition(_MEMBER)
+        return name[:path] + container, member
     at = name.find(_MEMBER)
     first = at
     while 0 <= at < LONGEST_PATH:
@@ -249,8 +255,10 @@ def open_archive_of_kind(name: str) -> tuple[ArchiveKind, ByteSource]:
     Anything of no other kind counts as a tar archive.
 
     Raises:
-        SourceError, ConfigurationError: as in ``open_source``.
+        SourceError, ConfigurationError: as in ``open_source``. Or its members have no names by which they are opened.
     """
+    if _split_member(f"{name}{_MEMBER}0") != (name, "0"):
+        raise ConfigurationError("its members cannot be named: unpack it, or give it another name or URL", name)
     if is_folder(path := local_path(name)):
         if not kind_at(data := os.path.join(path, "data.mdb")):
             raise ConfigurationError(f"is a folder, and no LMDB database: give its archives, as '{name}/*.tar'", name)

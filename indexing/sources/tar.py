@@ -259,7 +259,9 @@ def _walk(archive: ByteSource, see: Callable[[Member], None] = lambda member: No
             folder = posixpath.dirname(_plain(name)) if kind == b"2" else ""
             links[len(members)] = _plain(posixpath.join(folder, target)), kind == b"1"
             start = _DANGLING
-        elif kind in b"3456" or name.endswith("/"):
+        elif kind == b"M":
+            raise UnsupportedError("is a part of an archive of several volumes: join them, or unpack it", archive.name)
+        elif kind in b"3456V" or name.endswith("/"):  # V is the archive's own name
             continue
         members.append(Member(_plain(name), _SPARSE if sparse else start, size))
         see(members[-1])

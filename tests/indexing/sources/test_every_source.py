@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from range_server import serve
 
-from videoloader import Video
+from videoloader import Video, VideoDataset
 from videoloader.errors import ConfigurationError, SourceError
 from videoloader.indexing import ByteSource, FileObjectSource, open_source
 
@@ -284,6 +284,30 @@ def test_an_existing_path_is_a_path_whatever_it_looks_like(tmp_path: Path, monke
         assert open_source(name).read(0, 100) == b"path " + name.encode()
     fsspec.filesystem("memory").pipe("/x", b"memory")
     assert open_source("memory:///x").read(0, 10) == b"path memor"
+
+
+@pytest.mark.parametrize("place", ["", "file://", "simplecache::file://", "filecache::file://"])
+@pytest.mark.parametrize("member", ["b.mp4", "run/b.mp4", "What is it?.mp4", "*.mp4", "me@home/b.mp4"])
+def test_members_of_archives_in_all_places(tmp_path: Path, place: str, member: str) -> None:
+    archive = _write(tmp_path / "a.tar", tar_bytes({"x.mp4": b"other", member: b"member"}))
+    assert open_source(f"{place}{archive}::{member}").read(0, 10) == b"member"
+
+
+@pytest.mark.parametrize("place", ["memory://a.tar", "memory://folder/a.tar", "simplecache::memory://a.tar"])
+def test_members_of_archives_at_the_root_of_a_file_system(place: str) -> None:
+    members = ["b.mp4", "run/b.mp4", "run@home/b.mp4"]
+    archive = tar_bytes({member: member.encode() for member in members})
+    fsspec.filesystem("memory").pipe(f"/{place.partition('://')[2]}", archive)
+    assert [row.path for row in VideoDataset.from_archives(place)] == [f"{place}::{member}" for member in members]
+    for member in members:
+        assert open_source(f"{place}::{member}").read(0, 100) == member.encode()
+
+
+@pytest.mark.parametrize("name", ["tar://in.tar::{}", "zip://in.tar::{}", "dir://::{}"])
+def test_archives_whose_members_have_no_names_are_not_listed(tmp_path: Path, name: str) -> None:
+    archive = _write(tmp_path / "out.tar", tar_bytes({"in.tar": tar_bytes({"a.mp4": b"member"})}))
+    with pytest.raises(ConfigurationError, match="its members cannot be named: unpack it"):
+        VideoDataset.from_archives(name.format(archive))
 
 
 def test_the_archive_of_a_name_is_the_part_that_exists(tmp_path: Path) -> None:

@@ -104,6 +104,17 @@ def test_a_hard_link_leads_to_the_last_file_of_that_name_before_it() -> None:
     assert [each.name for each in tar_directory(MemorySource(data)).members()].count("a.mp4") == 3
 
 
+def test_the_rest_of_a_file_from_another_volume_is_refused() -> None:
+    rest = _header(b"clip.ts", b"M", 4) + b"rest".ljust(512, b"\0")
+    with pytest.raises(UnsupportedError, match="is a part of an archive of several volumes"):
+        tar_directory(MemorySource(rest + bytes(1024)))
+
+
+def test_the_label_of_an_archive_is_no_file() -> None:
+    data = _header(b"clips.mp4", b"V", 0) + tar_bytes({"a.mp4": b"clip"})
+    assert [each.name for each in tar_directory(MemorySource(data)).members()] == ["a.mp4"]
+
+
 def test_the_later_of_two_members_with_one_name_counts() -> None:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
