@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache, reduce
 from typing import Any
 
@@ -154,13 +154,15 @@ def demuxed(
         for other in container.streams:
             if other is not stream:
                 other.discard = av.stream.Discard.all
-    for packet in container.demux(stream):
-        count_time()
-        if not (states_lengths and packet.is_corrupt):
-            yield packet
-        elif incomplete is not None:
-            incomplete.append(packet.size)
-        begin_search()
+    # PyAV leaves 150 bytes behind where its generator is dropped after the first packet, and not closed.
+    with closing(container.demux(stream)) as packets:  # type: ignore[type-var]  # it is a generator
+        for packet in packets:
+            count_time()
+            if not (states_lengths and packet.is_corrupt):
+                yield packet
+            elif incomplete is not None:
+                incomplete.append(packet.size)
+            begin_search()
 
 
 def if_archive(head: bytes, name: str) -> str:
