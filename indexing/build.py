@@ -10,7 +10,6 @@ from itertools import islice
 import numpy as np
 
 from videoloader.errors import (
-    DecodeError,
     IndexingError,
     UnsupportedError,
     VideoLoaderError,
@@ -96,12 +95,9 @@ def build_index(source: Openable, *, stream_index: int | None = None) -> VideoIn
 def index_opened(opened: ByteSource) -> VideoIndex:
     """Index a source that is open and not empty, as ``build_index`` does."""
     with DecodingBudget(opened.name), enough_memory(source=opened.name):
-        try:
-            return _build(opened)
-        except DecodeError as error:  # libavformat finds videos in archives
-            if told := if_archive(opened.read(0, 512), opened.name):
-                raise IndexingError(f"does not decode{told}", opened.name) from error
-            raise
+        if told := if_archive(opened.read(0, 512), opened.name):  # libavformat finds videos in them
+            raise IndexingError(f"is no video{told}", opened.name)
+        return _build(opened)
 
 
 def _build(opened: ByteSource) -> VideoIndex:

@@ -174,8 +174,6 @@ def if_archive(head: bytes, name: str) -> str:
 
 def _what_else(head: bytes, name: str) -> str:
     """The kind of a file that is no video, for the message; empty where that is not known."""
-    if told := if_archive(head, name):
-        return told
     if head.startswith(b"\x1f\x8b"):
         return ": it is compressed (gzip): decompress it first"
     return ": it is text" if re.fullmatch(rb"[\t\r\n -~]+", head[:16]) else ""

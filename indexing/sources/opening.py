@@ -115,6 +115,8 @@ def _open_name(name: str) -> ByteSource:
         return choose_stream(_open_name(named[1]), int(named[2]))
     container, member = _split_member(name)
     if not member:
+        if name.endswith(_MEMBER):
+            raise SourceError("names an archive, but no member of it", name)
         if is_remote(container):
             return RemoteSource(container)
         return FileSource(local_path(container))
@@ -204,6 +206,11 @@ def open_archive(name: str) -> ByteSource:
     return kept
 
 
+def is_url(name: str) -> bool:
+    """Whether a name begins as a URL, ``file://`` included, or a chain of them. A member's name may hold one, too."""
+    return "://" in name and bool(_URL.match(name) or _CHAINED.match(name))
+
+
 def is_remote(name: str) -> bool:
     """Whether a name is to be opened with fsspec."""
     return bool(_URL.match(name) or _CHAINED.match(name)) and not _LOCAL_URL.match(name) and not os.path.exists(name)
@@ -212,7 +219,7 @@ def is_remote(name: str) -> bool:
 def local_path(name: str) -> str:
     """Return the path, or the path of a ``file://`` URL."""
     local = _LOCAL_URL.match(name)
-    return unquote(name[local.end() :]) if local else name
+    return unquote(name[local.end() :], errors="surrogateescape") if local else name
 
 
 def _split_member(name: str) -> tuple[str, str]:

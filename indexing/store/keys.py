@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from videoloader.errors import IndexingError, SourceError
+from videoloader.indexing.sources.opening import is_url
 from videoloader.indexing.sources.regular_file import from_here, is_missing, real_path
 from videoloader.indexing.sources.state import Place
 
@@ -19,11 +20,16 @@ _UNTIDY = ("//", "/.", "/\0")
 def absolute_path(path: str) -> str:
     """Return a path's absolute form, with links not resolved unless ``..`` follows one.
 
-    There ``os.path.abspath`` would lead to another file than the system.
+    There ``os.path.abspath`` would lead to another file than the system. What follows "::" stays as it is, since the
+    name of a member is no path.
 
     Raises:
         SourceError: the current folder cannot be told, or a part of a path with ``..`` cannot be reached.
     """
+    path, colons, member = path.partition("::")
+    if colons:
+        folder = absolute_path(path or os.curdir)
+        return (os.path.join(folder, "") if path[-1:] in ("", "/") else folder) + colons + member
     if os.pardir in path:
         folder, name = os.path.split(from_here(path))
         if name not in ("", os.curdir, os.pardir) and (led := _led_elsewhere(folder)):
@@ -42,7 +48,7 @@ class SourceKeys(NamedTuple):
     """Convert paths to keys and back.
 
     The key of a path below a root is what follows the root, so the video is found wherever the root is mounted. The key
-    of any other local path is its absolute form, with links not resolved. Anything with ``://`` is its own key.
+    of any other local path is its absolute form, with links not resolved. A URL is its own key.
 
     Attributes:
         roots: absolute folders, of which the first that fits counts.
@@ -67,7 +73,7 @@ class SourceKeys(NamedTuple):
     @staticmethod
     def absolute(source: str) -> str:
         """Return a path's absolute form, which is the same however it is spelled."""
-        return source if "://" in source else absolute_path(source)
+        return source if is_url(source) else absolute_path(source)
 
     @staticmethod
     def all_absolute(sources: Sequence[str]) -> list[str]:
@@ -81,7 +87,7 @@ class SourceKeys(NamedTuple):
         return paths
 
     def key_of(self, source: str) -> str:
-        if "://" in source:
+        if is_url(source):
             return source
         absolute = absolute_path(source)
         for start in self.prefixes:
@@ -96,7 +102,7 @@ class SourceKeys(NamedTuple):
     def paths_of(self, keys: Iterable[str]) -> Iterator[str]:
         """Return ``path_of`` of each key, looking for the root only once."""
         root = self.root
-        return (key if "://" in key else os.path.join(root, key) for key in keys)
+        return (key if is_url(key) else os.path.join(root, key) for key in keys)
 
     def place_of(self, source: str, archive: object, offset: object, size: object) -> Place | None:
         """Return the position of a member of an archive; None if its row does not have it.
@@ -116,12 +122,12 @@ class SourceKeys(NamedTuple):
 
     def is_in_last(self, key: str) -> bool:
         """Whether the video of a key lies below the last root."""
-        is_below = "://" not in key and not os.path.isabs(key)
+        is_below = not is_url(key) and not os.path.isabs(key)
         return is_below and not is_missing(os.path.join(self.roots[-1], key.partition("::")[0]))
 
     def is_gone(self, key: str) -> bool:
         """Whether the video is a local file that does not exist. Only local files are checked."""
-        if "://" in key or "::" in key:
+        if is_url(key) or "::" in key:
             return False
         return all(is_missing(os.path.join(root, key)) for root in self.roots)
 

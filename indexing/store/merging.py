@@ -14,6 +14,7 @@ from typing import Any, Literal
 from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.checks import check, path_text
+from videoloader.indexing.sources.opening import is_url
 from videoloader.indexing.sources.regular_file import is_same_file, status_at
 from videoloader.indexing.store.building import Progress, write_row
 from videoloader.indexing.store.frame_table import PackedIndex
@@ -137,7 +138,7 @@ def _state(key: str, fingerprint: object, error_type: object, indexer: object) -
         Time of change of the file in nanoseconds, -1 if the fingerprint has none; whether the row has an index; version
         of the library's indexing.
     """
-    found = _TIME.match(fingerprint) if isinstance(fingerprint, str) and "://" not in key else None
+    found = _TIME.match(fingerprint) if isinstance(fingerprint, str) and not is_url(key) else None
     return int(found[1]) if found else -1, error_type is None, indexer if isinstance(indexer, int) else 0
 
 
@@ -216,7 +217,7 @@ class _Merge:
     def _key(self, stored: str | bytes) -> str:
         """Return the key in this store for a key of a part."""
         key = from_sql(stored, self._part)
-        return self._keys.key_of(key if "://" in key else os.path.join(self._root, key))
+        return self._keys.key_of(key if is_url(key) else os.path.join(self._root, key))
 
 
 _KIND = "SELECT value FROM settings WHERE name = 'fingerprint'"

@@ -27,6 +27,7 @@ from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.limits import check_picture
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.folder import is_frame_folder
+from videoloader.indexing.sources.opening import is_url
 from videoloader.indexing.sources.regular_file import is_same_file
 from videoloader.indexing.sources.reopening import reopen_source
 from videoloader.indexing.sources.state import Place, SourceState, state_of
@@ -361,7 +362,7 @@ class IndexStore:
         self, source: str, stored: str | None, archives: dict[str, str] | None = None
     ) -> StaleIndexError | None:
         """Return the error for a video that differs from the one indexed, if videos are compared; else None."""
-        if not self.verify or stored is None or "://" in source:
+        if not self.verify or stored is None or is_url(source):
             return None
         if has_fingerprint(source, stored, {} if archives is None else archives):
             return None
@@ -375,7 +376,7 @@ class IndexStore:
     def _state(self, source: str, stored: str | None, place: Place | None) -> SourceState | None:
         """Return the state of a video when it was indexed; its current state if times do not count; None if unknown."""
         if stored is not None and not is_by_time(stored):
-            stored = None if "://" in source else fingerprint_of(source)
+            stored = None if is_url(source) else fingerprint_of(source)
         if stored is None:
             return None
         inode = changed = 0

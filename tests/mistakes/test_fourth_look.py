@@ -65,7 +65,7 @@ def late_part() -> vl.Batch:
 MISTAKES: Mistakes = {
     "an archive for a video": (
         archive,
-        "videos.tar: libavformat cannot read it … it is an archive … 'videos.tar::clip.mp4'",
+        "videos.tar: is no video: it is an archive … 'videos.tar::clip.mp4'",
     ),
     "a compressed video": (lambda: opened("a.mp4.gz", gzip.compress(bytes(99))), "it is compressed (gzip): decompress"),
     "a short text for a video": (
@@ -123,7 +123,7 @@ def test_an_archive_that_looks_like_a_video_is_told(monkeypatch: pytest.MonkeyPa
         raise vl.DecodeError("packet 1 does not decode", source.name)
 
     monkeypatch.setattr("videoloader.indexing.build.index_by_demuxing", found)
-    check_answer(archive, "videos.tar: does not decode: it is an archive, whose members are named as")
+    check_answer(archive, "videos.tar: is no video: it is an archive, whose members are named as")
     with pytest.raises(vl.DecodeError, match="packet 1"):
         opened("noise.bin", bytes(range(1, 255)))
 

@@ -107,7 +107,7 @@ MISTAKES: Mistakes = {
     "a closed file": (lambda: vl.Video(closed()), "closed"),
     "an archive for a video": (
         lambda: vl.Video(tar()),
-        "videos.tar: libavformat cannot read it … it is an archive, whose members are named as 'videos.tar::clip.mp4'",
+        "videos.tar: is no video: it is an archive, whose members are named as 'videos.tar::clip.mp4'",
     ),
     "a page of the web for a video": (
         lambda: vl.Video("text.mp4"),

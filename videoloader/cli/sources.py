@@ -13,6 +13,7 @@ import typer
 from videoloader.dataset import VideoDataset
 from videoloader.dataset.reading import TABLE_ENDINGS
 from videoloader.errors import ConfigurationError, SourceError, VideoLoaderWarning
+from videoloader.indexing.sources.opening import is_url
 from videoloader.indexing.sources.regular_file import open_regular, reading
 
 _LIST_ENDINGS = (".txt", ".lst")
@@ -108,4 +109,4 @@ def _listed_paths(source: Path, root: Path | None) -> Iterator[str]:
         raise SourceError(f"the list cannot be read ({error.strerror})", str(source)) from None
     folder = source.parent if root is None else root
     for line in filter(None, map(str.strip, lines)):
-        yield line if "://" in line else str(folder / line)
+        yield line if is_url(line) else str(folder / line)

@@ -16,6 +16,7 @@ from videoloader.dataset.labels import number_labels, parse_labels
 from videoloader.dataset.raw_table import RawTable
 from videoloader.dataset.table import EntryTable, array_of, make_table
 from videoloader.errors import ConfigurationError, warn_user
+from videoloader.indexing.sources.opening import is_url
 
 # The names by which ``from_csv`` finds each column. Frames come before seconds because they are exact.
 _GUESSES = {
@@ -176,7 +177,7 @@ def _full_paths(values: Iterable[Any], folder: str, where: Where) -> Iterator[st
             found = "nothing" if _is_missing(value) else repr(value)
             raise ConfigurationError(f"{where(row)}: path must be a non-empty string, got {found}")
         path = value.strip()
-        full = path if not path or "://" in path or os.path.isabs(path) else start + path
+        full = path if not path or is_url(path) or os.path.isabs(path) else start + path
         if path != value and os.path.lexists(exact := os.path.join(start, value)):  # a name may have spaces around it
             full = exact
         yield full

@@ -19,6 +19,7 @@ import numpy as np
 from videoloader.dataset import VideoDataset, VideoEntry
 from videoloader.dataset.summary import DatasetSummary
 from videoloader.errors import counted, printable
+from videoloader.indexing.sources.opening import is_url
 from videoloader.showing.contact_sheet import contact_sheet
 from videoloader.showing.show import row_strip, show, spread
 from videoloader.video import Video
@@ -73,7 +74,7 @@ def _name(data: VideoDataset, label: int) -> str:
 
 def _thumbnails(data: VideoDataset) -> str:
     # Remote files are left out, since they may take any time to open.
-    rows = [row for row in spread(len(data), _ROWS).tolist() if "://" not in data.paths[row]]
+    rows = [row for row in spread(len(data), _ROWS).tolist() if not is_url(data.paths[row])]
     strips = _done_within(_SECONDS, (row_strip(data, row) for row in rows))
     return _img(contact_sheet(strips, size=151)) if strips else ""
 

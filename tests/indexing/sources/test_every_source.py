@@ -303,6 +303,19 @@ def test_members_of_archives_at_the_root_of_a_file_system(place: str) -> None:
         assert open_source(f"{place}::{member}").read(0, 100) == member.encode()
 
 
+def test_an_archive_without_a_member_is_no_source(tmp_path: Path) -> None:
+    archive = _write(tmp_path / "a.tar", tar_bytes({"b.mp4": b"member"}))
+    for name in (f"{archive}::", f"{archive.as_uri()}::", "http://127.0.0.1:9/a.tar::"):
+        with pytest.raises(SourceError, match="names an archive, but no member of it"):
+            open_source(name)
+
+
+def test_file_urls_of_names_that_are_not_utf8(tmp_path: Path) -> None:
+    path = _write(tmp_path / os.fsdecode(b"caf\xe9"), b"latin")
+    _write(tmp_path / "caf\ufffd", b"another")
+    assert open_source(path.as_uri()).read(0, 10) == b"latin"
+
+
 @pytest.mark.parametrize("name", ["tar://in.tar::{}", "zip://in.tar::{}", "dir://::{}"])
 def test_archives_whose_members_have_no_names_are_not_listed(tmp_path: Path, name: str) -> None:
     archive = _write(tmp_path / "out.tar", tar_bytes({"in.tar": tar_bytes({"a.mp4": b"member"})}))

@@ -16,6 +16,7 @@ from store_contents import build_here
 import videoloader as vl
 from videoloader.errors import StaleIndexError
 from videoloader.indexing.sources import opening, tar
+from videoloader.indexing.store.keys import absolute_path
 
 
 @pytest.fixture
@@ -98,6 +99,37 @@ def test_members_of_a_moved_data_set_are_read_where_their_paths_say(archive: Pat
     assert state.place is not None
     assert state.place.archive == f"{tmp_path}/moved/data.tar"
     assert first_frames(store, f"{tmp_path}/moved/data.tar::000.mp4").shape[1] == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/a/../b//c.zip::d/../e//f", "/b/c.zip::d/../e//f"),
+        ("/a/./run::timestamps=../../times.txt", "/a/run::timestamps=../../times.txt"),
+        ("/a/::b", "/a/::b"),
+        ("/::b", "/::b"),
+    ],
+)
+def test_only_what_is_before_two_colons_is_a_path(path: str, expected: str):
+    assert absolute_path(path) == expected
+    assert absolute_path(os.path.relpath("/", os.getcwd()) + path) == expected
+
+
+def test_the_names_of_members_are_no_paths(videos: list[Path], tmp_path: Path):
+    (tmp_path / "zips").mkdir()
+    (tmp_path / "secret.mp4").write_bytes(videos[0].read_bytes())
+    names = ["a.mp4", "v/../a.mp4", "v/./a.mp4", "v//a.mp4", "v/a.mp4", "v/../../../secret.mp4", "http://a/b"]
+    with zipfile.ZipFile(tmp_path / "zips/all.zip", "w") as archive:
+        for number, name in enumerate(names):
+            archive.writestr(name, videos[number % 5].read_bytes())
+    paths = [f"{tmp_path}/zips/../zips//all.zip::{name}" for name in names]
+    report = build_here(paths, tmp_path / "zips/index.db")
+    assert report.indexed == len(names)
+    found = vl.VideoDataset.from_store(tmp_path / "zips/index.db").paths
+    assert sorted(found) == sorted(f"{tmp_path}/zips/all.zip::{name}" for name in names)
+    data = vl.VideoDataset.from_paths(found)
+    for batch in vl.VideoLoader(data, [0], batch_size=1, device="cpu", index=tmp_path / "zips/index.db"):
+        assert torch.equal(batch.frames[0, 0], vl.Video(batch.paths[0], device="cpu")[0])
 
 
 @pytest.mark.parametrize("verify", [True, False])
