@@ -201,6 +201,10 @@ def _av1(config: bytes, payload: bytes | memoryview) -> bool:
     return False
 
 
+# Signal type and 50 Hz flag of DV, by which libavcodec knows a frame's format (``ff_dv_frame_profile``).
+_DV_FORMATS = {(1, 1)} | {(stype, dsf) for stype in (0, 4, 0x14, 0x18) for dsf in (0, 1)}
+
+
 def _recovers_at_once(sei: bytes) -> bool:
     """Whether an H.264 SEI NAL unit has a recovery point message with recovery_frame_cnt 0."""
     for kind, message in iterate_messages(sei):
@@ -217,6 +221,6 @@ _IS_RANDOM_ACCESS: dict[str, Callable[[bytes, bytes | memoryview], bool]] = {
     "vp8": lambda _, payload: vp8_references.is_key_frame(bytes(payload[:_LONGEST_HEAD])),
     "mpeg4": lambda _, payload: picture_kind("mpeg4", bytes(payload[:_LONGEST_MPEG4_HEADERS])) == INTRA,
     "mjpeg": lambda _, payload: bool(has_own_tables(payload)),
-    "dvvideo": lambda _, payload: payload[0] >> 5 == 0,
+    "dvvideo": lambda _, payload: payload[0] >> 5 == 0 and (payload[451] & 0x1F, payload[3] >> 7) in _DV_FORMATS,
     **{codec: partial(_by_head, reader) for codec, reader in HEAD_READERS.items()},
 }  # fmt: skip

@@ -174,14 +174,15 @@ def test_jpeg_pictures_with_some_tables_take_the_others_of_earlier_ones(tmp_path
         assert torch.equal(Video(lying, device="cpu")[number], whole[number])
 
 
+@pytest.mark.parametrize("section", [0x1F, 0xE3])
 @pytest.mark.parametrize("suffix", ["dv", "avi", "mov", "mxf"])
-def test_a_dv_frame_with_a_damaged_header_is_decoded_after_the_frame_before(tmp_path, suffix):
+def test_a_dv_frame_with_a_damaged_header_is_decoded_after_the_frame_before(tmp_path, suffix, section):
     path = write(tmp_path / "dv", Recipe(suffix, "dvvideo", size=(720, 576), frames=8))
     index, data = build_index(path), bytearray(path.read_bytes())
     assert index.byte_ranges
     for packet in (4, 5):  # the section type and the format of the signal (IEC 61834-2)
         at = int(index.packet_offset[packet])
-        data[at], data[at + 3], data[at + 451] = 0xE3, data[at + 3] ^ 0x80, 0xFF
+        data[at], data[at + 3], data[at + 451] = section, data[at + 3] ^ 0x80, 0xFF
     path.write_bytes(data)
     truth = full_decode(path)
     assert not truth.error
