@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow
 import pytest
+from image_files import write_frames
 from store_contents import make_store
 
 import videoloader as vl
@@ -141,6 +142,24 @@ def test_where_the_store_was_built_anew_rows_are_looked_up_again(tmp_path: Path,
     with pytest.warns(UserWarning, match="has changed since the data set was saved.* save the data set again"):
         table = table_of(loaded, vl.EveryWindow(4), store)
     assert same(table, table_of(data, vl.EveryWindow(4), store))
+
+
+def test_relative_paths_that_lead_to_other_files_are_looked_up_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder, length in (("a", 3), ("b", 5)):
+        write_frames(tmp_path / folder / "x", [f"{number}.png" for number in range(length)])
+    build_store([tmp_path / "a/x", tmp_path / "b/x"], tmp_path / "all.db", workers=1)
+    store = vl.IndexStore(tmp_path / "all.db")
+    monkeypatch.chdir(tmp_path / "a")
+    vl.VideoDataset.from_paths(["x"]).save(tmp_path / "rows.arrow", store=store)
+    loaded = vl.VideoDataset.load(tmp_path / "rows.arrow")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(table_of(loaded, vl.EveryWindow(1), store)) == 3
+    monkeypatch.chdir(tmp_path / "b")
+    with pytest.warns(UserWarning, match="relative paths lead to other files: rows are looked up again"):
+        assert len(table_of(loaded, vl.EveryWindow(1), store)) == 5
 
 
 def test_seconds_that_count_from_elsewhere_are_looked_up_again(tmp_path: Path, store: vl.IndexStore) -> None:

@@ -176,7 +176,7 @@ def _full_paths(values: Iterable[Any], folder: str, where: Where) -> Iterator[st
         if not isinstance(value, str):
             found = "nothing" if _is_missing(value) else repr(value)
             raise ConfigurationError(f"{where(row)}: path must be a non-empty string, got {found}")
-        path = value.strip()
+        path = value.lstrip() if "::" in value else value.strip()  # a member's name may end with a space
         full = path if not path or is_url(path) or os.path.isabs(path) else start + path
         if path != value and os.path.lexists(exact := os.path.join(start, value)):  # a name may have spaces around it
             full = exact

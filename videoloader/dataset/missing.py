@@ -12,6 +12,7 @@ from videoloader.dataset.left_out import tell_left_out
 from videoloader.dataset.table import EntryTable
 from videoloader.errors import SourceError
 from videoloader.errors.checks import check
+from videoloader.indexing.sources.folder import is_frame_folder
 from videoloader.indexing.sources.opening import is_url
 from videoloader.indexing.sources.regular_file import is_missing
 from videoloader.runtime.threads import executor_of
@@ -62,4 +63,4 @@ def leave_out(table: EntryTable, there: npt.NDArray[np.bool_], missing: Missing,
 
 
 def _are_there(paths: Sequence[str]) -> list[bool]:
-    return [is_url(path) or "::" in path or not is_missing(path) for path in paths]
+    return [is_url(path) or "::" in path or not is_missing(path) or is_frame_folder(path) for path in paths]

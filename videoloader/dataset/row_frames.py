@@ -12,6 +12,7 @@ import numpy.typing as npt
 from videoloader.dataset.ranges import entry_ranges, rows_in_seconds
 from videoloader.dataset.stores import Store, opened_store
 from videoloader.errors import NotIndexedError, VideoLoaderError
+from videoloader.indexing.sources.opening import is_url
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.indexing.store.frame_counts import Number
 from videoloader.indexing.store.frame_facts import TimeRules
@@ -30,7 +31,7 @@ class RowFrames:
     """Facts from a store about all rows of a table.
 
     Attributes:
-        content: state of the store at the look-up; see ``IndexStore.content``.
+        content: state of the store at the look-up (``IndexStore.content``), in saved ones ``look_up_state``.
         columns: int64[N] each: ``first``, ``stop``, the number of ``frames`` of the video, and the requested facts of
             ``OF_MODES``.
         errors: row number -> the reason why it cannot be used; its numbers are 0.
@@ -68,6 +69,16 @@ def look_up_rows(table: EntryTable, store: IndexStore, indexes: IndexCache, name
     return RowFrames(content, {"first": first, "stop": stop, **numbers}, errors)
 
 
+def look_up_state(table: EntryTable, store: IndexStore) -> str:
+    """A text that changes with the store's contents, and with the files to which relative paths lead."""
+    text, bounds = table.path.utf8()
+    first = np.frombuffer(text, np.uint8)[bounds[:-1][table.path.sizes > 0]]
+    rest = np.flatnonzero(table.path.sizes > 0)[first != ord("/")].tolist()
+    if all(is_url(table.path[row]) for row in rest):
+        return store.content
+    return f"{store.content} {store.keys.key_of('here')}"
+
+
 def resolved(table: EntryTable, store: Store | None) -> EntryTable:
     """The same rows with facts from a store; unchanged without a store.
 
@@ -78,7 +89,8 @@ def resolved(table: EntryTable, store: Store | None) -> EntryTable:
     if store is None:
         return table
     with opened_store(table.path, store) as opened:
-        frames = look_up_rows(table, opened, IndexCache(opened.unverified()), OF_MODES)
+        state = look_up_state(table, opened)
+        frames = replace(look_up_rows(table, opened, IndexCache(opened.unverified()), OF_MODES), content=state)
     for error in frames.errors.values():
         if isinstance(error, NotIndexedError):
             raise error

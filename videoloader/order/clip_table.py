@@ -13,7 +13,7 @@ import numpy.typing as npt
 from videoloader.dataset import VideoDataset, VideoEntry, entry_range
 from videoloader.dataset.left_out import tell_left_out
 from videoloader.dataset.ranges import ends_late, rows_in_seconds, tell_of_late_ends
-from videoloader.dataset.row_frames import OF_MODES, look_up_rows
+from videoloader.dataset.row_frames import OF_MODES, look_up_rows, look_up_state
 from videoloader.dataset.stores import Store
 from videoloader.errors import ConfigurationError, NotIndexedError, VideoLoaderError, counted, reason_of, warn_user
 from videoloader.errors.notes import note
@@ -298,9 +298,10 @@ def _look_up_all(
     # The files have just been compared with the store, and are compared again when a clip is read.
     indexes = IndexCache(store.unverified(), compare=store.verify)
     found = dataset.table.frames
-    if found is not None and found.content != store.content:
+    if found is not None and found.content != look_up_state(dataset.table, store):
         warn_user(
-            f"{store.path} has changed since the data set was saved: rows are looked up again; save the data set again"
+            f"{store.path} has changed since the data set was saved, or relative paths lead to other files: rows are "
+            "looked up again; save the data set again"
         )
         found = None
     if found is None:
