@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -15,6 +15,8 @@ from videoloader.indexing.sources.state import Place
 _AT_ONCE = 1 << 12
 # Parts that a path with "/" as separator may have, but its absolute form has not.
 _UNTIDY = ("//", "/.", "/\0")
+# Rows that are read, and videos that are looked for, to learn where the videos of a store lie.
+_MOST_ROWS, _LOOKED_FOR = 1000, 32
 
 
 def absolute_path(path: str) -> str:
@@ -120,16 +122,31 @@ class SourceKeys(NamedTuple):
         sound = member.startswith("::") and member != key and source.endswith(member) and min(offset, size) >= 0
         return Place(source.removesuffix(member), offset, size) if sound else None
 
-    def is_in_last(self, key: str) -> bool:
-        """Whether the video of a key lies below the last root."""
-        is_below = not is_url(key) and not os.path.isabs(key)
-        return is_below and not is_missing(os.path.join(self.roots[-1], key.partition("::")[0]))
+    def located(self, select: Callable[[str], Iterable[tuple[object, ...]]], store: str) -> SourceKeys:
+        """Return the same keys, with ``in_last`` set if at least half of some videos of a store lie there.
+
+        Of a data set that was copied with its store, and whose original is there, too, the copy is meant. Some of its
+        videos may have been deleted since.
+
+        Args:
+            select: function that runs a statement on the store.
+            store: path of the store.
+
+        Raises:
+            IndexingError: a key is neither text nor bytes.
+        """
+        if len(self.roots) < 2:
+            return self
+        some = (from_sql(key, store) for (key,) in select(f"SELECT source FROM videos LIMIT {_MOST_ROWS}"))
+        below = [key for key in some if not is_url(key) and not os.path.isabs(key)][:_LOOKED_FOR]
+        there = sum(not is_missing(os.path.join(self.roots[-1], key.partition("::")[0])) for key in below)
+        return self._replace(in_last=bool(below) and 2 * there >= len(below))
 
     def is_gone(self, key: str) -> bool:
         """Whether the video is a local file that does not exist. Only local files are checked."""
         if is_url(key) or "::" in key:
             return False
-        return all(is_missing(os.path.join(root, key)) for root in self.roots)
+        return all(is_missing(os.path.join(root, key)) for root in (self.roots[-1:] if self.in_last else self.roots))
 
 
 def to_sql(key: str) -> str | bytes:

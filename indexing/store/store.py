@@ -106,9 +106,7 @@ class IndexStore:
         self._reader = StoreReader(self.path)
         settings = dict(self._reader.select("SELECT name, value FROM settings"))
         keys = SourceKeys((self._given_root,) if self._given_root else recorded_roots(settings, self.path))
-        # Of a data set that was copied with its store, and whose original is there, too, the copy is meant.
-        first = self._reader.select("SELECT source FROM videos LIMIT 1") if len(keys.roots) > 1 else ()
-        self.keys = keys._replace(in_last=any(keys.is_in_last(from_sql(key, self.path)) for (key,) in first))
+        self.keys = keys.located(self._reader.select, self.path)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(type(self), self.path, root=self._given_root, verify=self.verify), ()

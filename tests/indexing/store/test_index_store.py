@@ -134,6 +134,20 @@ class TestMoving:
         merge_stores([tmp_path / name / "index.db" for name in ("data", "copy")], tmp_path / "all.db")
         assert len(IndexStore(tmp_path / "all.db")) == 2 * len(videos)
 
+    def test_the_copy_is_meant_even_if_its_first_videos_are_elsewhere_or_gone(self, videos, tmp_path):
+        outside = shutil.copy(videos[0], tmp_path / "outside.mp4")
+        build_store([outside, *videos], tmp_path / "data" / "index.db", workers=1)
+        copied = tmp_path / "copy"
+        shutil.copytree(tmp_path / "data", copied)
+        gone = copied / videos[0].relative_to(tmp_path / "data")
+        gone.unlink()
+        inside = [str(copied / path.relative_to(tmp_path / "data")) for path in videos[:-1]]
+        assert sorted(VideoDataset.from_store(copied / "index.db").paths) == sorted([str(outside), *inside])
+        report = build_store([], copied / "index.db", workers=1, prune=True)
+        assert report.vanished == [str(gone)]
+        merge_stores([tmp_path / name / "index.db" for name in ("data", "copy")], tmp_path / "all.db")
+        assert len(IndexStore(tmp_path / "all.db")) == 2 * len(videos)
+
     def test_a_store_moves_alone(self, store_path, videos, tmp_path):
         (tmp_path / "else").mkdir()
         store = IndexStore(shutil.copy(store_path, tmp_path / "else" / "copy.db"))
