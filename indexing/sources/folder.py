@@ -292,7 +292,7 @@ def time_of_change(path: str) -> int | None:
 def is_frame_folder(path: str) -> bool:
     """Whether a path, perhaps with times, is for a FolderSource.
 
-    That is a folder, or a pattern for files in one, unless a file has that name, or what is before "::".
+    That is a folder, or a pattern for files in one, unless a file has that name, or its part before "::".
 
     Raises:
         SourceError: a part of the path cannot be reached.

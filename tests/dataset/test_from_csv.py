@@ -243,6 +243,13 @@ class TestFromCsv:
             data = VideoDataset.from_csv(file, missing="skip")
         assert data.left_out == tuple((str(tmp_path / name), "there is no such file") for name in ("b.mp4", "c.mp4"))
 
+    def test_patterns_of_image_files_are_not_missing(self, tmp_path):
+        (tmp_path / "stereo").mkdir()
+        file = table(tmp_path, "path\nstereo/left_*.png\nnone/left_*.png\n")
+        with pytest.warns(UserWarning, match="1 of 2 rows are left out"):
+            data = VideoDataset.from_csv(file, missing="skip")
+        assert list(data.paths) == [f"{tmp_path}/stereo/left_*.png"]
+
     @pytest.mark.parametrize(
         ("text", "arguments"),
         [
@@ -277,13 +284,13 @@ class TestFromCsv:
     @pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl"])
     def test_a_file_whose_name_has_spaces_around_it_is_meant_where_it_is(self, tmp_path, name):
         (tmp_path / "b.mp4 ").touch()
-        paths = ["a.mp4 ", "b.mp4", "b.mp4 "]
+        paths = ["a.mp4 ", "b.mp4", "b.mp4 ", " c.tar::d.mp4 "]
         lines = {
             "rows.csv": ["path", *map('"{}"'.format, paths)],
             "rows.jsonl": [f'{{"path": "{each}"}}' for each in paths],
         }
         data = VideoDataset.from_csv(table(tmp_path, "\n".join(lines[name]), name))
-        assert [os.path.basename(path) for path in data.paths] == ["a.mp4", "b.mp4", "b.mp4 "]
+        assert [os.path.basename(path) for path in data.paths] == ["a.mp4", "b.mp4", "b.mp4 ", "c.tar::d.mp4 "]
 
     @pytest.mark.parametrize("column", ["start_frame", "start_time"])
     def test_underscores_in_numbers_are_no_number(self, tmp_path, column):
