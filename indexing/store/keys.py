@@ -15,8 +15,8 @@ from videoloader.indexing.sources.state import Place
 _AT_ONCE = 1 << 12
 # Parts that a path with "/" as separator may have, but its absolute form has not.
 _UNTIDY = ("//", "/.", "/\0")
-# Rows that are read, and videos that are looked for, to learn where the videos of a store lie.
-_MOST_ROWS, _LOOKED_FOR = 1000, 32
+# Rows that are looked for, to learn where the videos of a store lie.
+_MOST_ROWS = 200
 
 
 def absolute_path(path: str) -> str:
@@ -123,10 +123,10 @@ class SourceKeys(NamedTuple):
         return Place(source.removesuffix(member), offset, size) if sound else None
 
     def located(self, select: Callable[[str], Iterable[tuple[object, ...]]], store: str) -> SourceKeys:
-        """Return the same keys, with ``in_last`` set if at least half of some videos of a store lie there.
+        """Return the same keys, with ``in_last`` set if one of some videos of a store lies there.
 
-        Of a data set that was copied with its store, and whose original is there, too, the copy is meant. Some of its
-        videos may have been deleted since.
+        Of a data set that was copied with its store, and whose original is there, too, the copy is meant, even if it
+        has only a part of the videos.
 
         Args:
             select: function that runs a statement on the store.
@@ -138,9 +138,9 @@ class SourceKeys(NamedTuple):
         if len(self.roots) < 2:
             return self
         some = (from_sql(key, store) for (key,) in select(f"SELECT source FROM videos LIMIT {_MOST_ROWS}"))
-        below = [key for key in some if not is_url(key) and not os.path.isabs(key)][:_LOOKED_FOR]
-        there = sum(not is_missing(os.path.join(self.roots[-1], key.partition("::")[0])) for key in below)
-        return self._replace(in_last=bool(below) and 2 * there >= len(below))
+        below = [key for key in some if not is_url(key) and not os.path.isabs(key)]
+        looked_for = (os.path.join(self.roots[-1], key.partition("::")[0]) for key in below)
+        return self._replace(in_last=not all(map(is_missing, looked_for)))
 
     def is_gone(self, key: str) -> bool:
         """Whether the video is a local file that does not exist. Only local files are checked."""
