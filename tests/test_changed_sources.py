@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import fsspec
 import pytest
@@ -319,6 +320,42 @@ def test_another_version_during_a_clip(server: RangeServer, answer: int, no_wind
     server.before_answer = NewVersion(server, answer)
     with pytest.raises(StaleIndexError, match="has changed"):
         [video[number] for number in (3, 20, 40, 59)]
+
+
+@pytest.mark.parametrize("fingerprint", ["size", "content"])
+def test_a_store_that_knows_no_versions_compares_sizes(
+    server: RangeServer, sample: Sample, tmp_path: Path, fingerprint: Literal["size", "content"]
+) -> None:
+    data = vl.VideoDataset.from_paths([server.url + "clip.mp4"])
+    build_store(data.paths, tmp_path / "store.db", workers=1, fingerprint=fingerprint)
+
+    def frames() -> torch.Tensor:
+        (batch,) = vl.VideoLoader(data, [3], batch_size=1, device="cpu", index=tmp_path / "store.db", num_workers=1)
+        return batch.frames
+
+    whole = frames()
+    server.version = "2"  # as in another bucket
+    assert torch.equal(frames(), whole)
+    server.files["clip.mp4"] = sample("hevc_mp4").read_bytes()
+    with pytest.raises(StaleIndexError, match=r"has changed since it was indexed or opened: .* bytes, now"):
+        frames()
+
+
+@pytest.mark.parametrize("kind", ["http", "memory"])
+def test_a_remote_archive_that_is_listed_again_is_read_anew(server: RangeServer, kind: str) -> None:
+    def put(label: str) -> None:
+        files = tar_bytes({"a.ts": label.encode() * 9, "a.cls": label.encode()})
+        if kind == "http":
+            server.files["small.tar"], server.version = files, label
+        else:
+            fsspec.filesystem("memory").pipe("/listed/small.tar", files)
+
+    url = server.url + "small.tar" if kind == "http" else "memory://listed/small.tar"
+    for label in ("1", "2"):
+        put(label)
+        (row,) = vl.VideoDataset.from_archives(url)
+        assert row.label == int(label)
+        assert open_source(row.path).read(0, 20) == label.encode() * 9
 
 
 def test_a_loader_compares_versions_without_further_requests(server: RangeServer) -> None:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import BinaryIO, Literal, NamedTuple, TypeAlias, cast
 from urllib.parse import unquote
 
-from videoloader.errors import ArgumentError, ConfigurationError, SourceError
+from videoloader.errors import ArgumentError, ConfigurationError, SourceError, StaleIndexError
 from videoloader.errors.checks import path_text
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.file_object import FileObjectSource
@@ -266,6 +266,9 @@ def open_archive_of_kind(name: str) -> tuple[ArchiveKind, ByteSource]:
     """
     if _split_member(f"{name}{_MEMBER}0") != (name, "0"):
         raise ConfigurationError("its members cannot be named: unpack it, or give it another name or URL", name)
+    if is_remote(name):
+        with suppress(StaleIndexError):  # it is opened anew below
+            _kept_remote(name, os.getpid()).ask_again()
     if is_folder(path := local_path(name)):
         if not kind_at(data := os.path.join(path, "data.mdb")):
             raise ConfigurationError(f"is a folder, and no LMDB database: give its archives, as '{name}/*.tar'", name)

@@ -156,6 +156,19 @@ class RemoteSource(SourceBase):
         if (state := self.state) is not None:
             require_same(known, state, self.name)
 
+    def ask_again(self) -> None:
+        """Ask the server for the version of a file of which something was read.
+
+        Raises:
+            StaleIndexError: it is another one than that which was read.
+            SourceError: the answer does not tell.
+        """
+        connection = self._connected()
+        if self._facts is not None and _is_http(connection.filesystem):
+            self._request_http(connection, [(0, 1)])
+        elif self._facts is not None:
+            self._learn(self._ask_for_facts(connection))
+
     def read(self, offset: int, size: int) -> bytes:
         return self._connected().ahead.read(offset, size, self._fetch) if size > 0 else b""
 

@@ -25,7 +25,8 @@ class SourceState:
     """A mark that changes with the bytes.
 
     Attributes:
-        fingerprint: fingerprint of the source; it begins with the size and a hyphen if the source has a size.
+        fingerprint: fingerprint of the source; it begins with the size and a hyphen if the source has a size. Nothing
+            follows if the size alone counts.
         inode: inode of a local file; 0 if there is none, or it is unknown.
         changed: time in nanoseconds at which that inode was last changed in any way.
         host: machine of a local file, since a copy on another machine may have other times.
@@ -52,7 +53,7 @@ class SourceState:
             return None
         if size != size_now:
             return "other files"
-        if version != version_now:
+        if version and version != version_now:
             return f"time of change or version {version}, now {version_now}"
         # File systems in user space may give a file several inode numbers in turn, but not other times.
         if self.inode and now.inode and self.inode != now.inode and self.changed != now.changed:

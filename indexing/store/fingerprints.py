@@ -55,6 +55,12 @@ def renewed(source: str, stored: str, kind: FingerprintKind) -> str | None:
     return stored if up_to_date else fingerprint_of(source, kind)
 
 
+def state_by_size(stored: str) -> str:
+    """Return a fingerprint of the size alone from a stored one that is not by time, for a file behind a URL."""
+    size = stored.rpartition(":")[2].partition("-")[0]
+    return f"{size}-"
+
+
 def is_by_time(stored: str) -> bool:
     """Whether a stored fingerprint consists of size and time of change."""
     return _kind_of(stored) == "mtime"

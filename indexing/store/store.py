@@ -32,7 +32,7 @@ from videoloader.indexing.sources.regular_file import is_same_file
 from videoloader.indexing.sources.reopening import reopen_source
 from videoloader.indexing.sources.state import Place, SourceState, state_of
 from videoloader.indexing.store.export import write_csv, write_json_lines, write_parquet
-from videoloader.indexing.store.fingerprints import fingerprint_of, has_fingerprint, is_by_time
+from videoloader.indexing.store.fingerprints import fingerprint_of, has_fingerprint, is_by_time, state_by_size
 from videoloader.indexing.store.frame_counts import (
     NUMBERS,
     FoundNumbers,
@@ -140,7 +140,7 @@ class IndexStore:
         Raises:
             NotIndexedError: the video is not in the store.
             StaleIndexError: the video has changed since (if ``verify``), or was indexed by another version of this
-                library.
+                library. Nothing is asked of a server: loaders compare a video behind a URL when they read it.
             IndexingError: the video's row is damaged.
             VideoLoaderError: the video could not be indexed; this is the error from that time.
         """
@@ -374,7 +374,8 @@ class IndexStore:
     def _state(self, source: str, stored: str | None, place: Place | None) -> SourceState | None:
         """Return the state of a video when it was indexed; its current state if times do not count; None if unknown."""
         if stored is not None and not is_by_time(stored):
-            stored = None if is_url(source) else fingerprint_of(source)
+            by_url = None if "::" in source else state_by_size(stored)  # of a member, the archive's size is not known
+            stored = by_url if is_url(source) else fingerprint_of(source)
         if stored is None:
             return None
         inode = changed = 0
