@@ -95,8 +95,6 @@ def build_index(source: Openable, *, stream_index: int | None = None) -> VideoIn
 def index_opened(opened: ByteSource) -> VideoIndex:
     """Index a source that is open and not empty, as ``build_index`` does."""
     with DecodingBudget(opened.name), enough_memory(source=opened.name):
-        if told := if_archive(opened.read(0, 512), opened.name):  # libavformat finds videos in them
-            raise IndexingError(f"is no video{told}", opened.name)
         return _build(opened)
 
 
@@ -195,7 +193,10 @@ def _index_by_tables(source: ByteSource) -> VideoIndex | None:
     """Index a video from the container's own tables or headers; None if only libavformat can read it."""
     if isinstance(source, FolderSource):
         return index_images(source)
-    head = source.read(0, HEADERS_READ)
+    start = source.read(0, 512)
+    if told := if_archive(start, source.name):  # libavformat finds videos in them
+        raise IndexingError(f"is no video{told}", source.name)
+    head = start[:HEADERS_READ]
     if head[4:8] in _MP4_FIRST_BOXES:
         return index_mp4(source, head)
     if head[:4] == EBML_MAGIC:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import cache, reduce
 from typing import Any
 
@@ -16,7 +16,7 @@ import av.packet
 import av.stream
 import av.video.stream
 
-from videoloader.errors import IndexingError, UnsupportedError
+from videoloader.errors import IndexingError, UnsupportedError, VideoLoaderError
 from videoloader.indexing.bitstream.nal import nal_length_size
 from videoloader.indexing.decoder import common_options
 from videoloader.indexing.limits import begin_search, count_time
@@ -132,6 +132,14 @@ def open_demuxer(source: ByteSource) -> Iterator[av.container.InputContainer]:
             yield container
         except av.error.FFmpegError as error:
             raise IndexingError(f"libavformat cannot read it: {error.strerror}", source.name) from None
+
+
+def start_by_libavformat(source: ByteSource) -> int | None:
+    """Return libavformat's ``start_time`` in microseconds, which depends on how far it reads; None if it tells none."""
+    with suppress(VideoLoaderError), open_demuxer(source) as container:
+        start: int | None = container.start_time
+        return start
+    return None
 
 
 def demuxed(

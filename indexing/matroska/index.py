@@ -13,6 +13,7 @@ from videoloader.indexing.bitstream.formats import PictureFormat
 from videoloader.indexing.bitstream.parameter_sets import WITH_HEADERS, headers_with_start_codes
 from videoloader.indexing.bitstream.picture import cut_by_container
 from videoloader.indexing.bitstream.vpx import hides_frame
+from videoloader.indexing.demuxer import start_by_libavformat
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import coded_picture
 from videoloader.indexing.libav import checked_by_decoding_head, index_by_decoding
@@ -48,8 +49,7 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
     """Index the file's best video track; None if only libavformat can.
 
     That is so for compressed and encrypted blocks, codecs that are unknown here, frames without a timestamp of their
-    own, other tracks that begin before 0, and damaged files. If blocks may not be one frame each (fields, MPEG-4), the
-    first ones are decoded.
+    own, and damaged files. If blocks may not be one frame each (fields, MPEG-4), the first ones are decoded.
 
     Raises:
         IndexingError: the video track has no frames.
@@ -62,8 +62,6 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
     if found is None or not found[0].codec:
         return None
     track, walk = found
-    if min(walk.first_times.values(), default=0) < 0:
-        return None  # libavformat gives a block before 0 no time, and reckons it from later ones and the codec's delay
     number, packets = headers.tracks.index(track), walk.packets
     if not len(packets.offset):
         raise IndexingError("the video track has no frames", source.name)
@@ -76,7 +74,7 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
         return None
     if picture:
         stream = cut_by_container(_describe_picture(stream, picture), track.width, track.height)
-    index = _assemble(source, track, packets, stream, start_of(headers, track, walk))
+    index = _assemble(source, track, packets, stream, start_of(source, headers, track, walk))
     if index is None:
         return None
     if decoded := decoded_if_uncoded(index, source):
@@ -209,8 +207,12 @@ def _first_has_most_frames(tracks: list[Packets]) -> bool:
     )
 
 
-def start_of(headers: Headers, taken: Track, walk: Walk) -> int:
+def start_of(source: ByteSource, headers: Headers, taken: Track, walk: Walk) -> int:
     """Return when the earliest track begins, in microseconds."""
+    # libavformat gives a block before 0 no time, and reckons it from later ones and the codec's delay.
+    before_zero = min(walk.first_times.values(), default=0) < 0
+    if before_zero and (start := start_by_libavformat(source)) is not None:
+        return start
     base = Fraction(headers.time_scale, NANOSECONDS)
     first = int(walk.packets.pts[0]) - taken.delay_in(base)
     starts = [

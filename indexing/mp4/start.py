@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from fractions import Fraction
 from typing import NamedTuple
 
-from videoloader.errors import VideoLoaderError
-from videoloader.indexing.demuxer import open_demuxer
+from videoloader.indexing.demuxer import start_by_libavformat
 from videoloader.indexing.mp4.boxes import Box, FileBox, children, iterate_boxes, read_decode_time
 from videoloader.indexing.mp4.edits import Edit, leading_gap, leading_offset
 from videoloader.indexing.sources.base import ByteSource
@@ -58,11 +56,10 @@ def track_starts(tracks: Iterable[TrackHead], source: ByteSource, moofs: list[Fi
     heads = list(tracks)
     sought = {head.track_id for head in heads if not head.has_samples}
     fragments = _first_decode_times(source, moofs, sought)
-    if len(moofs) > _MOST_FRAGMENTS and not sought <= fragments.keys():
-        # It depends on how far libavformat reads whether they count.
-        with suppress(VideoLoaderError), open_demuxer(source) as container:
-            if container.start_time is not None:
-                yield StreamStart(container.start_time, Fraction(1, 1_000_000))
+    # Whether later ones count depends on how far libavformat reads.
+    has_later = len(moofs) > _MOST_FRAGMENTS and not sought <= fragments.keys()
+    if has_later and (start := start_by_libavformat(source)) is not None:
+        yield StreamStart(start, Fraction(1, 1_000_000))
     for head in heads:
         if head.has_samples:
             time = leading_gap(head.edits) if head.edits else head.composition

@@ -55,10 +55,12 @@ def renewed(source: str, stored: str, kind: FingerprintKind) -> str | None:
     return stored if up_to_date else fingerprint_of(source, kind)
 
 
-def state_by_size(stored: str) -> str:
-    """Return a fingerprint of the size alone from a stored one that is not by time, for a file behind a URL."""
-    size = stored.rpartition(":")[2].partition("-")[0]
-    return f"{size}-"
+def size_alone(url: str, stored: str) -> str | None:
+    """Return a fingerprint of the size alone from a stored one that is not by time; None for a member of an archive.
+
+    The state of a member begins with the size of the archive, which such a fingerprint does not have.
+    """
+    return None if "::" in url else f"{stored.rpartition(':')[2].partition('-')[0]}-"
 
 
 def is_by_time(stored: str) -> bool:

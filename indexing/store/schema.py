@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from hashlib import blake2b
 from secrets import token_hex
@@ -302,7 +302,7 @@ def _mend_names(connection: sqlite3.Connection, path: str) -> None:
     Raises:
         IndexingError: the rows are damaged, too.
     """
-    found = _fault_of_names(connection)
+    found = fault_of_names(connection.execute)
     if found is None:
         return
     try:
@@ -312,14 +312,19 @@ def _mend_names(connection: sqlite3.Connection, path: str) -> None:
     except sqlite3.DatabaseError as error:
         found = str(error)
     else:
-        if _fault_of_names(connection) is None:
+        if fault_of_names(connection.execute) is None:
             warn_user(f"{path}: names in the index store were damaged and are mended ({found})")
             return
     raise IndexingError(f"the index store is damaged ({found}): delete it and build it again", path)
 
 
-def _fault_of_names(connection: sqlite3.Connection) -> str | None:
-    (found,) = connection.execute("PRAGMA integrity_check(videos)").fetchone()
+def fault_of_names(select: Callable[[str], Iterable[tuple[str]]]) -> str | None:
+    """Return how the names of videos differ from SQLite's index over them; None if they do not.
+
+    Args:
+        select: function that runs a statement on the store.
+    """
+    (found,), *_ = select("PRAGMA integrity_check(videos)")
     return None if found == "ok" else found
 
 

@@ -32,7 +32,7 @@ from videoloader.indexing.sources.regular_file import is_same_file
 from videoloader.indexing.sources.reopening import reopen_source
 from videoloader.indexing.sources.state import Place, SourceState, state_of
 from videoloader.indexing.store.export import write_csv, write_json_lines, write_parquet
-from videoloader.indexing.store.fingerprints import fingerprint_of, has_fingerprint, is_by_time, state_by_size
+from videoloader.indexing.store.fingerprints import fingerprint_of, has_fingerprint, is_by_time, size_alone
 from videoloader.indexing.store.frame_counts import (
     NUMBERS,
     FoundNumbers,
@@ -52,6 +52,7 @@ from videoloader.indexing.store.schema import (
     check_no_folder,
     check_values,
     explained,
+    fault_of_names,
     recorded_roots,
 )
 from videoloader.runtime.threads import executor_of
@@ -320,8 +321,7 @@ class IndexStore:
         Raises:
             IndexingError: the file is damaged. (The check of the names takes 2 to 6 s for a million videos.)
         """
-        (fault,), *_ = self._reader.select("PRAGMA integrity_check(videos)")
-        if fault != "ok":  # a name may be damaged, and its row would be another video's
+        if fault := fault_of_names(self._reader.select):  # a name may be damaged, and its row would be another video's
             raise IndexingError(f"names in the index store are damaged ({fault}): build it again", self.path)
         columns = (*COLUMNS, "records.record", "blob")
         return rows_by_id(self._reader, self._reader.select, columns, JOIN_INDEXES, at_once=_INDEXES_AT_ONCE)
@@ -374,8 +374,7 @@ class IndexStore:
     def _state(self, source: str, stored: str | None, place: Place | None) -> SourceState | None:
         """Return the state of a video when it was indexed; its current state if times do not count; None if unknown."""
         if stored is not None and not is_by_time(stored):
-            by_url = None if "::" in source else state_by_size(stored)  # of a member, the archive's size is not known
-            stored = by_url if is_url(source) else fingerprint_of(source)
+            stored = size_alone(source, stored) if is_url(source) else fingerprint_of(source)
         if stored is None:
             return None
         inode = changed = 0
