@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
@@ -20,9 +22,10 @@ from gpu import resize_reference
 from gpu.test_convert import DTYPES, FILTERS, LAYOUTS, differences, handle, planes_for, poisoned, surface_of
 from helpers.converting import convert_surface
 
+import videoloader as vl
 from videoloader.convert.spec import ColorSpec, Geometry, OutputSpec
 from videoloader.convert.surface import pixel_format
-from videoloader.convert.upload import upload_frame
+from videoloader.convert.upload import PinnedMemory, upload_frame
 from videoloader.runtime.device import own_stream
 
 pytestmark = [
@@ -178,6 +181,29 @@ def test_many_streams_take_little_memory() -> None:
         del surface
     # Each keeps one piece of 3.1 MB.
     assert torch.cuda.memory_reserved() - before < 20 * 6e6
+
+
+def test_memory_goes_with_the_thread_that_used_it(tmp_path: Path) -> None:
+    path = write_h264(tmp_path / "video.mp4", 3)
+    barrier = threading.Barrier(4)
+
+    def pieces() -> int:
+        gc.collect()
+        return sum(isinstance(each, PinnedMemory) for each in gc.get_objects())
+
+    def read(_: int) -> tuple[int, torch.Tensor]:
+        frames = vl.Video(path, device="cuda", decode="cpu")[:]
+        barrier.wait(60)
+        held = pieces()
+        barrier.wait(60)
+        return held, frames
+
+    before = pieces()
+    with ThreadPoolExecutor(4) as pool:
+        read_so = list(pool.map(read, range(4)))
+    assert min(held for held, _ in read_so) >= before + 4
+    assert pieces() == before
+    assert all(torch.equal(frames, read_so[0][1]) for _, frames in read_so)
 
 
 def test_a_forked_process_ends_well_beside_kept_memory(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import torch
 from videoloader.convert.driver import cuda_driver
 from videoloader.convert.surface import CudaSurface, pixel_format, planes_layout
 from videoloader.errors import DecodeError
-from videoloader.runtime.device import allocate
+from videoloader.runtime.device import allocate, is_forked
 from videoloader.runtime.forks import after_fork, keep_forever
 
 # Smaller planes are copied faster than the GIL can be taken again; during larger copies other threads need it.
@@ -116,7 +116,7 @@ class PinnedMemory:
 
 
 # Keyed by device and stream. A thread usually has its own stream, and so its own memory, which its core has cached.
-# Deques are thread-safe.
+# Deques are thread-safe. ``free_staging`` empties both.
 _pinned: defaultdict[tuple[int, int], deque[PinnedMemory]] = defaultdict(deque)
 
 
@@ -174,6 +174,20 @@ def take_gpu(size: int, stream: torch.cuda.Stream) -> GpuMemory:
         tensor = allocate((size,), torch.uint8, stream.device)
         tensor.record_stream(stream)
     return GpuMemory(tensor, idle)
+
+
+def free_staging(stream: torch.cuda.Stream) -> None:
+    """Free the memory that is kept for a stream, when its owner no longer puts pictures into GPU memory.
+
+    Streams are used again, most of them by sessions of NVDEC, which need no such memory. Without this, a process would
+    keep some for each stream that it ever had. This waits for the transfers. It does nothing in a forked process.
+    """
+    if is_forked():
+        return
+    key = stream.device.index, stream.cuda_stream
+    _gpu.pop(key, None)
+    for memory in _pinned.pop(key, ()):
+        memory.sent.synchronize()  # type: ignore[no-untyped-call]
 
 
 def _leave_to_parent() -> None:

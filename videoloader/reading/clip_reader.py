@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import numpy as np
 import torch
 
 from videoloader.convert.spec import hdr_transfer
+from videoloader.convert.upload import free_staging
 from videoloader.decoding.damage import lost_frame
 from videoloader.decoding.engine import Decode, Engine, choose_engine, leave_to_cpu
 from videoloader.decoding.frame_threads import NeedsOneThreadError
@@ -100,6 +102,8 @@ class ClipReader:
     def __init__(self, device: torch.device, decode: Decode = "auto") -> None:
         self.device, self.decode = device, decode
         self._stream = own_stream(device, self) if device.type == "cuda" else None
+        if self._stream is not None:
+            weakref.finalize(self, free_staging, self._stream).atexit = False
         self._cpu = CpuEngine(device)
         self._engines = engines_of(self._cpu, self._stream)
 

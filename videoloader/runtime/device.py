@@ -52,7 +52,7 @@ def resolve_device(device: str | torch.device) -> torch.device:
     """
     missing = [name for name in _GPU_PACKAGES if not _is_there(name)]
     if device == "auto":
-        device = "cuda" if torch.cuda.is_available() and not missing and not _is_forked() else "cpu"
+        device = "cuda" if torch.cuda.is_available() and not missing and not is_forked() else "cpu"
     try:
         resolved = torch.device(device)
     except RuntimeError:
@@ -83,14 +83,15 @@ def check_gpu(device: torch.device) -> None:
 
 def raise_if_forked(device: torch.device) -> None:
     """Raise ConfigurationError if the device is a GPU and this process was forked from one that had used CUDA."""
-    if device.type == "cuda" and _is_forked():
+    if device.type == "cuda" and is_forked():
         raise ConfigurationError(
             f"{str(device)!r} cannot be used in this process, since it was forked from one that had used CUDA: start "
             'it with the method "spawn" of multiprocessing, or use the device "cpu" here'
         )
 
 
-def _is_forked() -> bool:
+def is_forked() -> bool:
+    """Whether this process was forked from one that had used CUDA, so that CUDA cannot be used in it."""
     return torch.cuda._is_in_bad_fork()
 
 
@@ -234,7 +235,7 @@ def _leave_garbage_to_parent() -> None:
     # PyTorch asks CUDA when it frees events, or memory that several streams used. CUDA refuses in a forked process, and
     # that ends the process. So its garbage collector must find nothing that the parent left behind, such as a loop that
     # was not finished.
-    if _is_forked():
+    if is_forked():
         gc.freeze()
 
 
