@@ -132,6 +132,20 @@ def test_a_session_that_many_runs_had_no_use_for_is_closed(monkeypatch):
     assert {first, second} > {last}
 
 
+def test_a_session_that_changed_its_size_too_often_is_closed(monkeypatch):
+    monkeypatch.setattr(sessions, "_MOST_RECONFIGURATIONS", 4)
+    pool = SessionPool(0, 10 * BYTES)
+    narrow = picture(1900, 1000)
+    first = used(pool, HD)
+    for _ in range(3):
+        assert used(pool, HD) is first
+    assert [used(pool, shown) is first for shown in (narrow, HD, narrow, HD)] == [True] * 4
+    assert BareSession.open_now == 0
+    assert pool.used_bytes() == 0
+    assert used(pool, HD) is not first
+    assert BareSession.open_now == 1
+
+
 def test_a_session_that_fails_is_closed():
     pool = SessionPool(0, 10 * BYTES)
     key = session_key("h264", HD)

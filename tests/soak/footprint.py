@@ -72,7 +72,8 @@ def footprint(done: int, device: torch.device) -> Footprint:
     used = _in_use()
     ctypes.CDLL(None).malloc_trim(0)  # what glibc keeps of freed memory says nothing
     if device.type == "cuda":
-        torch.cuda.empty_cache()  # nor does what PyTorch keeps
+        torch.cuda.empty_cache()  # nor does what PyTorch keeps,
+        torch._C._host_emptyCache()  # of pinned memory, too
     resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     free, total = torch.cuda.mem_get_info(device) if device.type == "cuda" else (0, 0)
     files = len(os.listdir("/proc/self/fd"))
