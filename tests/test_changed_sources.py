@@ -50,6 +50,30 @@ def change(path: Path, how: str, data: bytes | None = None) -> None:
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1_000_000_000))
 
 
+@pytest.mark.parametrize("kind", ["mtime", "content"])
+@pytest.mark.parametrize("archived", [False, True])
+def test_a_file_that_is_replaced_after_a_loader_is_made_is_not_taken_for_the_one_of_its_store(
+    sample: Sample, tmp_path: Path, kind: Literal["mtime", "content"], archived: bool
+) -> None:
+    contents = [sample(name).read_bytes() for name in ("h264_mp4", "h264_mp4")]
+    contents[1] = contents[1][:-1] + b"x"  # of the same size
+    path = tmp_path / "clip"
+    videos = [tar_bytes({"a.mp4": content}) if archived else content for content in contents]
+    path.write_bytes(videos[0])
+    data = vl.VideoDataset.from_paths([f"{path}::a.mp4" if archived else path])
+    build_store(data.paths, tmp_path / "s.db", workers=1, fingerprint=kind)
+    settings = {"batch_size": 1, "device": "cpu", "num_workers": 0, "index": tmp_path / "s.db"}
+    with vl.VideoLoader(data, vl.FrameList([0, 1]), **settings) as loader:
+        change(path, "replace", videos[1])
+        with pytest.raises(StaleIndexError, match="has changed"):
+            list(loader)
+    if kind == "content":  # the same content at another time is the same video
+        build_store(data.paths, tmp_path / "s.db", workers=1)
+        with vl.VideoLoader(data, vl.FrameList([0, 1]), **settings) as loader:
+            change(path, "replace", videos[1])
+            assert len(list(loader)) == 1
+
+
 class ChangesWhileRead(FileSource):
     """A file that becomes another one after the next of its ranges was read, before those bytes are used."""
 

@@ -41,7 +41,7 @@ _LOCAL_URL = re.compile(r"file://(?:localhost)?(?=/)", re.IGNORECASE)
 # fsspec writes these before another path or URL: "zip://member::https://…", "simplecache::s3://…".
 _CHAINED = re.compile(r"(?:tar|libarchive|reference|dir|simplecache|filecache|blockcache|cached)(?:://|::)")
 _ZIPPED = re.compile(r"zip://(.+?)::(.+)")
-_CACHED = re.compile(r"(?:simplecache|filecache|blockcache|cached)::")
+_CACHED = re.compile(r"(?:(?:simplecache|filecache|blockcache|cached)::)+")
 # An IPv6 address has two colons itself.
 _HOST = re.compile(r"(?:[^/@\[]*@)?\[[^\]/]*\]")
 _HEAD_SIZE = 512
@@ -111,7 +111,7 @@ def _open_name(name: str) -> ByteSource:
         return FolderSource(path)
     if kind_at(name):
         return FileSource(name)
-    if named := _named_stream(name):
+    if named := named_stream(name):
         return choose_stream(_open_name(named[1]), int(named[2]))
     container, member = _split_member(name)
     if not member:
@@ -128,7 +128,7 @@ def _open_name(name: str) -> ByteSource:
     return _open_member(open_archive(container), member)
 
 
-def _named_stream(name: str) -> re.Match[str] | None:
+def named_stream(name: str) -> re.Match[str] | None:
     """Match the name of one of a file's streams. A stream has no streams, so names have one number at most."""
     named = NAMED_STREAM.fullmatch(name)
     again = named and NAMED_STREAM.fullmatch(named[1])
@@ -161,7 +161,7 @@ def local_places(name: str) -> LocalPlaces | None:
         return LocalPlaces(files, folder)
     if kind:
         return LocalPlaces([name])
-    if named := _named_stream(name):
+    if named := named_stream(name):
         return local_places(named[1])
     container, member = _split_member(name)
     if is_remote(container):
@@ -208,12 +208,40 @@ def open_archive(name: str) -> ByteSource:
 
 def is_url(name: str) -> bool:
     """Whether a name begins as a URL, ``file://`` included, or a chain of them. A member's name may hold one, too."""
-    return "://" in name and bool(_URL.match(name) or _CHAINED.match(name))
+    return "://" in name and begins_as_url(name)
+
+
+def begins_as_url(name: str) -> bool:
+    """Whether a name begins as a URL, or with what fsspec writes before another path or URL: ``simplecache::``."""
+    return bool(_URL.match(name) or _CHAINED.match(name))
 
 
 def is_remote(name: str) -> bool:
     """Whether a name is to be opened with fsspec."""
-    return bool(_URL.match(name) or _CHAINED.match(name)) and not _LOCAL_URL.match(name) and not os.path.exists(name)
+    return begins_as_url(name) and not _LOCAL_URL.match(name) and not os.path.exists(name)
+
+
+def split_local(name: str, is_there: Callable[[str], object]) -> tuple[str, str]:
+    """Split the name of something on this machine into its path, and what follows: "::" and a member, or nothing.
+
+    Args:
+        name: a path or ``file://`` URL, of a file, an archive's member, or a folder of images.
+        is_there: function that tells whether anything is at a path.
+    """
+    if _MEMBER not in name or is_there(local_path(name)):
+        return local_path(name), ""
+    end = _end_of_path(name, is_there)
+    return local_path(name[:end]), name[end:]
+
+
+def _end_of_path(name: str, is_there: Callable[[str], object]) -> int:
+    """Return where the path in a local name ends: the shortest part that is there, or else what precedes any "::"."""
+    at = first = name.find(_MEMBER)
+    while 0 <= at < LONGEST_PATH:
+        if is_there(local_path(name[:at])):
+            return at
+        at = name.find(_MEMBER, at + 1)
+    return first if first >= 0 else len(name)
 
 
 def local_path(name: str) -> str:
@@ -223,10 +251,7 @@ def local_path(name: str) -> str:
 
 
 def _split_member(name: str) -> tuple[str, str]:
-    """Split a name into archive and member; the member is empty if the name is not in an archive.
-
-    The archive of a local name is the shortest prefix that exists.
-    """
+    """Split a name into archive and member; the member is empty if the name is not in an archive."""
     if zipped := _ZIPPED.match(name):
         return zipped[2], zipped[1]
     if cached := _CACHED.match(name):
@@ -240,13 +265,8 @@ def _split_member(name: str) -> tuple[str, str]:
         path = host.end() if host else url.end()
         container, _, member = name[path:].partition(_MEMBER)
         return name[:path] + container, member
-    at = name.find(_MEMBER)
-    first = at
-    while 0 <= at < LONGEST_PATH:
-        if kind_at(local_path(name[:at])):
-            return name[:at], name[at + len(_MEMBER) :]
-        at = name.find(_MEMBER, at + 1)
-    return (name[:first], name[first + len(_MEMBER) :]) if first >= 0 else (name, "")
+    end = _end_of_path(name, kind_at)
+    return name[:end], name[end + len(_MEMBER) :]
 
 
 # Learning which version of a file a server has takes a request, made once for all its members. The number is that of

@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, get_args
 
-from videoloader.errors import ArgumentError, ConfigurationError, IndexingError
+from videoloader.errors import ArgumentError, IndexingError
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.checks import check_choice, check_positive, path_text
 from videoloader.indexing.build import INDEXER_VERSION
 from videoloader.indexing.limits import current_limits
-from videoloader.indexing.sources.opening import is_remote
 from videoloader.indexing.store.fingerprints import FingerprintKind
 from videoloader.indexing.store.frame_table import PackedIndex, stored_index
-from videoloader.indexing.store.keys import SourceKeys, absolute_path, from_sql, to_sql
+from videoloader.indexing.store.keys import SourceKeys, absolute_path, from_sql, path_of_new_store, to_sql
 from videoloader.indexing.store.processes import index_in_processes
 from videoloader.indexing.store.schema import (
     COLUMNS,
@@ -147,11 +146,7 @@ class StoreBuild:
             check_choice("fingerprint", fingerprint, get_args(FingerprintKind))
         current_limits()  # each process would find what is wrong with them for each video
         self._started = time.monotonic()
-        if is_remote(os.fspath(store)):
-            raise ConfigurationError(
-                "a store is written to a file of this machine: build it there, and copy it", os.fspath(store)
-            )
-        self._store = absolute_path(os.fspath(store))
+        self._store = path_of_new_store(os.fspath(store))
         given = None if root is None else absolute_path(path_text("build_store's root", root))
         if isinstance(paths, str | bytes | os.PathLike):
             raise ArgumentError(f"paths must be a list of paths, got {paths!r}")

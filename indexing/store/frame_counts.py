@@ -19,6 +19,7 @@ from videoloader.errors import (
     VideoLoaderError,
 )
 from videoloader.indexing.build import INDEXER_VERSION
+from videoloader.indexing.sources.opening import begins_as_url
 from videoloader.indexing.store.columns import LONGEST, Integers
 from videoloader.indexing.store.frame_facts import NO_RULE, RULE_SIZE
 from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
@@ -33,7 +34,8 @@ _ERRORS = {kind.__name__: kind for kind in (SourceError, IndexingError, Unsuppor
 _COLUMNS = "source, indexer, frames, fingerprint, error_type, error"
 _SOUND = (
     f"indexer IS {INDEXER_VERSION} AND error_type IS NULL AND typeof(frames) = 'integer' "
-    f"AND frames BETWEEN 1 AND {LONGEST} AND typeof(source) = 'text' AND typeof(fingerprint) IN ('null', 'text')"
+    f"AND frames BETWEEN 1 AND {LONGEST} AND typeof(source) = 'text' AND instr(source, char(0)) = 0 "
+    "AND typeof(fingerprint) IN ('null', 'text')"
 )
 Number: TypeAlias = Literal["frames", "is_even", "first_key_frame", "frames_without_key", "time_rule"]
 
@@ -122,18 +124,23 @@ class Positions:
 
     def keys(self) -> Iterator[str]:
         """Return the videos' keys in the store, in order."""
-        return map(self._keys.key_of, self._position)
+        return map(self._key, self._position)
+
+    def _key(self, path: str) -> str:
+        return path if begins_as_url(path) else self._keys.key_of_absolute(path)
 
     def find(self, keys: list[str]) -> npt.NDArray[np.int64]:
         """Return the positions of the videos with these keys; −1 for videos that were not asked for."""
         # A prefix before an absolute key gives a path that no video has, and so does a relative key without a prefix.
-        prefix, *others = self._keys.prefixes
+        prefixes = self._keys.prefixes
+        prefix, *others = prefixes
         positions = np.fromiter(map(self._position.get, map(prefix.__add__, keys), repeat(-1)), np.int64, len(keys))
         for number in np.flatnonzero(positions < 0).tolist():
-            candidates = (keys[number], *(other + keys[number] for other in others))
+            path = SourceKeys.path_below("", keys[number])  # another one than the key if that begins with "./"
+            candidates = (path, *(start + path for start in (others if path == keys[number] else prefixes)))
             # A path below an earlier root has another key.
-            found = (path for path in candidates if path in self._position and self._keys.key_of(path) == keys[number])
-            positions[number] = next((self._position[path] for path in found), -1)
+            found = (each for each in candidates if each in self._position and self._key(each) == keys[number])
+            positions[number] = next((self._position[each] for each in found), -1)
         return positions
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
-from videoloader.errors import IndexingError, SourceError
-from videoloader.indexing.sources.opening import is_url
+from videoloader.errors import ConfigurationError, IndexingError, SourceError
+from videoloader.indexing.sources.opening import begins_as_url, is_remote, local_path, split_local
 from videoloader.indexing.sources.regular_file import from_here, is_missing, real_path
 from videoloader.indexing.sources.state import Place
 
 _AT_ONCE = 1 << 12
 # Parts that a path with "/" as separator may have, but its absolute form has not.
 _UNTIDY = ("//", "/.", "/\0")
+_UP = re.compile(r"(?:(?<=/)|^)\.\.(?=/|$)")
+# Stands before a key that would be a URL otherwise, such as "simplecache::memory://a" for a member of an archive.
+_NO_URL = "./"
 # Rows that are looked for, to learn where the videos of a store lie.
 _MOST_ROWS = 200
 
@@ -22,28 +26,26 @@ _MOST_ROWS = 200
 def absolute_path(path: str) -> str:
     """Return a path's absolute form, with links not resolved unless ``..`` follows one.
 
-    There ``os.path.abspath`` would lead to another file than the system. What follows "::" stays as it is, since the
-    name of a member is no path.
+    There ``os.path.abspath`` would lead to another file than the system.
 
     Raises:
         SourceError: the current folder cannot be told, or a part of a path with ``..`` cannot be reached.
     """
-    path, colons, member = path.partition("::")
-    if colons:
-        folder = absolute_path(path or os.curdir)
-        return (os.path.join(folder, "") if path[-1:] in ("", "/") else folder) + colons + member
-    if os.pardir in path:
-        folder, name = os.path.split(from_here(path))
-        if name not in ("", os.curdir, os.pardir) and (led := _led_elsewhere(folder)):
-            return os.path.join(led, name)
-    return os.path.normpath(from_here(path))
+    return _absolute(path, _leads_to)
 
 
-@lru_cache(1 << 12)  # many videos share a folder
-def _led_elsewhere(folder: str) -> str | None:
-    """The place to which a folder's name leads, if its normal form leads elsewhere."""
-    real = real_path(folder)
-    return None if real == real_path(os.path.normpath(folder)) else real
+def _absolute(path: str, leads_to: Callable[[str], str]) -> str:
+    path = from_here(path)
+    if last := list(_UP.finditer(path))[-1:]:
+        end = last[0].end()
+        path = os.path.join(leads_to(path[:end]), path[end:].lstrip(os.sep))
+    return os.path.normpath(path)
+
+
+def _leads_to(folder: str) -> str:
+    """Return the place of a folder whose name ends with "..": the name's normal form, unless that is another folder."""
+    real, normal = real_path(folder), os.path.normpath(folder)
+    return normal if real == real_path(normal) else real
 
 
 class SourceKeys(NamedTuple):
@@ -53,7 +55,7 @@ class SourceKeys(NamedTuple):
     of any other local path is its absolute form, with links not resolved. A URL is its own key.
 
     Attributes:
-        roots: absolute folders, of which the first that fits counts.
+        roots: absolute folders. Of those that a path is below, the first counts, or the last if ``in_last``.
         in_last: whether the videos are known to lie below the last of them.
     """
 
@@ -62,8 +64,9 @@ class SourceKeys(NamedTuple):
 
     @property
     def prefixes(self) -> tuple[str, ...]:
-        """The part before the key in a path below each root."""
-        return tuple(root if root.endswith(os.sep) else root + os.sep for root in self.roots)
+        """The part before the key in a path below each root; the first that fits counts."""
+        roots = reversed(self.roots) if self.in_last else self.roots  # one may lie in the other
+        return tuple(root if root.endswith(os.sep) else root + os.sep for root in roots)
 
     @property
     def root(self) -> str:
@@ -74,8 +77,11 @@ class SourceKeys(NamedTuple):
 
     @staticmethod
     def absolute(source: str) -> str:
-        """Return a path's absolute form, which is the same however it is spelled."""
-        return source if is_url(source) else absolute_path(source)
+        """Return a path's absolute form, which is the same however it is spelled; a URL as it is.
+
+        What follows a path, such as the name of a member, stays as it is.
+        """
+        return _absolute_name(source, _is_there, _leads_to)
 
     @staticmethod
     def all_absolute(sources: Sequence[str]) -> list[str]:
@@ -84,18 +90,24 @@ class SourceKeys(NamedTuple):
         for start in range(0, len(sources), _AT_ONCE):
             some = sources[start : start + _AT_ONCE]
             text = "\0".join(["", *some, ""])
-            plain = os.sep == "/" and text.count("\0/") == len(some) and not any(map(text.__contains__, _UNTIDY))
-            paths.extend(some if plain else map(SourceKeys.absolute, some))  # ``+=`` would add an array's texts
+            starts = text.count("\0/") == text.count("\0") - 1 == len(some)
+            if os.sep == "/" and starts and not any(map(text.__contains__, _UNTIDY)):
+                paths.extend(some)  # ``+=`` would add an array's texts
+            else:  # many of them share an archive or a folder
+                asked = [lru_cache(_AT_ONCE)(ask) for ask in (_is_there, _leads_to)]
+                paths.extend(_absolute_name(source, *asked) for source in some)
         return paths
 
     def key_of(self, source: str) -> str:
-        if is_url(source):
-            return source
-        absolute = absolute_path(source)
+        return source if is_remote(source) else self.key_of_absolute(self.absolute(source))
+
+    def key_of_absolute(self, path: str) -> str:
+        """Return the key of what ``absolute`` returns for a name on this machine."""
         for start in self.prefixes:
-            if absolute.startswith(start):
-                return absolute[len(start) :]
-        return absolute
+            if path.startswith(start):
+                key = path[len(start) :]
+                return _NO_URL + key if begins_as_url(key) else key
+        return path
 
     def path_of(self, key: str) -> str:
         """Return the path of the video with a key: below ``root``."""
@@ -103,8 +115,12 @@ class SourceKeys(NamedTuple):
 
     def paths_of(self, keys: Iterable[str]) -> Iterator[str]:
         """Return ``path_of`` of each key, looking for the root only once."""
-        root = self.root
-        return (key if is_url(key) else os.path.join(root, key) for key in keys)
+        return map(partial(self.path_below, self.root), keys)
+
+    @staticmethod
+    def path_below(root: str, key: str) -> str:
+        """Return the path of the video with a key, if that is relative to a root."""
+        return key if begins_as_url(key) else os.path.join(root, key.removeprefix(_NO_URL))
 
     def place_of(self, source: str, archive: object, offset: object, size: object) -> Place | None:
         """Return the position of a member of an archive; None if its row does not have it.
@@ -115,7 +131,7 @@ class SourceKeys(NamedTuple):
             source: the user's name of the member.
             archive, offset, size: values of its row.
         """
-        key = self.key_of(source)
+        key = self.key_of(source).removeprefix(_NO_URL)
         if not isinstance(archive, str) or not isinstance(offset, int) or not isinstance(size, int):
             return None
         member = key.removeprefix(archive)
@@ -138,15 +154,41 @@ class SourceKeys(NamedTuple):
         if len(self.roots) < 2:
             return self
         some = (from_sql(key, store) for (key,) in select(f"SELECT source FROM videos LIMIT {_MOST_ROWS}"))
-        below = [key for key in some if not is_url(key) and not os.path.isabs(key)]
-        looked_for = (os.path.join(self.roots[-1], key.partition("::")[0]) for key in below)
-        return self._replace(in_last=not all(map(is_missing, looked_for)))
+        below = [key for key in some if not begins_as_url(key) and not os.path.isabs(key)]
+        paths = (self.path_below(self.roots[-1], key) for key in below)
+        return self._replace(in_last=any(_is_there(split_local(path, _is_there)[0]) for path in paths))
 
     def is_gone(self, key: str) -> bool:
         """Whether the video is a local file that does not exist. Only local files are checked."""
-        if is_url(key) or "::" in key:
+        if begins_as_url(key) or "::" in key:
             return False
         return all(is_missing(os.path.join(root, key)) for root in (self.roots[-1:] if self.in_last else self.roots))
+
+
+def _absolute_name(name: str, is_there: Callable[[str], bool], leads_to: Callable[[str], str]) -> str:
+    if is_remote(name):
+        return name
+    path, rest = split_local(name, is_there)
+    folder = _absolute(path or os.curdir, leads_to)
+    if rest and path[-1:] in ("", os.sep) and not is_there(path):  # perhaps a file "::a" was in this folder
+        folder = os.path.join(folder, "")
+    return folder + rest
+
+
+def _is_there(path: str) -> bool:
+    return not is_missing(path)
+
+
+def path_of_new_store(store: str) -> str:
+    """Return the absolute path of a store that is to be written.
+
+    Raises:
+        ConfigurationError: it is on a server.
+        SourceError: as in ``absolute_path``.
+    """
+    if is_remote(store):
+        raise ConfigurationError("a store is written to a file of this machine: build it there, and copy it", store)
+    return absolute_path(local_path(store))
 
 
 def to_sql(key: str) -> str | bytes:

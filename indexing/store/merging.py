@@ -14,11 +14,11 @@ from typing import Any, Literal
 from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.checks import check, path_text
-from videoloader.indexing.sources.opening import is_url
+from videoloader.indexing.sources.opening import begins_as_url
 from videoloader.indexing.sources.regular_file import is_same_file, status_at
 from videoloader.indexing.store.building import Progress, write_row
 from videoloader.indexing.store.frame_table import PackedIndex
-from videoloader.indexing.store.keys import SourceKeys, absolute_path, from_sql, to_sql
+from videoloader.indexing.store.keys import SourceKeys, absolute_path, from_sql, path_of_new_store, to_sql
 from videoloader.indexing.store.schema import (
     COLUMNS,
     close_writer,
@@ -100,7 +100,7 @@ def merge_stores(
     if isinstance(stores, str | bytes | os.PathLike):
         raise ArgumentError(f"stores must be a list of paths, got {stores!r}")
     parts = [IndexStore(path) for path in stores]
-    path = absolute_path(path_text("merge_stores's output", output))
+    path = path_of_new_store(path_text("merge_stores's output", output))
     check("stores", parts, parts, "at least one index store")
     if any(is_same_file(path, part.path) for part in parts):
         raise ConfigurationError("is a part and the merged store at once: leave it out of the parts", path)
@@ -138,7 +138,7 @@ def _state(key: str, fingerprint: object, error_type: object, indexer: object) -
         Time of change of the file in nanoseconds, -1 if the fingerprint has none; whether the row has an index; version
         of the library's indexing.
     """
-    found = _TIME.match(fingerprint) if isinstance(fingerprint, str) and not is_url(key) else None
+    found = _TIME.match(fingerprint) if isinstance(fingerprint, str) and not begins_as_url(key) else None
     return int(found[1]) if found else -1, error_type is None, indexer if isinstance(indexer, int) else 0
 
 
@@ -217,7 +217,8 @@ class _Merge:
     def _key(self, stored: str | bytes) -> str:
         """Return the key in this store for a key of a part."""
         key = from_sql(stored, self._part)
-        return self._keys.key_of(key if is_url(key) else os.path.join(self._root, key))
+        path = SourceKeys.path_below(self._root, key)
+        return key if begins_as_url(key) else self._keys.key_of_absolute(path)
 
 
 _KIND = "SELECT value FROM settings WHERE name = 'fingerprint'"

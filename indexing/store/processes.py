@@ -30,7 +30,7 @@ class _Worker(ChildProcess):
 
     def give(self, tasks: list[Any]) -> None:
         self.waiting = list(tasks)
-        with suppress(ConnectionError):  # if it has died, this shows when its answers are taken
+        with suppress(OSError):  # if it has died, this shows when its answers are taken
             self.connection.send(tasks)
 
     def take(self) -> list[Any]:

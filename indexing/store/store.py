@@ -27,12 +27,12 @@ from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.limits import check_picture
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.folder import is_frame_folder
-from videoloader.indexing.sources.opening import is_url
+from videoloader.indexing.sources.opening import is_remote
 from videoloader.indexing.sources.regular_file import is_same_file
 from videoloader.indexing.sources.reopening import reopen_source
 from videoloader.indexing.sources.state import Place, SourceState, state_of
 from videoloader.indexing.store.export import write_csv, write_json_lines, write_parquet
-from videoloader.indexing.store.fingerprints import fingerprint_of, has_fingerprint, is_by_time, size_alone
+from videoloader.indexing.store.fingerprints import fingerprint_of, has_fingerprint, is_by_time, is_same, size_alone
 from videoloader.indexing.store.frame_counts import (
     NUMBERS,
     FoundNumbers,
@@ -360,10 +360,13 @@ class IndexStore:
         self, source: str, stored: str | None, archives: dict[str, str] | None = None
     ) -> StaleIndexError | None:
         """Return the error for a video that differs from the one indexed, if videos are compared; else None."""
-        if not self.verify or stored is None or is_url(source):
+        if not self.verify or stored is None or is_remote(source):
             return None
         if has_fingerprint(source, stored, {} if archives is None else archives):
             return None
+        return self._changed(source, stored)
+
+    def _changed(self, source: str, stored: str) -> StaleIndexError:
         found = fingerprint_of(source)
         change = "has changed since it was indexed" if found else "no longer exists"
         hint = ""
@@ -371,10 +374,22 @@ class IndexStore:
             hint = " (its size is the same: for data that is copied, with fingerprint='size' or 'content')"
         return StaleIndexError(f"{change}: build the index store {self.path} again{hint}", source)
 
+    def _present(self, source: str, stored: str) -> str | None:
+        """Return the fingerprint by time of a local video as it is now, which must be the one indexed; None if unknown.
+
+        Raises:
+            StaleIndexError: it is another one.
+        """
+        now = fingerprint_of(source)  # before it is compared: a later change shows when it is read
+        # Whoever compares videos at another moment, as loaders do, did not see what lies there now.
+        if now is not None and not is_same(source, stored):
+            raise self._changed(source, stored)
+        return now
+
     def _state(self, source: str, stored: str | None, place: Place | None) -> SourceState | None:
         """Return the state of a video when it was indexed; its current state if times do not count; None if unknown."""
         if stored is not None and not is_by_time(stored):
-            stored = size_alone(source, stored) if is_url(source) else fingerprint_of(source)
+            stored = size_alone(source, stored) if is_remote(source) else self._present(source, stored)
         if stored is None:
             return None
         inode = changed = 0

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from videoloader.errors import ConfigurationError, IndexingError, SourceError, VideoLoaderError, printable
 from videoloader.indexing.build import build_index
-from videoloader.indexing.sources.opening import is_url, open_source
+from videoloader.indexing.sources.opening import is_remote, open_source
 from videoloader.indexing.sources.part import PartSource
 from videoloader.indexing.store.fingerprints import FingerprintKind, fingerprint_of, is_same, renewed
 from videoloader.indexing.store.frame_table import pack_index
@@ -56,7 +56,7 @@ def answer_task(task: Task) -> Answer:
             warnings.simplefilter("ignore")  # the facts have what warnings would say
             source = open_source(task.path)
             index = build_index(source)
-            if fingerprint is None and not is_url(task.path):  # later builds and readers would take any file for it
+            if fingerprint is None and not is_remote(task.path):  # later builds and readers would take any file for it
                 raise SourceError("could not be read for a moment, so nothing tells when it changes", task.path)
             place = source.place if type(source) is PartSource and source.fingerprint == fingerprint else None
             row = Row(task.key, fingerprint, facts=facts_of(index), packed=pack_index(index), place=place)

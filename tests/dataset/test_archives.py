@@ -43,6 +43,14 @@ def test_clips_are_those_of_the_unpacked_file(shards: list[Path], sample: Sample
     assert torch.equal(frames, torch.cat([expected.view(3, 20, 3, 128, 160)] * 4))
 
 
+def test_members_with_names_of_streams_are_refused(tmp_path: Path, sample: Sample) -> None:
+    content = sample("h264_mp4").read_bytes()
+    (tmp_path / "a.zip").write_bytes(zip_bytes({"v.mp4": content, "v.mp4::stream_index=0": content}))
+    with pytest.raises(vl.ConfigurationError, match=r"a\.zip: its member 'v\.mp4::stream_index=0' has a name"):
+        vl.VideoDataset.from_archives(tmp_path / "a.zip", video="")
+    assert list(vl.VideoDataset.from_archives(tmp_path / "a.zip").paths) == [f"{tmp_path / 'a.zip'}::v.mp4"]
+
+
 def test_shards_behind_urls(shards: list[Path]) -> None:
     with serve({path.name: path.read_bytes() for path in shards}) as server:
         remote = vl.VideoDataset.from_tars(f"{server.url}{path.name}" for path in shards)

@@ -23,7 +23,7 @@ from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.directory_cache import SEVERAL
 from videoloader.indexing.sources.lmdb_value import read_lmdb
 from videoloader.indexing.sources.near_names import near_names
-from videoloader.indexing.sources.opening import ArchiveKind, local_path, open_archive_of_kind
+from videoloader.indexing.sources.opening import ArchiveKind, local_path, named_stream, open_archive_of_kind
 from videoloader.indexing.sources.recordio import read_recordio
 from videoloader.indexing.sources.state import check_unchanged
 from videoloader.indexing.sources.tar import read_tar
@@ -180,11 +180,13 @@ def rows_of_members(
     whose names begin with a dot, are left out, as in folders.
 
     Raises:
-        ConfigurationError: a file is not the JSON or text that its name promises.
+        ConfigurationError: a file is not the JSON or text that its name promises, or a member cannot be named.
     """
     contents = _members(name, kind, archive, lambda member, size: _is_beside(member, size, endings), told)
     shown = [each for each in contents if kind == "LMDB" or not posixpath.basename(each).startswith(".")]
     videos = {member: _split_name(member)[0] for member in shown if member.lower().endswith(endings)}
+    if wrong := next((each for each in videos if named_stream(f"{name}::{each}")), None):
+        raise ConfigurationError(f"its member {wrong!r} has a name that means a stream of another one: rename it", name)
     keys, of_key, too_large = set(videos.values()), dict[str, dict[str, Any]](), defaultdict[str, list[str]](list)
     for member, content in contents.items():
         key, extension = _split_name(member)

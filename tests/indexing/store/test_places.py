@@ -16,7 +16,7 @@ from store_contents import build_here
 import videoloader as vl
 from videoloader.errors import StaleIndexError
 from videoloader.indexing.sources import opening, tar
-from videoloader.indexing.store.keys import absolute_path
+from videoloader.indexing.store.keys import SourceKeys
 
 
 @pytest.fixture
@@ -111,8 +111,8 @@ def test_members_of_a_moved_data_set_are_read_where_their_paths_say(archive: Pat
     ],
 )
 def test_only_what_is_before_two_colons_is_a_path(path: str, expected: str):
-    assert absolute_path(path) == expected
-    assert absolute_path(os.path.relpath("/", os.getcwd()) + path) == expected
+    assert SourceKeys.absolute(path) == expected
+    assert SourceKeys.absolute(os.path.relpath("/", os.getcwd()) + path) == expected
 
 
 def test_the_names_of_members_are_no_paths(videos: list[Path], tmp_path: Path):

@@ -1,0 +1,158 @@
+"""Videos with odd names in a store: each has one key, and the key leads back to that video and no other."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from archive_writing import write_lmdb
+from image_files import write_frames
+from store_contents import build_here
+
+import videoloader as vl
+from videoloader.errors import StaleIndexError
+from videoloader.indexing import IndexStore
+
+Sample = Callable[[str], Path]
+
+
+@pytest.fixture
+def short(sample: Sample) -> Path:
+    """A video of 60 frames."""
+    return sample("h264_mp4")
+
+
+@pytest.fixture
+def other(sample: Sample) -> Path:
+    """A video of 60 frames, of another codec."""
+    return sample("vp9_webm")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def codecs(names: list[str], store: str = "s.db") -> list[str]:
+    """The codec of each video, by the store; what it says of the others must not matter."""
+    opened = IndexStore(store, verify=False)
+    assert len(opened.frame_counts(names)[1]) == 0
+    return [opened.get(name).stream.codec for name in names]
+
+
+def given_back(store: str = "s.db") -> list[str]:
+    return list(vl.VideoDataset.from_store(store).paths)
+
+
+@pytest.mark.parametrize("kind", ["mtime", "size", "content"])
+def test_a_file_url_is_the_path_of_its_file(short: Path, here: Path, kind) -> None:
+    path = Path(shutil.copy(short, "a b.mp4"))
+    url = f"file://{here}/a%20b.mp4"
+    assert build_here([path, url], "s.db", fingerprint=kind).indexed == 1
+    assert given_back() == [str(here / path)]
+    path.write_bytes(short.read_bytes()[:-9])
+    for name in (url, str(path)):
+        with pytest.raises(StaleIndexError):
+            IndexStore("s.db").get(name)
+
+
+@pytest.mark.parametrize("name", ["tar", "simplecache", "cached", "dir", "reference"])
+def test_an_archive_may_be_named_like_a_chain_of_urls(short: Path, other: Path, here: Path, name: str) -> None:
+    with zipfile.ZipFile(name, "w") as archive:
+        archive.writestr("memory://a.mp4", short.read_bytes())
+        archive.writestr("http://127.0.0.1:9/b.mp4", other.read_bytes())
+    rows = list(vl.VideoDataset.from_archives(str(here / name), video="mp4").paths)
+    assert build_here(rows, "s.db").indexed == 2
+    assert given_back() == rows
+    assert codecs(rows) == ["h264", "vp9"]
+    vl.merge_stores(["s.db"], "merged.db")
+    assert given_back("merged.db") == rows
+    (here / "moved").mkdir()
+    for each in (name, "s.db"):
+        shutil.move(each, here / "moved" / each)
+    assert codecs(given_back("moved/s.db"), "moved/s.db") == ["h264", "vp9"]
+
+
+@pytest.mark.parametrize("name", ["link/..", "link/..::fps=5", "link/../frames/", "link/.././frames"])
+def test_two_dots_after_a_link_lead_where_the_system_goes(here: Path, name: str) -> None:
+    os.makedirs("x/one")
+    os.symlink("x/one", "link")
+    for folder, count in (("x", 3), ("x/frames", 3), ("frames", 5), (".", 5)):
+        write_frames(here / folder, [f"{number}.png" for number in range(count)])
+    straight = name.replace("link/..", ".")
+    os.makedirs("x/one/stores")
+    assert build_here([name, straight], "x/one/stores/s.db").indexed == 2
+    assert [len(IndexStore("x/one/stores/s.db").get(each)) for each in (name, straight)] == [3, 5]
+    assert [len(vl.Video(each, device="cpu")) for each in given_back("x/one/stores/s.db")] == [3, 5]
+
+
+def test_a_root_may_lead_through_a_link(short: Path, other: Path, here: Path) -> None:
+    os.makedirs("x/one")
+    os.symlink("x/one", "link")
+    shutil.copy(short, "x/a.mp4")
+    shutil.copy(other, "a.mp4")
+    build_here(["x/a.mp4"], "s.db", root="x")
+    (path,) = vl.VideoDataset.from_store(IndexStore("s.db", root="link/..")).paths
+    assert os.path.samefile(path, "x/a.mp4")
+
+
+def test_a_link_that_is_switched_leads_to_another_video(short: Path, other: Path) -> None:
+    for version, video in (("v1", short), ("v2", other)):
+        os.makedirs(f"{version}/clips")
+        shutil.copy(video, f"{version}/a.mp4")
+    for version in ("v1", "v2"):
+        if os.path.islink("now"):
+            os.unlink("now")
+        os.symlink(f"{version}/clips", "now")
+        assert build_here(["now/../a.mp4"], "s.db").indexed == 1
+    assert codecs(["v1/a.mp4", "v2/a.mp4"]) == ["h264", "vp9"]
+
+
+def test_colons_may_begin_the_name_of_a_file(short: Path, other: Path, here: Path) -> None:
+    os.makedirs("root/dir")
+    names = ["root/dir/..::x.mp4", "root/dir/.::x.mp4", "root/dir/::x.mp4", "root::x.mp4", "root/dir::x.mp4"]
+    for name in names:
+        shutil.copy(other if name.count("/") == 2 else short, name)
+    assert build_here(names, "root/s.db").indexed == 5
+    assert codecs(names, "root/s.db") == ["vp9"] * 3 + ["h264"] * 2
+    assert given_back("root/s.db") == [str(here / name) for name in names]
+
+
+def test_colons_may_be_in_the_name_of_a_folder(short: Path, other: Path, here: Path) -> None:
+    os.makedirs("one/x::y")
+    shutil.copy(short, "one/x::y/a.mp4")
+    shutil.copy(other, "one/other.mp4")
+    with zipfile.ZipFile("one/x::y/a.zip", "w") as archive:
+        archive.writestr("b/../c.mp4", short.read_bytes())
+    names = ["one/x::y/../other.mp4", "one/x::y/a.mp4", "one/x::y/./a.mp4", "one/x::y//a.zip::b/../c.mp4"]
+    assert build_here(names, "one/x::y/s.db").indexed == 3
+    shutil.copytree("one", "two")
+    assert given_back("two/x::y/s.db") == [
+        str(here / name) for name in ("one/other.mp4", "two/x::y/a.mp4", "two/x::y/a.zip::b/../c.mp4")
+    ]
+
+
+def test_keys_of_a_database_may_be_any_bytes(short: Path, other: Path) -> None:
+    keys = [struct.pack(">I", number).decode() for number in (0, 0x2F000000)]  # the second is "/" and zeros
+    write_lmdb(Path("l.lmdb"), dict.fromkeys(keys, short.read_bytes()))
+    shutil.copy(other, "a.mp4")
+    data = vl.VideoDataset.from_archives("l.lmdb", video="") + vl.VideoDataset.from_paths(["a.mp4"])
+    assert build_here(data.paths, "s.db").indexed == 3
+    assert codecs(list(data.paths)) == ["h264", "h264", "vp9"]
+    for some in (data, data[[2]]):
+        loader = vl.VideoLoader(some, [0], batch_size=3, device="cpu", num_workers=0, index="s.db")
+        assert [len(batch) for batch in loader] == [len(some)]
+    with vl.VideoLoader(data[[0]], [0], batch_size=1, device="cpu", num_workers=0, index="s.db") as loader:
+        assert next(iter(loader)).paths == [data.paths[0]]
+
+
+def test_a_store_is_not_merged_into_a_url(short: Path) -> None:
+    build_here([short], "s.db")
+    with pytest.raises(vl.ConfigurationError, match="a store is written to a file of this machine"):
+        vl.merge_stores(["s.db"], "memory://merged.db")
