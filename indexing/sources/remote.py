@@ -29,12 +29,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# The names under which file systems report what changes with a file's content.
+# The names under which file systems report what changes with a file's content, in small letters and without separators.
 _MARKS_OF_VERSION = {
-    "content-md5", "crc", "crc32c", "created", "date_time", "digest", "etag", "generation", "last-modified",
-    "last_modified", "lastmodified", "md5", "md5hash", "modified", "mtime", "updated", "version", "versionid",
-    "version_id",
+    "blobid", "checksum", "clientmodified", "contenthash", "contentmd5", "crc", "crc32c", "created", "creationtime",
+    "datetime", "digest", "etag", "generation", "hash", "hex", "lastmodified", "lastmodifiedtime", "lastwritetime",
+    "lfs", "md5", "md5checksum", "md5hash", "modificationtime", "modified", "modifiedat", "modifiedtime", "modify",
+    "mtime", "oid", "rev", "revision", "servermodified", "sha", "sha1", "sha256", "timemodified", "updated",
+    "updatedat", "version", "versionid", "writetime", "xethash",
 }  # fmt: skip
+_SEPARATORS = re.compile("[-_ .]")
 # The host of a URL, if it is an IPv6 address: "http://user@[fe80::1]:80/".
 _IPV6_HOST = re.compile(r"(?<=://)([^/\[\]]*@)?\[([0-9a-f:.]+)(?=[%\]])", re.IGNORECASE)
 
@@ -213,21 +216,23 @@ class RemoteSource(SourceBase):
 
     def _ask_for_facts(self, connection: _Connection) -> _Facts:
         filesystem, path = connection.filesystem, connection.path
+        # The Hugging Face Hub tells the version of a single file only if it is asked for more.
+        more = {"expand_info": True} if type(filesystem).__name__ == "HfFileSystem" else {}
         try:
-            if _is_asynchronous(filesystem):
+            with _turn_at(filesystem):
+                forget_listings(filesystem, path)
+                info = None if _is_asynchronous(filesystem) else filesystem.info(path, **more)
+            if info is None:
                 info = self._run(filesystem, lambda: filesystem._info(path), "the size", 0)
-            else:
-                with _turn_at(filesystem):
-                    info = filesystem.info(path)
             size, kind = info.get("size"), str(info.get("type"))
-            marks = sorted((key, str(value)) for key, value in info.items() if str(key).lower() in _MARKS_OF_VERSION)
+            marks = sorted((str(key), str(value)) for key, value in info.items() if _is_mark(key))
         except ReadCancelled:
             raise
         except (Exception, asyncio.CancelledError) as error:
             raise SourceError(f"cannot be opened ({_reason(error)})", self.name) from error
         if kind == "directory":
             raise SourceError("cannot be opened (Is a directory)", self.name)
-        if not isinstance(size, int):
+        if not isinstance(size, int) or size < 0:
             raise SourceError("cannot be read: the server does not state its size", self.name)
         return _Facts(size, repr(marks))
 
@@ -323,6 +328,17 @@ class RemoteSource(SourceBase):
         whom = protocol if isinstance(protocol, str) else protocol[0]
         asking = ask(work, self._patience, until, passes=_passes, why=_reason, whom=whom, what=what)
         return run_in(filesystem.loop, asking)
+
+
+def forget_listings(filesystem: AbstractFileSystem, path: str) -> None:
+    """Make a file system ask its server again for facts that it would take from a folder that it has listed before."""
+    for each in (path, filesystem._parent(path)):
+        filesystem.invalidate_cache(each)
+        filesystem.dircache.pop(each, None)
+
+
+def _is_mark(key: object) -> bool:
+    return _SEPARATORS.sub("", str(key)).lower() in _MARKS_OF_VERSION
 
 
 async def _cat_ranges(

@@ -17,7 +17,7 @@ from videoloader.errors.checks import check, path_text
 from videoloader.indexing.sources.natural_order import natural_order
 from videoloader.indexing.sources.opening import is_remote, local_path
 from videoloader.indexing.sources.regular_file import is_folder_entry, is_missing
-from videoloader.indexing.sources.remote import without_colons
+from videoloader.indexing.sources.remote import forget_listings, without_colons
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -140,6 +140,7 @@ class _RemoteFolders:
         self.filesystem.info(path)
 
     def listed(self, folder: str, part: str) -> list[tuple[str, bool]]:
+        forget_listings(self.filesystem, folder)
         # A folder may be listed as one of its own members.
         given = [(entry["name"].rstrip("/"), entry["type"]) for entry in self.filesystem.ls(folder, detail=True)]
         matching = [each for each in given if _name_matches(os.path.basename(each[0]), part)]

@@ -22,7 +22,8 @@ from range_server import RangeServer, serve
 
 from videoloader import Video, VideoDataset, VideoLoader
 from videoloader.dataset.allowed_sources import check_sources
-from videoloader.errors import ConfigurationError, SourceError, VideoLoaderError
+from videoloader.dataset.archive_patterns import names_of_archives
+from videoloader.errors import ConfigurationError, SourceError, StaleIndexError, VideoLoaderError
 from videoloader.indexing import FileSource, RemoteSource, build_index, open_source
 from videoloader.indexing.sources.remote import without_colons
 
@@ -395,6 +396,76 @@ def test_a_file_system_that_gives_odd_facts_is_an_error(odd: Any, facts: Any) ->
     odd.facts = facts
     with pytest.raises(SourceError, match=r"^odd://x: cannot be (opened|read: the server does not state its size)"):
         open_source("odd://x").size  # noqa: B018
+
+
+@pytest.mark.parametrize("size", [-1, -80_971, 1.5, "9"])
+def test_a_size_that_cannot_be_is_an_error(odd: Any, size: Any) -> None:
+    odd.facts = {"size": size, "type": "file"}
+    for read in (lambda: open_source("odd://x").size, lambda: open_source("odd://x::a.mp4")):
+        with pytest.raises(SourceError, match=r"^odd://x: cannot be read: the server does not state its size"):
+            read()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ETag", "LastModified", "last_modified", "modificationTime", "modify", "mtime", "blob_id", "xet_hash", "sha",
+     "hex", "content-md5", "md5Hash", "versionId", "server_modified"],
+)  # fmt: skip
+def test_a_new_version_is_noticed_however_it_is_told(odd: Any, name: str) -> None:
+    odd.facts = {"size": len(DATA), "type": "file", name: 1}
+    source = open_source("odd://x")
+    before = source.fingerprint
+    source.check_unchanged()
+    odd.facts = {"size": len(DATA), "type": "file", name: 2}
+    assert open_source("odd://x").fingerprint != before
+    with pytest.raises(StaleIndexError, match=rf"has changed while it was read: version .*{name}"):
+        source.check_unchanged()
+
+
+def test_what_tells_nothing_of_the_content_may_change(odd: Any) -> None:
+    odd.facts = {"size": len(DATA), "type": "file", "atime": 1, "name": "a"}
+    source = open_source("odd://x")
+    assert source.fingerprint
+    odd.facts = {"size": len(DATA), "type": "file", "atime": 2, "name": "b"}
+    source.check_unchanged()
+
+
+class _ListedFileSystem(fsspec.AbstractFileSystem):
+    """One that tells of files what the last listing of their folder told, as that of S3 does."""
+
+    protocol = "listed"
+    version: ClassVar[int] = 1
+    names: ClassVar[list[str]] = ["a.tar"]
+
+    def ls(self, path: str, detail: bool = True, **kwargs: object) -> Any:
+        path = self._strip_protocol(path)
+        if path not in self.dircache:
+            self.dircache[path] = [
+                {"name": f"{path}/{name}", "size": len(DATA), "type": "file", "ETag": self.version}
+                for name in self.names
+            ]
+        return self.dircache[path]
+
+    def info(self, path: str, **kwargs: object) -> Any:
+        path = self._strip_protocol(path)
+        if path == "bucket":
+            return {"name": path, "size": 0, "type": "directory"}
+        return next(each for each in self.ls(self._parent(path)) if each["name"] == path)
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **kwargs: object) -> bytes:
+        return DATA[start:end]
+
+
+def test_a_listing_that_a_file_system_keeps_is_not_asked_for_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    fsspec.register_implementation("listed", _ListedFileSystem, clobber=True)
+    assert names_of_archives("listed://bucket/*.tar") == ["listed://bucket/a.tar"]
+    source = open_source("listed://bucket/a.tar")
+    source.read(0, 10)
+    monkeypatch.setattr(_ListedFileSystem, "version", 2)
+    with pytest.raises(StaleIndexError, match="version"):
+        source.check_unchanged()
+    monkeypatch.setattr(_ListedFileSystem, "names", ["a.tar", "b.tar"])
+    assert len(names_of_archives("listed://bucket/*.tar")) == 2
 
 
 class _AsyncFileSystem(fsspec.asyn.AsyncFileSystem):
