@@ -242,6 +242,7 @@ class VideoIndex:
         frames: npt.NDArray[np.int64] = np.searchsorted(self.clock, np.floor(units), "right") - 1
         return np.maximum(frames, 0)
 
+    @tells_of_arguments
     def with_times(self, times: Times) -> VideoIndex:
         """Return the same index with seconds counted from another zero.
 

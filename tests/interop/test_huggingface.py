@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,17 @@ NAMES = ["h264_mp4", "vp9_webm", "hevc_mp4"]
 @pytest.fixture(scope="module")
 def paths(sample: Sample) -> list[Path]:
     return [sample(name) for name in NAMES]
+
+
+@pytest.mark.parametrize("path", ["a.m\0p4", "taken.mp4"])
+def test_bytes_that_cannot_be_written_leave_nothing_behind(paths: list[Path], tmp_path: Path, path: str) -> None:
+    content = paths[0].read_bytes()
+    taken = tmp_path / f"{blake2b(content, digest_size=16).hexdigest()}.mp4"
+    taken.mkdir()
+    rows = rows_of([{"path": path, "bytes": content}])
+    with pytest.raises(vl.SourceError, match="the video cannot be written"):
+        from_huggingface(rows, video="clip", folder=tmp_path)
+    assert list(tmp_path.iterdir()) == [taken]
 
 
 def rows_of(column: list[Any], **others: list[Any]) -> Any:

@@ -35,7 +35,7 @@ def preview(
     transforms: Annotated[str, typer.Option(help="Transforms, written as in Python. Default: none.")] = "",
     clips: Annotated[int, typer.Option(min=1, help="Maximum number of clips.")] = 4,
     frames: Annotated[int, typer.Option(min=1, help="Maximum number of frames per clip in a contact sheet.")] = 16,
-    size: Annotated[int | None, typer.Option(min=16, help="Longer side of a frame, in pixels.")] = None,
+    size: Annotated[int | None, typer.Option(min=16, max=4096, help="Longer side of a frame, in pixels.")] = None,
     fps: Annotated[
         float | None, typer.Option(min=0.1, help="Frame rate of an animation. Default: that of the video.")
     ] = None,

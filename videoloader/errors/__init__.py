@@ -223,14 +223,19 @@ def _lacks_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 
 
+def in_users_code(error: BaseException) -> bool:
+    """Whether an error, caught in a function of the library, comes from a user's function that it called."""
+    frames = (frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__))
+    return any(name.partition(".")[0] not in _NOT_THE_USERS for name in frames)
+
+
 def what_the_system_lacks(error: Exception) -> VideoLoaderError | None:
     """The error that says what the system refused; None for an error about anything else, or in a user's function.
 
     Args:
         error: an error that is not the library's own, caught in a function of the library.
     """
-    frames = (frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__))
-    if any(name.partition(".")[0] not in _NOT_THE_USERS for name in frames):
+    if in_users_code(error):
         return None
     if isinstance(error, _OF_MEMORY) and _lacks_memory(error):
         return NoMemoryError(f"there is not enough memory for what is asked for ({str(error) or type(error).__name__})")

@@ -22,7 +22,13 @@ from typing import Any, BinaryIO, Literal, TypeVar, Union, cast, get_args, get_o
 
 import numpy as np
 
-from videoloader.errors import ArgumentError, MissingAttributeError, VideoLoaderError, what_the_system_lacks
+from videoloader.errors import (
+    ArgumentError,
+    MissingAttributeError,
+    VideoLoaderError,
+    in_users_code,
+    what_the_system_lacks,
+)
 from videoloader.errors.names_elsewhere import alike, meant
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -32,6 +38,7 @@ _EXAMPLES: Mapping[str, object] = dict(
 _NUMBERS = {int: Integral, float: Real}
 # Types of arguments that need no look: asking whether a value of another type is an integer takes longer.
 _KEPT = frozenset((str, bool, float, type(None), tuple, list, dict))
+_OF_VALUES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 # One more than any argument takes: the check of the argument itself knows what it may be.
 _MOST_BITS = 65
 _LISTS = (Sequence, Iterable, Collection, list, tuple)
@@ -50,7 +57,8 @@ def tells_of_arguments(given: _F) -> _F:
 
     Raises:
         ArgumentError: an argument is unknown, missing or given twice, or an integer of more than 64 bits; or the
-            function fails with an error that is not the library's own, and an argument has the wrong type.
+            function fails with an error that is not the library's own, because an argument has the wrong type, or a
+            value that Python, NumPy or PyTorch cannot work with.
     """
     if isinstance(given, type):
         wrap_constructors(given, methods=True)
@@ -76,6 +84,9 @@ def tells_of_arguments(given: _F) -> _F:
                 raise ArgumentError(f"{_name(given, args)}'s {wrong}") from error
             if lack := what_the_system_lacks(error):
                 raise lack from error
+            if _is_about_values(error):
+                told = f"fails with what it was given ({type(error).__name__}: {error!s:.200})"
+                raise ArgumentError(f"{_name(given, args)} {told}") from error
             raise
 
     return cast(_F, call)
@@ -122,8 +133,20 @@ def _plain(
         if isinstance(value, int) and value.bit_length() > _MOST_BITS:
             told = f"must be an integer of at most 64 bits, got one of {value.bit_length()}"
             raise ArgumentError(f"{_name(function, args)}'s {name} {told}")
-    given = {name: int(each) if _is_foreign(each) else each for name, each in arguments.items()}
-    return tuple(int(each) if _is_foreign(each) else each for each in args), given
+    given = {name: _as_plain(each) for name, each in arguments.items()}
+    return tuple(map(_as_plain, args)), given
+
+
+def _as_plain(value: Any) -> Any:
+    return int(value) if _is_foreign(value) and not isinstance(value, np.timedelta64) else value
+
+
+def _is_about_values(error: Exception) -> bool:
+    """Whether an error is one by which Python, NumPy or PyTorch tell of values, and no user's function raised it."""
+    of_gpu = str(error).startswith(("CUDA", "cuDNN", "CUBLAS", "NCCL"))
+    if of_gpu or not isinstance(error, _OF_VALUES):
+        return False
+    return type(error).__module__.partition(".")[0] in ("builtins", "numpy", "struct") and not in_users_code(error)
 
 
 def _what_is_wrong(function: Callable[..., Any], args: tuple[Any, ...], arguments: Mapping[str, Any]) -> str | None:

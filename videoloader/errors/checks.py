@@ -9,6 +9,8 @@ from collections.abc import Callable, Hashable, Iterable
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
+import numpy as np
+
 from videoloader.errors import ArgumentError, ConfigurationError, warn_user
 
 _T = TypeVar("_T")
@@ -136,7 +138,8 @@ def check_weights(name: str, value: object, count: int) -> None:
 
 def is_integer(value: object) -> bool:
     """Whether a value is an integer of any library; True and False are none."""
-    return type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool))
+    # To NumPy, a time difference is an integer, too, in any unit.
+    return type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool | np.timedelta64))
 
 
 def is_finite(value: object) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path, PurePath
@@ -18,6 +17,7 @@ from videoloader.dataset.raw_table import ROWS_AT_ONCE, RawTable
 from videoloader.errors import ConfigurationError, SourceError
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.checks import check_type
+from videoloader.indexing.sources.regular_file import replacing
 
 __all__ = ["from_huggingface"]
 
@@ -120,9 +120,8 @@ def _written(path: Path, content: bytes) -> str:
     try:
         if not path.is_file():
             path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", delete=False) as file:
+            with replacing(str(path)) as file:
                 file.write(content)
-            os.replace(file.name, path)
     except OSError as error:
         raise SourceError(f"the video cannot be written ({error})", str(path)) from error
     return str(path)

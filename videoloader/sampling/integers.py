@@ -17,7 +17,7 @@ def one_integer(value: Any) -> int | None:
     plain = _plain(value)
     try:
         return None if isinstance(plain, bool) else operator.index(plain)
-    except TypeError:
+    except (TypeError, RuntimeError):  # the second for a tensor without data
         return None
 
 

@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors.checks import check_count, check_flag, check_positive_or_none
+from videoloader.errors.checks import check_count, check_flag
 from videoloader.padding import check_mode
 from videoloader.sampling.columns import Pad, PadColumn, pad_of
 from videoloader.sampling.sampled_video import SampledVideo
 
 _CHECKS: dict[str, Callable[[str, Any], object]] = {
     "int": check_count,
-    "int | None": lambda name, value: check_positive_or_none(**{name: value}),
+    "int | None": lambda name, value: value is None or check_count(name, value),
     "bool": check_flag,
     "Pad": lambda name, value: isinstance(value, PadColumn) or check_mode(value),
 }

@@ -224,6 +224,7 @@ def _sample(made: Batch, row: int) -> dict[str, Any]:
     return sample
 
 
+@tells_of_arguments
 def stack_clips(samples: Sequence[dict[str, Any]]) -> Batch:
     """A ``collate_fn`` for ``ClipDataset`` that makes a ``Batch``, as ``VideoLoader`` with ``collate="stack"``.
 
@@ -234,6 +235,7 @@ def stack_clips(samples: Sequence[dict[str, Any]]) -> Batch:
     return _batch(samples, stacks=True)
 
 
+@tells_of_arguments
 def list_clips(samples: Sequence[dict[str, Any]]) -> ListBatch:
     """A ``collate_fn`` for ``ClipDataset`` that makes a ``ListBatch``, as ``VideoLoader`` with ``collate="list"``."""
     made = _batch(samples, stacks=False)
