@@ -94,8 +94,8 @@ class SourceKeys(NamedTuple):
             if os.sep == "/" and starts and not any(map(text.__contains__, _UNTIDY)):
                 paths.extend(some)  # ``+=`` would add an array's texts
             else:  # many of them share an archive or a folder
-                asked = [lru_cache(_AT_ONCE)(ask) for ask in (_is_there, _leads_to)]
-                paths.extend(_absolute_name(source, *asked) for source in some)
+                is_there, leads_to = lru_cache(_AT_ONCE)(_is_there), lru_cache(_AT_ONCE)(_leads_to)
+                paths.extend(_absolute_name(source, is_there, leads_to) for source in some)
         return paths
 
     def key_of(self, source: str) -> str:

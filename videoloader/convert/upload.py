@@ -187,7 +187,7 @@ def free_staging(stream: torch.cuda.Stream) -> None:
     key = stream.device.index, stream.cuda_stream
     _gpu.pop(key, None)
     for memory in _pinned.pop(key, ()):
-        memory.sent.synchronize()  # type: ignore[no-untyped-call]
+        memory.sent.synchronize()
 
 
 def _leave_to_parent() -> None:
