@@ -93,7 +93,7 @@ class Session:
         picture: picture format of the last video; None for a new session.
         bytes: GPU memory, by ``session_bytes``.
         last_run: the pool's number of the run that used the session last.
-        reconfigurations: how often it was set up for another size.
+        reconfigurations: number of times that it was set up for another size.
     """
 
     last_run = reconfigurations = 0
