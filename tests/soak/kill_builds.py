@@ -1,6 +1,6 @@
 """Kill builds of an index store at random moments, many times, and see that nothing is lost or half written.
 
-    PYTHONPATH=tests:tests/helpers python tests/soak/kill_builds.py FOLDER [--kills 50] [--copies 600]
+    python tests/soak/kill_builds.py FOLDER [--kills 50] [--copies 600]
 
 FOLDER holds videos; links to them make up the data set. Each killed build leaves a store that must open and hold
 whole rows only, and never fewer than the build before it left; in the end it must be equal to one built in one go.
@@ -10,9 +10,13 @@ from __future__ import annotations
 
 import argparse
 import random
+import sys
 import tempfile
 import time
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 
 from store_contents import contents, kill_build
 
