@@ -105,10 +105,11 @@ def open_source(source: Openable) -> ByteSource:
 def _open_name(name: str) -> ByteSource:
     if not name:
         raise ArgumentError("source is an empty path")
+    name = _without_scheme(name)
     with suppress(SourceError):  # nearly all names are those of files
         return FileSource(name)
-    if is_frame_folder(path := local_path(name)):
-        return FolderSource(path)
+    if is_frame_folder(name):
+        return FolderSource(name)
     if kind_at(name):
         return FileSource(name)
     if named := named_stream(name):
@@ -119,12 +120,12 @@ def _open_name(name: str) -> ByteSource:
             raise SourceError("names an archive, but no member of it", name)
         if is_remote(container):
             return RemoteSource(container)
-        return FileSource(local_path(container))
-    if is_folder(path := local_path(container)):
-        if not kind_at(os.path.join(path, "data.mdb")):
+        return FileSource(container)
+    if is_folder(container):
+        if not kind_at(os.path.join(container, "data.mdb")):
             wanted = "the folder, 'folder::fps=25' or 'folder::timestamps=FILE' for a folder of images"
-            raise SourceError(f"is a folder, and no LMDB database with a record {member!r}: give {wanted}", path)
-        return LmdbSource(path, member)
+            raise SourceError(f"is a folder, and no LMDB database with a record {member!r}: give {wanted}", container)
+        return LmdbSource(container, member)
     return _open_member(open_archive(container), member)
 
 
@@ -153,11 +154,12 @@ def local_places(name: str) -> LocalPlaces | None:
     Raises:
         SourceError: a part of a path cannot be reached, so nobody can tell.
     """
+    name = _without_scheme(name)
     kind = kind_at(name)
     if kind == stat.S_IFREG:
         return LocalPlaces([name])
-    if is_frame_folder(path := local_path(name)):
-        folder, files = frame_folder_places(path)
+    if is_frame_folder(name):
+        folder, files = frame_folder_places(name)
         return LocalPlaces(files, folder)
     if kind:
         return LocalPlaces([name])
@@ -166,10 +168,9 @@ def local_places(name: str) -> LocalPlaces | None:
     container, member = _split_member(name)
     if is_remote(container):
         return None
-    path = local_path(container)
     # Read together with an archive: the data of a database, or the keys of records.
-    beside = (os.path.join(path, "data.mdb"), f"{os.path.splitext(path)[0]}.idx") if member else ()
-    return LocalPlaces([path, *beside])
+    beside = (os.path.join(container, "data.mdb"), f"{os.path.splitext(container)[0]}.idx") if member else ()
+    return LocalPlaces([container, *beside])
 
 
 def open_frames(source: Openable, fps: float | Fraction | None, timestamps: Timestamps | None) -> ByteSource:
@@ -232,6 +233,11 @@ def split_local(name: str, is_there: Callable[[str], object]) -> tuple[str, str]
         return local_path(name), ""
     end = _end_of_path(name, is_there)
     return local_path(name[:end]), name[end:]
+
+
+def _without_scheme(name: str) -> str:
+    """Return the path that a ``file://`` URL means, with a member's name if there is one; other names as they are."""
+    return "".join(split_local(name, kind_at)) if _LOCAL_URL.match(name) else name
 
 
 def _end_of_path(name: str, is_there: Callable[[str], object]) -> int:

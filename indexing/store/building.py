@@ -159,8 +159,8 @@ class StoreBuild:
                 self._kind = fingerprint or (recorded if recorded in get_args(FingerprintKind) else "mtime")
                 if self._kind != recorded:
                     self._connection.execute("INSERT OR REPLACE INTO settings VALUES ('fingerprint', ?)", (self._kind,))
-                keys = SourceKeys(recorded_roots(settings, self._store) if given is None else (given,))
-                self._keys = keys.located(self._connection.execute, self._store)
+                roots = recorded_roots(settings, self._store) if given is None else (given,)
+                self._keys = SourceKeys.located(roots, self._connection.execute, self._store)
             try:
                 self._paths = {self._keys.key_of(path): path for path in (os.fspath(each) for each in paths)}
             except TypeError as error:

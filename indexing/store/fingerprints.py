@@ -100,10 +100,21 @@ def has_fingerprint(source: str, known: str, archives: dict[str, str]) -> bool:
     """
     archive, member, _ = source.partition("::")
     if member and archive not in archives:
-        archives[archive] = state_of_file(os.stat(archive)).fingerprint if os.path.isfile(archive) else ""
+        is_plain = os.path.isfile(archive) and not _may_be_paths(archive)
+        archives[archive] = state_of_file(os.stat(archive)).fingerprint if is_plain else ""
     # A member's fingerprint begins with that of its archive.
     unchanged = bool(member and archives[archive]) and known.startswith(archives[archive] + "-")
     return unchanged or is_same(source, known)
+
+
+def _may_be_paths(archive: str) -> bool:
+    """Whether names of an archive's members may be paths, too: a path that exists is never taken for anything else."""
+    folder, name = os.path.split(archive)
+    try:
+        with os.scandir(folder or os.curdir) as entries:
+            return any(entry.name.startswith(f"{name}::") for entry in entries)
+    except OSError:  # nobody may list the folder
+        return True
 
 
 def _sizes(source: ByteSource) -> str:

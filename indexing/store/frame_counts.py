@@ -115,7 +115,7 @@ class Positions:
     """The position of each video among those asked for.
 
     Args:
-        position: position 0, 1, 2, … by absolute path, as ``SourceKeys.absolute`` returns it.
+        position: position 0, 1, 2, … by absolute path, as ``SourceKeys.in_root`` returns it.
         keys: keys of the store.
     """
 
@@ -132,15 +132,12 @@ class Positions:
     def find(self, keys: list[str]) -> npt.NDArray[np.int64]:
         """Return the positions of the videos with these keys; −1 for videos that were not asked for."""
         # A prefix before an absolute key gives a path that no video has, and so does a relative key without a prefix.
-        prefixes = self._keys.prefixes
-        prefix, *others = prefixes
+        prefix = self._keys.prefixes[0]
         positions = np.fromiter(map(self._position.get, map(prefix.__add__, keys), repeat(-1)), np.int64, len(keys))
         for number in np.flatnonzero(positions < 0).tolist():
-            path = SourceKeys.path_below("", keys[number])  # another one than the key if that begins with "./"
-            candidates = (path, *(start + path for start in (others if path == keys[number] else prefixes)))
-            # A path below an earlier root has another key.
-            found = (each for each in candidates if each in self._position and self._key(each) == keys[number])
-            positions[number] = next((self._position[each] for each in found), -1)
+            path = SourceKeys.path_below(prefix, keys[number])
+            if path in self._position and self._key(path) == keys[number]:  # a path below the root has another key
+                positions[number] = self._position[path]
         return positions
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from videoloader.errors import ConfigurationError, IndexingError, SourceError
 from videoloader.indexing.sources.opening import begins_as_url, is_remote, local_path, split_local
-from videoloader.indexing.sources.regular_file import from_here, is_missing, real_path
+from videoloader.indexing.sources.regular_file import from_here, is_missing, is_same_file, real_path
 from videoloader.indexing.sources.state import Place
 
 _AT_ONCE = 1 << 12
@@ -51,29 +51,50 @@ def _leads_to(folder: str) -> str:
 class SourceKeys(NamedTuple):
     """Convert paths to keys and back.
 
-    The key of a path below a root is what follows the root, so the video is found wherever the root is mounted. The key
-    of any other local path is its absolute form, with links not resolved. A URL is its own key.
+    The key of a path below the root is what follows the root, so the video is found wherever the root is mounted. The
+    key of any other local path is its absolute form, with links not resolved. A URL is its own key.
 
     Attributes:
-        roots: absolute folders. Of those that a path is below, the first counts, or the last if ``in_last``.
-        in_last: whether the videos are known to lie below the last of them.
+        roots: absolute paths of the root, one or several for the same folder.
     """
 
     roots: tuple[str, ...]
-    in_last: bool = False
+
+    @classmethod
+    def located(
+        cls, roots: tuple[str, ...], select: Callable[[str], Iterable[tuple[object, ...]]], store: str
+    ) -> SourceKeys:
+        """Return the keys of a store with the root where its videos lie.
+
+        Of a data set that was copied with its store, and whose original is there, too, the copy is meant, even if it
+        has only a part of the videos. Videos of the original are then outside of the root.
+
+        Args:
+            roots: the folder that the store records, and the folder of the store if that may be meant.
+            select: function that runs a statement on the store.
+            store: path of the store.
+
+        Raises:
+            IndexingError: a key is neither text nor bytes.
+        """
+        first, last = roots[0], roots[-1]
+        if first == last:
+            return cls((first,))
+        some = (from_sql(key, store) for (key,) in select(f"SELECT source FROM videos LIMIT {_MOST_ROWS}"))
+        below = (cls.path_below(last, key) for key in some if not begins_as_url(key) and not os.path.isabs(key))
+        if is_missing(first) or any(_is_there(split_local(path, _is_there)[0]) for path in below):
+            first, last = last, first
+        return cls((first, last) if _is_same(first, last) else (first,))
 
     @property
     def prefixes(self) -> tuple[str, ...]:
-        """The part before the key in a path below each root; the first that fits counts."""
-        roots = reversed(self.roots) if self.in_last else self.roots  # one may lie in the other
-        return tuple(root if root.endswith(os.sep) else root + os.sep for root in roots)
+        """The part before the key in a path below the root, by each of its paths."""
+        return tuple(root if root.endswith(os.sep) else root + os.sep for root in self.roots)
 
     @property
     def root(self) -> str:
-        """The folder that keys are relative to: the one known to hold the videos, or the first that exists."""
-        if self.in_last:
-            return self.roots[-1]
-        return next((root for root in self.roots if not is_missing(root)), self.roots[0])
+        """The folder that keys are relative to."""
+        return self.roots[0]
 
     @staticmethod
     def absolute(source: str) -> str:
@@ -98,6 +119,14 @@ class SourceKeys(NamedTuple):
                 paths.extend(_absolute_name(source, is_there, leads_to) for source in some)
         return paths
 
+    def in_root(self, sources: Sequence[str]) -> list[str]:
+        """Return ``all_absolute``, with one path of the root in place of its others, so that each video has one."""
+        first, *others = self.prefixes
+        paths = self.all_absolute(sources)
+        for other in others:
+            paths = [first + path.removeprefix(other) if path.startswith(other) else path for path in paths]
+        return paths
+
     def key_of(self, source: str) -> str:
         return source if is_remote(source) else self.key_of_absolute(self.absolute(source))
 
@@ -114,7 +143,7 @@ class SourceKeys(NamedTuple):
         return next(self.paths_of([key]))
 
     def paths_of(self, keys: Iterable[str]) -> Iterator[str]:
-        """Return ``path_of`` of each key, looking for the root only once."""
+        """Return ``path_of`` of each key."""
         return map(partial(self.path_below, self.root), keys)
 
     @staticmethod
@@ -138,31 +167,11 @@ class SourceKeys(NamedTuple):
         sound = member.startswith("::") and member != key and source.endswith(member) and min(offset, size) >= 0
         return Place(source.removesuffix(member), offset, size) if sound else None
 
-    def located(self, select: Callable[[str], Iterable[tuple[object, ...]]], store: str) -> SourceKeys:
-        """Return the same keys, with ``in_last`` set if one of some videos of a store lies there.
-
-        Of a data set that was copied with its store, and whose original is there, too, the copy is meant, even if it
-        has only a part of the videos.
-
-        Args:
-            select: function that runs a statement on the store.
-            store: path of the store.
-
-        Raises:
-            IndexingError: a key is neither text nor bytes.
-        """
-        if len(self.roots) < 2:
-            return self
-        some = (from_sql(key, store) for (key,) in select(f"SELECT source FROM videos LIMIT {_MOST_ROWS}"))
-        below = [key for key in some if not begins_as_url(key) and not os.path.isabs(key)]
-        paths = (self.path_below(self.roots[-1], key) for key in below)
-        return self._replace(in_last=any(_is_there(split_local(path, _is_there)[0]) for path in paths))
-
     def is_gone(self, key: str) -> bool:
         """Whether the video is a local file that does not exist. Only local files are checked."""
         if begins_as_url(key) or "::" in key:
             return False
-        return all(is_missing(os.path.join(root, key)) for root in (self.roots[-1:] if self.in_last else self.roots))
+        return is_missing(self.path_of(key))
 
 
 def _absolute_name(name: str, is_there: Callable[[str], bool], leads_to: Callable[[str], str]) -> str:
@@ -177,6 +186,13 @@ def _absolute_name(name: str, is_there: Callable[[str], bool], leads_to: Callabl
 
 def _is_there(path: str) -> bool:
     return not is_missing(path)
+
+
+def _is_same(folder: str, other: str) -> bool:
+    try:
+        return is_same_file(folder, other)
+    except SourceError:  # one of them cannot be reached
+        return False
 
 
 def path_of_new_store(store: str) -> str:

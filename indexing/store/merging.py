@@ -157,7 +157,8 @@ class _Merge:
             on_error.callback(close_writer, self._connection)
             with told_as_unwritable(path):
                 settings = dict(self._connection.execute("SELECT name, value FROM settings"))
-                self._keys = SourceKeys(recorded_roots(settings, path) if root is None else (root,))
+                known = recorded_roots(settings, path) if root is None else (root,)
+                self._keys = SourceKeys.located(known, self._connection.execute, path)
                 kinds = {kind for part in parts for (kind,) in part.query(_KIND)}
                 if is_new and len(kinds) == 1 and all(part.query(_KIND) for part in parts):
                     kind = kinds.pop()

@@ -27,7 +27,7 @@ from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.limits import check_picture
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.folder import is_frame_folder
-from videoloader.indexing.sources.opening import is_remote
+from videoloader.indexing.sources.opening import is_remote, local_path, split_local
 from videoloader.indexing.sources.regular_file import is_same_file
 from videoloader.indexing.sources.reopening import reopen_source
 from videoloader.indexing.sources.state import Place, SourceState, state_of
@@ -106,8 +106,8 @@ class IndexStore:
         self._given_root = None if root is None else absolute_path(path_text("IndexStore's root", root))
         self._reader = StoreReader(self.path)
         settings = dict(self._reader.select("SELECT name, value FROM settings"))
-        keys = SourceKeys((self._given_root,) if self._given_root else recorded_roots(settings, self.path))
-        self.keys = keys.located(self._reader.select, self.path)
+        roots = (self._given_root,) if self._given_root else recorded_roots(settings, self.path)
+        self.keys = SourceKeys.located(roots, self._reader.select, self.path)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(type(self), self.path, root=self._given_root, verify=self.verify), ()
@@ -203,7 +203,7 @@ class IndexStore:
         """
         for name in names:
             check_choice("a name of numbers", name, NUMBERS)
-        paths = self.keys.all_absolute(sources)
+        paths = self.keys.in_root(sources)
         position = dict(zip(paths, range(len(paths)), strict=True))
         if len(position) < len(paths):
             # The same video occurs several times, as parts of it, or with different spellings.
@@ -394,11 +394,13 @@ class IndexStore:
             return None
         inode = changed = 0
         # A store knows no inodes, since copies have others. From now on the file must be the one that lies there.
-        file = next(filter(os.path.isfile, (place.archive if place else source, source.partition("::")[0])), None)
+        path = local_path(place.archive if place else source)
         with suppress(OSError, VideoLoaderError):
-            if file is not None:
-                status = os.stat(file)
+            if place is None and not os.path.isfile(path):
+                if is_frame_folder(path) and (now := state_of(reopen_source(source))):
+                    inode, changed = now.inode, now.changed
+                path = split_local(source, os.path.exists)[0]
+            if not inode and os.path.isfile(path):
+                status = os.stat(path)
                 inode, changed = status.st_ino, status.st_ctime_ns
-            elif place is None and is_frame_folder(source) and (now := state_of(reopen_source(source))):
-                inode, changed = now.inode, now.changed
         return SourceState(stored, inode, changed, place=place)

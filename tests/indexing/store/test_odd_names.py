@@ -152,6 +152,71 @@ def test_keys_of_a_database_may_be_any_bytes(short: Path, other: Path) -> None:
         assert next(iter(loader)).paths == [data.paths[0]]
 
 
+@pytest.mark.parametrize("spelled", ["{}", "file://{}"])
+def test_a_file_may_be_named_like_a_member_or_a_stream(short: Path, other: Path, here: Path, spelled: str) -> None:
+    with zipfile.ZipFile("a.zip", "w") as archive:
+        archive.writestr("m.mp4", short.read_bytes())
+    shutil.copy(short, "a.mp4")
+    names = [spelled.format(here / name) for name in ("a.zip::m.mp4", "a.mp4::stream_index=0")]
+    assert build_here(names, "s.db").indexed == 2
+    for name in ("a.zip::m.mp4", "a.mp4::stream_index=0"):
+        shutil.copy(other, name)
+    for name in names:
+        assert vl.Video(name, device="cpu").index.stream.codec == "vp9"
+        with pytest.raises(StaleIndexError):
+            IndexStore("s.db").get(name)
+        data = vl.VideoDataset.from_paths([name])
+        with pytest.raises(StaleIndexError):
+            vl.VideoLoader(data, [0], batch_size=1, device="cpu", num_workers=0, index="s.db")
+    assert build_here(names, "s.db").indexed == 2
+    assert codecs(names) == ["vp9", "vp9"]
+
+
+def test_a_folder_of_images_may_lie_beside_a_file_with_the_beginning_of_its_name(here: Path) -> None:
+    (here / "x").write_bytes(b"no video")
+    write_frames(here / "x::fr", ["0.png", "1.png"])
+    data = vl.VideoDataset.from_paths(["x::fr/*.png"])
+    assert build_here(data.paths, "s.db").indexed == 1
+    with vl.VideoLoader(data, [0], batch_size=1, device="cpu", num_workers=0, index="s.db") as loader:
+        assert len(next(iter(loader))) == 1
+
+
+def test_the_original_and_the_copy_of_a_data_set_are_two(short: Path, other: Path, here: Path) -> None:
+    (here / "one").mkdir()
+    shutil.copy(short, "one/v.mp4")
+    shutil.copy(short, "one/w.mp4")
+    build_here(["one/v.mp4", "one/w.mp4"], "one/s.db")
+    shutil.copytree("one", "two")
+    shutil.copy(other, "two/v.mp4")
+    names = ["one/v.mp4", "two/v.mp4", "two/w.mp4"]
+    with pytest.raises(vl.NotIndexedError):
+        IndexStore("two/s.db").get("one/v.mp4")
+    build_here(names, "two/s.db")
+    assert codecs(names, "two/s.db") == ["h264", "vp9", "h264"]
+    assert sorted(given_back("two/s.db")) == sorted(str(here / name) for name in names)
+    vl.merge_stores(["one/s.db"], "two/s.db")
+    assert len(IndexStore("two/s.db")) == 4
+
+
+def test_a_root_may_have_two_names(short: Path, here: Path) -> None:
+    (here / "one").mkdir()
+    os.symlink("one", "link")
+    shutil.copy(short, "one/v.mp4")
+    build_here(["one/v.mp4"], "one/s.db")
+    assert codecs(["one/v.mp4", "link/v.mp4"], "link/s.db") == ["h264", "h264"]
+    assert build_here(["link/v.mp4", "one/v.mp4"], "link/s.db").unchanged == 1
+
+
+def test_a_data_set_may_move_into_a_folder_of_its_root(short: Path, here: Path) -> None:
+    shutil.copy(short, "v.mp4")
+    build_here(["v.mp4"], "s.db")
+    (here / "moved").mkdir()
+    for name in ("v.mp4", "s.db"):
+        shutil.move(name, here / "moved" / name)
+    assert given_back("moved/s.db") == [str(here / "moved/v.mp4")]
+    assert codecs(["moved/v.mp4"], "moved/s.db") == ["h264"]
+
+
 def test_a_store_is_not_merged_into_a_url(short: Path) -> None:
     build_here([short], "s.db")
     with pytest.raises(vl.ConfigurationError, match="a store is written to a file of this machine"):
