@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from videoloader.indexing.sources.patience import ReadCancelled, raise_if_cancelled, wait_for
 from videoloader.runtime.forks import after_fork
+from videoloader.runtime.threads import Outcome
 
 Directory = TypeVar("Directory")
 
@@ -53,7 +54,7 @@ class DirectoryCache(Generic[Directory]):
                 future = None
             known = future is not None
             if future is None:
-                future = self._kept[key] = Future()
+                future = self._kept[key] = Outcome()
             self._kept.move_to_end(key)
         if known:
             try:

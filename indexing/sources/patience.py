@@ -142,9 +142,10 @@ def wait_for(future: Future[T]) -> T:
     Raises:
         ReadCancelled: the calling thread's work was cancelled meanwhile; see ``cancellable``.
     """
-    done = threading.Event()
-    future.add_done_callback(lambda _: done.set())
-    while not done.wait(_LOOK):
+    waiter = threading.Lock()  # an event has a lock that a Ctrl-C may leave locked
+    waiter.acquire()
+    future.add_done_callback(lambda _: waiter.release())
+    while not waiter.acquire(timeout=_LOOK):
         raise_if_cancelled()
     return future.result()
 

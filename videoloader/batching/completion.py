@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import wait
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -28,6 +27,7 @@ from videoloader.indexing import VideoIndex
 from videoloader.reading.clip_reader import ClipsReport
 from videoloader.reading.corrupt_frames import OnCorrupt, tell_of_corrupt
 from videoloader.reading.workers import DecodeWorkers, Reader
+from videoloader.runtime.threads import wait_for_all
 
 OnError = Literal["raise", "skip", "replace"]
 
@@ -110,7 +110,7 @@ class Completion:
         reports: list[ClipsReport] = []
         failed: dict[BatchRow, CorruptFramesError | None] = {}
         # Waiting for all at once spares this thread a wake-up for each, which would take the GIL from decoding threads.
-        wait([job.report for job in jobs])
+        wait_for_all([job.report for job in jobs])
         for job in jobs:
             # Exceptions are not raised here: their traceback would keep this frame, and with it the whole batch, alive.
             if job.report.exception() is None and job.rows:

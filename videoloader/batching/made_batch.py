@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
@@ -21,6 +21,7 @@ from videoloader.batching.unopened import ImageRows, UnopenedClips
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipsReport
 from videoloader.runtime.device import hand_over
+from videoloader.runtime.threads import wait_for_all
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +71,8 @@ class BatchInMaking(NamedTuple):
 
     def drop(self) -> None:
         """Cancel the jobs of this batch, and of those planned with it, that have not begun, and wait for the others."""
-        wait([job for job in self.planned.result() if not job.cancel()])
-        wait([self.made])
+        wait_for_all([job for job in self.planned.result() if not job.cancel()])
+        wait_for_all([self.made])
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from concurrent.futures import Executor, Future, wait
+from concurrent.futures import Executor, Future
 from functools import cache
 
 import av
@@ -12,7 +12,7 @@ import av
 from videoloader.reading.clip_sink import ClipSink
 from videoloader.runtime.cores import available_cores
 from videoloader.runtime.forks import after_fork
-from videoloader.runtime.threads import executor_of
+from videoloader.runtime.threads import executor_of, wait_for_all
 
 
 @cache
@@ -41,4 +41,4 @@ def convert_in_threads(frames: Iterable[tuple[int, av.VideoFrame]], sink: ClipSi
         while waiting:
             waiting.popleft().result()
     finally:
-        wait([conversion for conversion in waiting if not conversion.cancel()])
+        wait_for_all([conversion for conversion in waiting if not conversion.cancel()])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -33,6 +33,7 @@ from videoloader.reading.read_request import ReadRequest
 from videoloader.reading.stream import stream_in_threads
 from videoloader.reading.workers import Reader, share_of_cores, workers_of_device
 from videoloader.runtime.device import allocate, hand_over
+from videoloader.runtime.threads import wait_for_all
 
 
 class VideoReader:
@@ -144,7 +145,7 @@ class VideoReader:
             return [_outcome(future) for future in futures]
         finally:
             token.cancel()
-            wait([future for future in futures if not future.cancel()])
+            wait_for_all([future for future in futures if not future.cancel()])
 
     def _to_be_made_again(self, job: DecodeJob, outcome: ClipsReport | DecodeError) -> npt.NDArray[np.bool_]:
         """Select the frames of a job that would be decoded differently by the current index; all if the job has failed.
@@ -261,7 +262,7 @@ class VideoReader:
         finally:
             token.cancel()
             if not token.threads_gone:
-                wait([decoding for _, decoding in making if not decoding.cancel()])
+                wait_for_all([decoding for _, decoding in making if not decoding.cancel()])
             token.leave_to_parent(locals())
 
     def _new_clip(self, numbers: npt.NDArray[np.int64]) -> ClipSlots:

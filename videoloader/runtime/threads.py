@@ -7,18 +7,21 @@ has needed for a while: each keeps decoders, and much may have gone on at once w
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent import futures
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import partial
 from itertools import islice
 from queue import Empty, SimpleQueue
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from videoloader.errors import ConfigurationError, VideoLoaderError
+from videoloader.runtime.condition import Condition
 from videoloader.runtime.forks import after_fork
 
 P = ParamSpec("P")
@@ -26,7 +29,24 @@ T = TypeVar("T")
 
 
 class Outcome(Future[T]):
-    """A future that raises every error: Python's takes an error that is false, as with a length of 0, for none."""
+    """A future that raises every error: Python's takes an error that is false, as with a length of 0, for none.
+
+    No exception of a signal's handler leaves its lock locked.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._condition = Condition()
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """As of ``Future``."""
+        if not self.done():
+            waiter = threading.Lock()
+            waiter.acquire()
+            self.add_done_callback(lambda _: waiter.release())
+            if not (waiter.acquire() if timeout is None else waiter.acquire(timeout=max(timeout, 0))):
+                raise futures.TimeoutError
+        return super().exception()
 
     def result(self, timeout: float | None = None) -> T:
         """As of ``Future``."""
@@ -37,6 +57,16 @@ class Outcome(Future[T]):
             return super().result()
         finally:
             del self, error  # the error's traceback holds this frame
+
+
+def wait_for_all(some: Iterable[Future[Any]]) -> None:
+    """Wait until all futures are done, whatever comes out. A signal's handler may raise in it, in the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        wait(some)  # wakes up once; it takes all locks at once, which a handler might leave locked
+        return
+    for each in some:
+        with suppress(CancelledError):
+            each.exception()
 
 
 class AtOnce(Executor):
@@ -142,7 +172,30 @@ class LentThreads(Executor):
             self._do_what_waits()
 
 
-class _OwnThreads(ThreadPoolExecutor):
+class _Threads(ThreadPoolExecutor):
+    """Python's own, but no exception of a signal's handler leaves one of its locks locked, or a thread half started."""
+
+    def __init__(self, most: int, name: str) -> None:
+        if hasattr(signal, "pthread_sigmask"):
+            # Threads that ``submit`` starts begin with all signals held.
+            own = partial(signal.pthread_sigmask, signal.SIG_SETMASK, signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+            super().__init__(most, name, own)
+        else:
+            super().__init__(most, name)
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        in_main = threading.current_thread() is threading.main_thread()
+        if not in_main or not hasattr(signal, "pthread_sigmask"):
+            return super().submit(fn, *args, **kwargs)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        try:
+            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            return super().submit(fn, *args, **kwargs)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class _OwnThreads(_Threads):
     """Threads of an executor. If the system starts no more, those that there are make the calls."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
@@ -190,7 +243,7 @@ def _lend(name: str, work: Callable[[], object], permit: list[None]) -> None:
     try:
         thread, _ = _idle[name].pop()
     except IndexError:
-        thread = ThreadPoolExecutor(1, name)
+        thread = _Threads(1, name)
     try:
         thread.submit(_do, thread, name, work, permit)
     except RuntimeError as error:
