@@ -14,6 +14,9 @@ from videoloader.runtime.threads import Outcome
 
 Directory = TypeVar("Directory")
 
+# An archive without members takes 2.5 KB, and each entry of a tar or zip archive some hundred bytes.
+_ENTRIES_OF_NONE = 16
+
 # A doubt about an archive, as the end of a sentence.
 SEVERAL = "hold several files with the same name, and the last one counts"
 
@@ -23,11 +26,12 @@ class DirectoryCache(Generic[Directory]):
 
     Args:
         limit: maximum number of entries in all kept directories together; at least one directory is kept.
-        count: returns the number of entries of a directory.
+        count: returns the number of entries of a directory. As many are added for the directory itself as take up the
+            memory of an empty one.
     """
 
     def __init__(self, limit: int, count: Callable[[Any], int] = len) -> None:
-        self._limit, self._count = limit, count
+        self._limit, self._entries_of = limit, count
         self._clear()
         after_fork(self._clear)
 
@@ -35,6 +39,9 @@ class DirectoryCache(Generic[Directory]):
         self._lock = threading.Lock()
         self._kept: OrderedDict[Hashable, Future[Directory]] = OrderedDict()
         self._entries = 0
+
+    def _count(self, directory: Directory) -> int:
+        return self._entries_of(directory) + _ENTRIES_OF_NONE
 
     def kept(self, key: Hashable) -> Directory | None:
         """Return the directory of that key if it is kept, else None."""

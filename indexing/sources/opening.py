@@ -40,7 +40,7 @@ _URL = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _LOCAL_URL = re.compile(r"file://(?:localhost)?(?=/)", re.IGNORECASE)
 # fsspec writes these before another path or URL: "zip://member::https://…", "simplecache::s3://…".
 _CHAINED = re.compile(r"(?:tar|libarchive|reference|dir|simplecache|filecache|blockcache|cached)(?:://|::)")
-_ZIPPED = re.compile(r"zip://(.+?)::(.+)")
+_ARCHIVED = re.compile(r"(?:zip|tar)://(.+?)::(.+)")
 _CACHED = re.compile(r"(?:(?:simplecache|filecache|blockcache|cached)::)+")
 # An IPv6 address has two colons itself.
 _HOST = re.compile(r"(?:[^/@\[]*@)?\[[^\]/]*\]")
@@ -258,8 +258,8 @@ def local_path(name: str) -> str:
 
 def _split_member(name: str) -> tuple[str, str]:
     """Split a name into archive and member; the member is empty if the name is not in an archive."""
-    if zipped := _ZIPPED.match(name):
-        return zipped[2], zipped[1]
+    if archived := _ARCHIVED.match(name):
+        return archived[2], archived[1]
     if cached := _CACHED.match(name):
         container, member = _split_member(name[cached.end() :])
         return cached[0] + container, member

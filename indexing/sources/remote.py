@@ -261,6 +261,8 @@ class RemoteSource(SourceBase):
             end = self._facts.size
             ranges = [(min(start, end), min(stop, end)) for start, stop in ranges]
         there = [(start, stop) for start, stop in ranges if start < stop]
+        if not there:
+            return [b""] * len(ranges)
         begin, came = time.perf_counter(), 0
         try:
             data = dict(zip(there, map(_as_bytes, self._request(connection, there)), strict=True))
@@ -335,6 +337,9 @@ def forget_listings(filesystem: AbstractFileSystem, path: str) -> None:
     for each in (path, filesystem._parent(path)):
         filesystem.invalidate_cache(each)
         filesystem.dircache.pop(each, None)
+    if (inner := getattr(filesystem, "fs", None)) is not None:  # of dir://, whose paths are others
+        inner.invalidate_cache()
+        inner.dircache.clear()
 
 
 def _is_mark(key: object) -> bool:

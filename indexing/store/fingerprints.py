@@ -100,8 +100,10 @@ def has_fingerprint(source: str, known: str, archives: dict[str, str]) -> bool:
     """
     archive, member, _ = source.partition("::")
     if member and archive not in archives:
-        is_plain = os.path.isfile(archive) and not _may_be_paths(archive)
-        archives[archive] = state_of_file(os.stat(archive)).fingerprint if is_plain else ""
+        archives[archive] = ""
+        with suppress(OSError, ValueError):  # it is not there, or not any more
+            if os.path.isfile(archive) and not _may_be_paths(archive):
+                archives[archive] = state_of_file(os.stat(archive)).fingerprint
     # A member's fingerprint begins with that of its archive.
     unchanged = bool(member and archives[archive]) and known.startswith(archives[archive] + "-")
     return unchanged or is_same(source, known)
@@ -110,11 +112,8 @@ def has_fingerprint(source: str, known: str, archives: dict[str, str]) -> bool:
 def _may_be_paths(archive: str) -> bool:
     """Whether names of an archive's members may be paths, too: a path that exists is never taken for anything else."""
     folder, name = os.path.split(archive)
-    try:
-        with os.scandir(folder or os.curdir) as entries:
-            return any(entry.name.startswith(f"{name}::") for entry in entries)
-    except OSError:  # nobody may list the folder
-        return True
+    with os.scandir(folder or os.curdir) as entries:
+        return any(entry.name.startswith(f"{name}::") for entry in entries)
 
 
 def _sizes(source: ByteSource) -> str:

@@ -20,7 +20,7 @@ import torch
 from archive_writing import tar_bytes, zip_bytes
 from range_server import RangeServer, serve
 
-from videoloader import Video, VideoDataset, VideoLoader
+from videoloader import Video, VideoDataset, VideoLoader, verify
 from videoloader.dataset.allowed_sources import check_sources
 from videoloader.dataset.archive_patterns import names_of_archives
 from videoloader.errors import ConfigurationError, SourceError, StaleIndexError, VideoLoaderError
@@ -483,6 +483,51 @@ class _AsyncFileSystem(fsspec.asyn.AsyncFileSystem):
         if start >= len(DATA):
             raise OSError("416")
         return DATA[start : end - self.lost]
+
+
+@pytest.mark.parametrize("scheme", ["asynchronous", "odd", "blocked"])
+def test_there_is_nothing_to_read_at_the_end(odd: Any, scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_AsyncFileSystem, "looks", 0)  # to be put back
+    fsspec.register_implementation("asynchronous", _AsyncFileSystem, clobber=True)
+    fsspec.register_implementation("blocked", _BlockedFileSystem, clobber=True)
+    source = open_source(f"{scheme}://x")
+    assert source.read(source.size, 10) == source.read(source.size + 5, 10) == b""
+    assert source.read(source.size - 2, 10) == DATA[-2:]
+    assert source.read_ranges([source.size, 3], [10, 2]) == [b"", DATA[3:5]]
+
+
+class _CloudFileSystem(fsspec.asyn.AsyncFileSystem):
+    protocol = "cloud"
+    files: ClassVar[dict[str, bytes]] = {}
+
+    async def _info(self, path: str, **kwargs: object) -> dict[str, object]:
+        return {"name": path, "size": len(self.files[path]), "type": "file", "ETag": str(hash(self.files[path]))}
+
+    async def _cat_file(self, path: str, start: int, end: int, **kwargs: object) -> bytes:
+        return self.files[path][start:end]
+
+
+@pytest.mark.parametrize("name", ["h264_mp4", "vp9_webm", "mpeg2_ts", "mpeg4_avi", "hevc_mkv"])
+def test_videos_in_a_cloud_are_those_on_disk(sample: Callable[[str], Path], name: str) -> None:
+    fsspec.register_implementation("cloud", _CloudFileSystem, clobber=True)
+    path = sample(name)
+    _CloudFileSystem.files = {name: path.read_bytes(), f"{name}.zip": zip_bytes({"x": path.read_bytes()})}
+    frames = Video(path, device="cpu")[:]
+    for url in (f"cloud://{name}", f"cloud://{name}.zip::x"):
+        assert torch.equal(Video(url, device="cpu")[:], frames)
+    assert verify(f"cloud://{name}", device="cpu").ok
+
+
+@pytest.mark.parametrize("chain", ["tar://a.mp4::{}", "{}::a.mp4"])
+def test_a_member_of_an_archive_that_is_replaced_is_not_given(odd: Any, chain: str) -> None:
+    fsspec.register_implementation("cloud", _CloudFileSystem, clobber=True)
+    old, new = (tar_bytes({"b.mp4": letter * 700, "a.mp4": letter * 700}) for letter in (b"1", b"2"))
+    _CloudFileSystem.files = {f"{len(chain)}.tar": old}
+    source = open_source(chain.format(f"cloud://{len(chain)}.tar"))
+    assert source.read(0, 2) == b"11"
+    _CloudFileSystem.files = {f"{len(chain)}.tar": new}
+    with pytest.raises(StaleIndexError):
+        source.check_unchanged()
 
 
 def test_clouds_are_asked_for_ranges_and_their_answers_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

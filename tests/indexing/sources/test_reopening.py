@@ -69,12 +69,21 @@ def test_a_folder_that_is_gone_is_told_of(tmp_path: Path) -> None:
 
 
 def test_only_so_many_files_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reopening, "_listings", DirectoryCache(5, count=lambda folder: len(folder.files)))
+    monkeypatch.setattr(reopening, "_listings", DirectoryCache(40, count=lambda folder: len(folder.files)))
     folders = [str(write_frames(tmp_path / name, ["1.png", "2.png"])) for name in "abc"]
     a, b, c = (reopen_source(folder) for folder in folders)
     assert reopen_source(folders[2]) is c
     assert reopen_source(folders[1]) is b
     assert reopen_source(folders[0]) is not a
+
+
+def test_directories_without_entries_count_too() -> None:
+    kept: DirectoryCache[list[int]] = DirectoryCache(1000)
+    for number in range(1000):
+        kept.get(number, list)
+    assert 10 < len(kept._kept) < 100
+    assert kept.kept(999) == []
+    assert kept.kept(0) is None
 
 
 def test_files_are_opened_as_ever(tmp_path: Path) -> None:

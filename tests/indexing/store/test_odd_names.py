@@ -50,6 +50,25 @@ def given_back(store: str = "s.db") -> list[str]:
     return list(vl.VideoDataset.from_store(store).paths)
 
 
+def test_an_archive_that_goes_while_it_is_compared_is_no_longer_there(
+    short: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with zipfile.ZipFile("a.zip", "w") as archive:
+        archive.write(short, "m.mp4")
+    build_here(["a.zip::m.mp4"], "s.db")
+    plain = os.path.isfile
+
+    def goes(path: str) -> bool:
+        there = plain(path)
+        if there and os.fspath(path).endswith("a.zip"):
+            os.unlink(path)
+        return there
+
+    monkeypatch.setattr(os.path, "isfile", goes)
+    with pytest.raises(StaleIndexError, match="no longer exists"):
+        IndexStore("s.db").get("a.zip::m.mp4")
+
+
 @pytest.mark.parametrize("kind", ["mtime", "size", "content"])
 def test_a_file_url_is_the_path_of_its_file(short: Path, here: Path, kind) -> None:
     path = Path(shutil.copy(short, "a b.mp4"))
