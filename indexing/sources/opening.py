@@ -235,6 +235,16 @@ def split_local(name: str, is_there: Callable[[str], object]) -> tuple[str, str]
     return local_path(name[:end]), name[end:]
 
 
+def has_members_only(archive: str) -> bool:
+    """Whether a path is that of a file, and names that go on with "::" are of its members: no path begins like that."""
+    folder, name = os.path.split(archive)
+    try:
+        with os.scandir(folder or os.curdir) as entries:
+            return os.path.isfile(archive) and not any(entry.name.startswith(f"{name}{_MEMBER}") for entry in entries)
+    except (OSError, ValueError):  # nobody may list the folder, or no file can have this name
+        return False
+
+
 def _without_scheme(name: str) -> str:
     """Return the path that a ``file://`` URL means, with a member's name if there is one; other names as they are."""
     return "".join(split_local(name, kind_at)) if _LOCAL_URL.match(name) else name

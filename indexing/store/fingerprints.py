@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.folder import FolderSource, folder_fingerprint, split_times, time_of_change
-from videoloader.indexing.sources.opening import open_source
+from videoloader.indexing.sources.opening import has_members_only, open_source
 from videoloader.indexing.sources.state import state_of_file
 
 # What makes a video the same for a store: the same size and time of change; the same size alone; or the same bytes,
@@ -90,30 +90,28 @@ def _by_time(source: str) -> str | None:
     return None
 
 
-def has_fingerprint(source: str, known: str, archives: dict[str, str]) -> bool:
+def has_fingerprint(source: str, known: str, archives: dict[str, str] | None = None) -> bool:
     """Whether a video still has this fingerprint. If an archive is unchanged, its members are not checked one by one.
 
     Args:
         source: name of the video.
         known: fingerprint that it had.
-        archives: fingerprints of the archives checked so far; new ones are added.
+        archives: fingerprints of the archives checked so far, where there are many videos; new ones are added.
     """
     archive, member, _ = source.partition("::")
-    if member and archive not in archives:
-        archives[archive] = ""
+    if not member:
+        return is_same(source, known)
+    found = None if archives is None else archives.get(archive)
+    if found is None:
+        found = ""
         with suppress(OSError, ValueError):  # it is not there, or not any more
-            if os.path.isfile(archive) and not _may_be_paths(archive):
-                archives[archive] = state_of_file(os.stat(archive)).fingerprint
+            alone = archives is None and os.path.isfile(archive) and not os.path.lexists(source)
+            if alone or (archives is not None and has_members_only(archive)):
+                found = state_of_file(os.stat(archive)).fingerprint
+        if archives is not None:
+            archives[archive] = found
     # A member's fingerprint begins with that of its archive.
-    unchanged = bool(member and archives[archive]) and known.startswith(archives[archive] + "-")
-    return unchanged or is_same(source, known)
-
-
-def _may_be_paths(archive: str) -> bool:
-    """Whether names of an archive's members may be paths, too: a path that exists is never taken for anything else."""
-    folder, name = os.path.split(archive)
-    with os.scandir(folder or os.curdir) as entries:
-        return any(entry.name.startswith(f"{name}::") for entry in entries)
+    return (found != "" and known.startswith(f"{found}-")) or is_same(source, known)
 
 
 def _sizes(source: ByteSource) -> str:

@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 from videoloader.errors import ConfigurationError, IndexingError, SourceError
-from videoloader.indexing.sources.opening import begins_as_url, is_remote, local_path, split_local
+from videoloader.indexing.sources.opening import begins_as_url, has_members_only, is_remote, local_path, split_local
 from videoloader.indexing.sources.regular_file import from_here, is_missing, is_same_file, real_path
 from videoloader.indexing.sources.state import Place
 
@@ -36,7 +36,7 @@ def absolute_path(path: str) -> str:
 
 def _absolute(path: str, leads_to: Callable[[str], str]) -> str:
     path = from_here(path)
-    if last := list(_UP.finditer(path))[-1:]:
+    if os.pardir in path and (last := list(_UP.finditer(path))[-1:]):
         end = last[0].end()
         path = os.path.join(leads_to(path[:end]), path[end:].lstrip(os.sep))
     return os.path.normpath(path)
@@ -102,7 +102,7 @@ class SourceKeys(NamedTuple):
 
         What follows a path, such as the name of a member, stays as it is.
         """
-        return _absolute_name(source, _is_there, _leads_to)
+        return _absolute_name(source, _Asked(_is_there, _leads_to))
 
     @staticmethod
     def all_absolute(sources: Sequence[str]) -> list[str]:
@@ -115,8 +115,9 @@ class SourceKeys(NamedTuple):
             if os.sep == "/" and starts and not any(map(text.__contains__, _UNTIDY)):
                 paths.extend(some)  # ``+=`` would add an array's texts
             else:  # many of them share an archive or a folder
-                is_there, leads_to = lru_cache(_AT_ONCE)(_is_there), lru_cache(_AT_ONCE)(_leads_to)
-                paths.extend(_absolute_name(source, is_there, leads_to) for source in some)
+                once = lru_cache(_AT_ONCE)
+                asked = _Asked(once(_is_there), once(_leads_to), once(has_members_only))
+                paths.extend(_absolute_name(source, asked) for source in some)
         return paths
 
     def in_root(self, sources: Sequence[str]) -> list[str]:
@@ -174,12 +175,25 @@ class SourceKeys(NamedTuple):
         return is_missing(self.path_of(key))
 
 
-def _absolute_name(name: str, is_there: Callable[[str], bool], leads_to: Callable[[str], str]) -> str:
+class _Asked(NamedTuple):
+    """Functions that ask the system about paths. The last one lists a folder, which pays for many names."""
+
+    is_there: Callable[[str], bool]
+    leads_to: Callable[[str], str]
+    has_members_only: Callable[[str], bool] = lambda path: False
+
+
+def _absolute_name(name: str, asked: _Asked) -> str:
+    if "::" not in name and "://" not in name:
+        return _absolute(name or os.curdir, asked.leads_to)
     if is_remote(name):
         return name
-    path, rest = split_local(name, is_there)
-    folder = _absolute(path or os.curdir, leads_to)
-    if rest and path[-1:] in ("", os.sep) and not is_there(path):  # perhaps a file "::a" was in this folder
+    archive, colons, member = name.partition("::")
+    if colons and asked.has_members_only(archive):
+        return _absolute(archive, asked.leads_to) + colons + member
+    path, rest = split_local(name, asked.is_there)
+    folder = _absolute(path or os.curdir, asked.leads_to)
+    if rest and path[-1:] in ("", os.sep) and not asked.is_there(path):  # perhaps a file "::a" was in this folder
         folder = os.path.join(folder, "")
     return folder + rest
 

@@ -362,7 +362,7 @@ class IndexStore:
         """Return the error for a video that differs from the one indexed, if videos are compared; else None."""
         if not self.verify or stored is None or is_remote(source):
             return None
-        if has_fingerprint(source, stored, {} if archives is None else archives):
+        if has_fingerprint(source, stored, archives):
             return None
         return self._changed(source, stored)
 
