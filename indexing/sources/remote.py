@@ -22,6 +22,7 @@ from videoloader.indexing.sources.patience import GaveUpError, ReadCancelled, as
 from videoloader.indexing.sources.read_ahead import ReadAhead
 from videoloader.indexing.sources.remote_reads import RemoteReads, count_read
 from videoloader.indexing.sources.state import SourceState, require_same
+from videoloader.indexing.sources.versions import forget_listings, is_mark
 from videoloader.runtime.forks import after_fork
 
 if TYPE_CHECKING:
@@ -29,15 +30,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# The names under which file systems report what changes with a file's content, in small letters and without separators.
-_MARKS_OF_VERSION = {
-    "blobid", "checksum", "clientmodified", "contenthash", "contentmd5", "crc", "crc32c", "created", "creationtime",
-    "datetime", "digest", "etag", "generation", "hash", "hex", "lastmodified", "lastmodifiedtime", "lastwritetime",
-    "lfs", "md5", "md5checksum", "md5hash", "modificationtime", "modified", "modifiedat", "modifiedtime", "modify",
-    "mtime", "oid", "rev", "revision", "servermodified", "sha", "sha1", "sha256", "timemodified", "updated",
-    "updatedat", "version", "versionid", "writetime", "xethash",
-}  # fmt: skip
-_SEPARATORS = re.compile("[-_ .]")
 # The host of a URL, if it is an IPv6 address: "http://user@[fe80::1]:80/".
 _IPV6_HOST = re.compile(r"(?<=://)([^/\[\]]*@)?\[([0-9a-f:.]+)(?=[%\]])", re.IGNORECASE)
 
@@ -225,7 +217,7 @@ class RemoteSource(SourceBase):
             if info is None:
                 info = self._run(filesystem, lambda: filesystem._info(path), "the size", 0)
             size, kind = info.get("size"), str(info.get("type"))
-            marks = sorted((str(key), str(value)) for key, value in info.items() if _is_mark(key))
+            marks = sorted((str(key), str(value)) for key, value in info.items() if is_mark(key))
         except ReadCancelled:
             raise
         except (Exception, asyncio.CancelledError) as error:
@@ -330,20 +322,6 @@ class RemoteSource(SourceBase):
         whom = protocol if isinstance(protocol, str) else protocol[0]
         asking = ask(work, self._patience, until, passes=_passes, why=_reason, whom=whom, what=what)
         return run_in(filesystem.loop, asking)
-
-
-def forget_listings(filesystem: AbstractFileSystem, path: str) -> None:
-    """Make a file system ask its server again for facts that it would take from a folder that it has listed before."""
-    for each in (path, filesystem._parent(path)):
-        filesystem.invalidate_cache(each)
-        filesystem.dircache.pop(each, None)
-    if (inner := getattr(filesystem, "fs", None)) is not None:  # of dir://, whose paths are others
-        inner.invalidate_cache()
-        inner.dircache.clear()
-
-
-def _is_mark(key: object) -> bool:
-    return _SEPARATORS.sub("", str(key)).lower() in _MARKS_OF_VERSION
 
 
 async def _cat_ranges(

@@ -17,7 +17,8 @@ from videoloader.errors.checks import check, path_text
 from videoloader.indexing.sources.natural_order import natural_order
 from videoloader.indexing.sources.opening import is_remote, local_path
 from videoloader.indexing.sources.regular_file import is_folder_entry, is_missing
-from videoloader.indexing.sources.remote import forget_listings, without_colons
+from videoloader.indexing.sources.remote import without_colons
+from videoloader.indexing.sources.versions import forget_listings
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
