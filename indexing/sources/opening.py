@@ -18,7 +18,13 @@ from videoloader.errors import ArgumentError, ConfigurationError, SourceError, S
 from videoloader.errors.checks import path_text
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.file_object import FileObjectSource
-from videoloader.indexing.sources.folder import FolderSource, Timestamps, frame_folder_places, is_frame_folder
+from videoloader.indexing.sources.folder import (
+    FolderSource,
+    Timestamps,
+    frame_folder_places,
+    is_frame_folder,
+    split_times,
+)
 from videoloader.indexing.sources.gzip_file import unpacked_tfrecord
 from videoloader.indexing.sources.lmdb_value import LmdbSource, is_lmdb
 from videoloader.indexing.sources.local import FileSource, MemorySource
@@ -44,6 +50,8 @@ _ARCHIVED = re.compile(r"(?:zip|tar)://(.+?)::(.+)")
 _CACHED = re.compile(r"(?:(?:simplecache|filecache|blockcache|cached)::)+")
 # An IPv6 address has two colons itself.
 _HOST = re.compile(r"(?:[^/@\[]*@)?\[[^\]/]*\]")
+# What names of folders of images may have that are not those of folders.
+_OF_FRAMES = re.compile(r"[*?]|::(?:fps|timestamps)=")
 _HEAD_SIZE = 512
 # Characters; Linux takes no longer ones, and other systems shorter ones.
 LONGEST_PATH = 4096
@@ -105,7 +113,7 @@ def open_source(source: Openable) -> ByteSource:
 def _open_name(name: str) -> ByteSource:
     if not name:
         raise ArgumentError("source is an empty path")
-    name = _without_scheme(name)
+    name = without_scheme(name)
     with suppress(SourceError):  # nearly all names are those of files
         return FileSource(name)
     if is_frame_folder(name):
@@ -154,7 +162,7 @@ def local_places(name: str) -> LocalPlaces | None:
     Raises:
         SourceError: a part of a path cannot be reached, so nobody can tell.
     """
-    name = _without_scheme(name)
+    name = without_scheme(name)
     kind = kind_at(name)
     if kind == stat.S_IFREG:
         return LocalPlaces([name])
@@ -219,7 +227,10 @@ def begins_as_url(name: str) -> bool:
 
 def is_remote(name: str) -> bool:
     """Whether a name is to be opened with fsspec."""
-    return begins_as_url(name) and not _LOCAL_URL.match(name) and not os.path.exists(name)
+    if not begins_as_url(name) or _LOCAL_URL.match(name):
+        return False
+    named = NAMED_STREAM.fullmatch(name)
+    return not os.path.exists(name) and not (named and os.path.exists(named[1]))
 
 
 def split_local(name: str, is_there: Callable[[str], object]) -> tuple[str, str]:
@@ -231,6 +242,9 @@ def split_local(name: str, is_there: Callable[[str], object]) -> tuple[str, str]
     """
     if _MEMBER not in name or is_there(local_path(name)):
         return local_path(name), ""
+    if _OF_FRAMES.search(name) and is_frame_folder(local_path(name)):
+        path, _ = split_times(local_path(name))
+        return path, local_path(name)[len(path) :]
     end = _end_of_path(name, is_there)
     return local_path(name[:end]), name[end:]
 
@@ -245,7 +259,7 @@ def has_members_only(archive: str) -> bool:
         return False
 
 
-def _without_scheme(name: str) -> str:
+def without_scheme(name: str) -> str:
     """Return the path that a ``file://`` URL means, with a member's name if there is one; other names as they are."""
     return "".join(split_local(name, kind_at)) if _LOCAL_URL.match(name) else name
 

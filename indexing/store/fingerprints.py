@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.folder import FolderSource, folder_fingerprint, split_times, time_of_change
-from videoloader.indexing.sources.opening import has_members_only, open_source
+from videoloader.indexing.sources.opening import has_members_only, open_source, without_scheme
 from videoloader.indexing.sources.state import state_of_file
 
 # What makes a video the same for a store: the same size and time of change; the same size alone; or the same bytes,
@@ -78,7 +78,7 @@ def _without_time(fingerprint: str) -> str:
 
 def _by_time(source: str) -> str | None:
     with suppress(OSError, ValueError):
-        path, times = split_times(source)
+        path, times = split_times(without_scheme(source))
         status = os.stat(path)
         if stat.S_ISDIR(status.st_mode):
             listed = time_of_change(os.path.join(path, times["timestamps"])) if "timestamps" in times else None

@@ -15,7 +15,7 @@ from videoloader.indexing.sources.state import Place
 
 _AT_ONCE = 1 << 12
 # Parts that a path with "/" as separator may have, but its absolute form has not.
-_UNTIDY = ("//", "/.", "/\0")
+_UNTIDY = ("//", "/.", "/\0", "/::")
 _UP = re.compile(r"(?:(?<=/)|^)\.\.(?=/|$)")
 # Stands before a key that would be a URL otherwise, such as "simplecache::memory://a" for a member of an archive.
 _NO_URL = "./"
@@ -39,7 +39,8 @@ def _absolute(path: str, leads_to: Callable[[str], str]) -> str:
     if os.pardir in path and (last := list(_UP.finditer(path))[-1:]):
         end = last[0].end()
         path = os.path.join(leads_to(path[:end]), path[end:].lstrip(os.sep))
-    return os.path.normpath(path)
+    path = os.path.normpath(path)
+    return path[1:] if path.startswith("//") else path  # Python keeps two slashes, the system does not
 
 
 def _leads_to(folder: str) -> str:
@@ -161,6 +162,7 @@ class SourceKeys(NamedTuple):
             source: the user's name of the member.
             archive, offset, size: values of its row.
         """
+        archive = os.fsdecode(archive) if isinstance(archive, bytes) else archive  # a name that is not UTF-8
         key = self.key_of(source).removeprefix(_NO_URL)
         if not isinstance(archive, str) or not isinstance(offset, int) or not isinstance(size, int):
             return None

@@ -236,7 +236,7 @@ def needs_rollback(error: sqlite3.Error) -> bool:
 def _open(path: str, guard: Guard, mode: str) -> sqlite3.Connection:
     if "immutable" not in mode:
         _check_logs(path)
-    uri = f"file:{quote(os.fsencode(path))}?mode={mode}"
+    uri = f"file://{quote(os.fsencode(path))}?mode={mode}"
     connection = Connection(uri, uri=True, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
     try:
         _distrust(connection)

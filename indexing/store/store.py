@@ -346,6 +346,9 @@ class IndexStore:
 
     def _row_as_exported(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
         source, *facts = row
+        archive = facts[_FACTS.index("archive")]
+        if isinstance(archive, bytes):  # a name that is not UTF-8
+            facts[_FACTS.index("archive")] = from_sql(archive, self.path)
         check_values(facts, _FACTS, self.path)
         return self.keys.path_of(from_sql(source, self.path)), *facts
 

@@ -1,6 +1,8 @@
 """Tables of videos from text files."""
 
+import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -352,3 +354,22 @@ class TestFromCsv:
     def test_a_file_that_is_not_there_is_an_error_that_names_it(self, tmp_path):
         with pytest.raises(SourceError, match=f"^{tmp_path}/no.csv: .*No such file"):
             VideoDataset.from_csv(tmp_path / "no.csv")
+
+
+@pytest.mark.parametrize("kind", ["plain", "url", "member", "stream", "rate", "pattern"])
+def test_spaces_around_a_name_count_if_there_is_such_a_file(tmp_path: Path, kind: str) -> None:
+    for name in ("a", " a"):
+        (tmp_path / name).mkdir()
+        for file in ("a.mp4 ", "a.mp4", " a.mp4", " a.zip", "a.zip"):
+            (tmp_path / name / file).touch()
+    spelled = {
+        "plain": f"{tmp_path}/a/a.mp4 ",
+        "url": f"file://{tmp_path}/a/a.mp4 ",
+        "member": " a/a.zip::m.mp4",
+        "stream": " a/a.mp4::stream_index=0",
+        "rate": " a::fps=5",
+        "pattern": " a/*.png",
+    }[kind]
+    (tmp_path / "t.jsonl").write_text(json.dumps({"path": spelled}) + "\n")
+    (path,) = VideoDataset.from_csv(tmp_path / "t.jsonl", missing="unchecked").paths
+    assert path == (spelled if kind in ("plain", "url") else f"{tmp_path}/{spelled}")

@@ -16,7 +16,7 @@ from videoloader.dataset.labels import number_labels, parse_labels
 from videoloader.dataset.raw_table import RawTable
 from videoloader.dataset.table import EntryTable, array_of, make_table
 from videoloader.errors import ConfigurationError, warn_user
-from videoloader.indexing.sources.opening import is_url
+from videoloader.indexing.sources.opening import is_url, split_local
 
 # The names by which ``from_csv`` finds each column. Frames come before seconds because they are exact.
 _GUESSES = {
@@ -178,9 +178,15 @@ def _full_paths(values: Iterable[Any], folder: str, where: Where) -> Iterator[st
             raise ConfigurationError(f"{where(row)}: path must be a non-empty string, got {found}")
         path = value.lstrip() if "::" in value else value.strip()  # a member's name may end with a space
         full = path if not path or is_url(path) or os.path.isabs(path) else start + path
-        if path != value and os.path.lexists(exact := os.path.join(start, value)):  # a name may have spaces around it
-            full = exact
+        if path != value and _is_there(exact := value if is_url(value) else os.path.join(start, value)):
+            full = exact  # a name may have spaces around it
         yield full
+
+
+def _is_there(name: str) -> bool:
+    path, _ = split_local(name, os.path.lexists)
+    folder, file = os.path.split(path)
+    return os.path.lexists(path) or (bool({"*", "?"} & set(file)) and os.path.isdir(folder or os.curdir))
 
 
 def _label_text(value: Any, row: int, where: Where) -> str:

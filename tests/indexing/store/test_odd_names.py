@@ -143,6 +143,59 @@ def test_colons_may_begin_the_name_of_a_file(short: Path, other: Path, here: Pat
     assert given_back("root/s.db") == [str(here / name) for name in names]
 
 
+@pytest.mark.parametrize("suffix", ["", "/*.png", "/*.png::fps=5", "::fps=5"])
+def test_colons_may_begin_the_name_of_a_folder_of_images(here: Path, suffix: str) -> None:
+    folders = ["r/q/..::x", "r::x", "r/q/.::x", "r/q::x", "r/::y", "r::y"]
+    for count, folder in enumerate(folders, 2):
+        write_frames(here / folder, [f"{number}.png" for number in range(count)])
+    names = [folder + suffix for folder in folders]
+    (here / "stores").mkdir()
+    assert build_here(names, "stores/s.db").indexed == 6
+    for some in (names, given_back("stores/s.db")):
+        assert [len(IndexStore("stores/s.db").get(name)) for name in some] == [2, 3, 4, 5, 6, 7]
+        assert [len(vl.Video(name, device="cpu")) for name in some] == [2, 3, 4, 5, 6, 7]
+
+
+def test_a_folder_of_images_is_one_however_it_is_spelled(here: Path) -> None:
+    write_frames(here / "fr", ["0.png", "1.png"])
+    (here / "stores").mkdir()
+    names = [f"{here}/fr/::fps=5", "fr::fps=5", f"file://{here}/fr::fps=5", f"/{here}//fr::fps=5"]
+    assert build_here(names[:1], "stores/s.db").indexed == 1
+    for name in names:
+        assert len(IndexStore("stores/s.db").get(name)) == 2
+        assert IndexStore("stores/s.db").frame_counts([name, f"{here}/other.mp4"])[0].tolist() == [2, 0]
+        assert build_here([name], "stores/s.db").unchanged == 1
+
+
+@pytest.mark.parametrize("name", ["cached::v.mp4", "memory://q/v.mp4"])
+def test_a_file_may_be_named_like_a_url(short: Path, other: Path, here: Path, name: str, monkeypatch) -> None:
+    for folder, video in (("one", short), ("two", other)):
+        (here / folder / name).parent.mkdir(parents=True)
+        shutil.copy(video, here / folder / name)
+    for spelled in (name, f"{name}::stream_index=0"):
+        monkeypatch.chdir(here / "one")
+        build_here([spelled], here / "s.db")
+        monkeypatch.chdir(here / "two")
+        with pytest.raises(vl.NotIndexedError):
+            IndexStore(here / "s.db").get(spelled)
+        assert vl.Video(spelled, device="cpu").index.stream.codec == "vp9"
+
+
+def test_an_archive_whose_name_is_not_utf8_is_exported(short: Path, here: Path) -> None:
+    with zipfile.ZipFile("\udcff.zip", "w") as archive:
+        archive.write(short, "m.mp4")
+    assert build_here(["\udcff.zip::m.mp4"], "s.db").indexed == 1
+    store = IndexStore("s.db")
+    store.to_csv("s.csv")
+    assert "m.mp4" in Path("s.csv").read_text()
+    assert store.look_up("\udcff.zip::m.mp4")[1].place is not None
+
+
+def test_two_slashes_begin_a_path_as_one_does(short: Path, here: Path) -> None:
+    assert build_here([short, f"/{short}"], f"/{here}/s.db").indexed == 1
+    assert codecs([f"/{short}", str(short)], f"/{here}/s.db") == ["h264", "h264"]
+
+
 def test_colons_may_be_in_the_name_of_a_folder(short: Path, other: Path, here: Path) -> None:
     os.makedirs("one/x::y")
     shutil.copy(short, "one/x::y/a.mp4")
