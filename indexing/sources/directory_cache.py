@@ -54,31 +54,41 @@ class DirectoryCache(Generic[Directory]):
 
     def get(self, key: Hashable, make: Callable[[], Directory], outdated: Directory | None = None) -> Directory:
         """Return the directory of that key, made by ``make()`` if none is kept, or if the kept one is ``outdated``."""
-        with self._lock:
-            future = self._kept.get(key)
-            if future is not None and future.done() and future.result() is outdated:
-                self._entries -= self._count(outdated)
-                future = None
-            known = future is not None
-            if future is None:
-                future = self._kept[key] = Outcome()
-            self._kept.move_to_end(key)
-        if known:
-            try:
-                return wait_for(future)
-            except BaseException as error:
-                # The work of the thread that made it was cancelled, but not that of this thread.
-                if not future.done() or (isinstance(error, Exception) and not isinstance(error, ReadCancelled)):
-                    raise
-            raise_if_cancelled()
-            return self.get(key, make, outdated)
+        if outdated is None and (kept := self.kept(key)) is not None:
+            return kept
+        mine = Outcome[Directory]()
+        mine.maker = threading.get_ident()  # type: ignore[attr-defined]
         try:
-            directory = make()
-        except BaseException as error:
             with self._lock:
-                self._kept.pop(key, None)
-            future.set_exception(error)
+                future = self._kept.get(key)
+                if future is not None and future.done() and future.result() is outdated:
+                    self._entries -= self._count(outdated)
+                    future = None
+                # A signal's handler raised in this thread when it had begun to make it.
+                if future is not None and not future.done() and future.maker == mine.maker:  # type: ignore[attr-defined]
+                    future = None
+                if future is None:
+                    future = self._kept[key] = mine
+                self._kept.move_to_end(key)
+            if future is mine:
+                return self._made(mine, make())
+        except BaseException as error:
+            if not mine.done():
+                with self._lock:
+                    if self._kept.get(key) is mine:
+                        del self._kept[key]
+                mine.set_exception(error)
             raise
+        try:
+            return wait_for(future)
+        except BaseException as error:
+            # The work of the thread that made it was cancelled, but not that of this thread.
+            if not future.done() or (isinstance(error, Exception) and not isinstance(error, ReadCancelled)):
+                raise
+        raise_if_cancelled()
+        return self.get(key, make, outdated)
+
+    def _made(self, future: Future[Directory], directory: Directory) -> Directory:
         with self._lock:
             future.set_result(directory)
             self._entries += self._count(directory)

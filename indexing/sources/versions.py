@@ -1,4 +1,4 @@
-"""What file systems of fsspec tell of the version of a file, each under its own names."""
+"""Tell versions of a remote file apart, by the names under which file systems of fsspec report them."""
 
 from __future__ import annotations
 

@@ -53,10 +53,9 @@ def at_line(chosen: int, act: Callable[[], object]) -> Iterator[list[str]]:
         if not name.startswith(root):
             return None
         # Lines of with statements are skipped: a tracer can interrupt where Python allows no signal, between taking a
-        # lock and the block that releases it. So are lines that hold signals.
-        line = linecache.getline(name, frame.f_lineno)
-        safe = line.lstrip().startswith("with ") or "pthread_sigmask" in line
-        if event == "line" and not safe and not reached and next(lines) == chosen:
+        # lock and the block that releases it.
+        is_with = linecache.getline(name, frame.f_lineno).lstrip().startswith("with ")
+        if event == "line" and not is_with and not reached and next(lines) == chosen:
             reached.append(f"{name}:{frame.f_lineno}")
             act()
         return trace

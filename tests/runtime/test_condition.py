@@ -3,10 +3,8 @@
 # mypy: ignore-errors
 from __future__ import annotations
 
-import signal
 import sys
 import threading
-import time
 from collections.abc import Callable
 from concurrent import futures
 from concurrent.futures import Future
@@ -15,8 +13,9 @@ from itertools import count
 import pytest
 from waiting import PATIENCE
 
+from videoloader.indexing.sources.directory_cache import DirectoryCache
 from videoloader.runtime.condition import Condition
-from videoloader.runtime.threads import LentThreads, Outcome, executor_of, wait_for_all
+from videoloader.runtime.threads import Outcome, executor_of, wait_for_all
 
 
 class Interrupt(Exception):
@@ -99,31 +98,26 @@ def test_no_interruption_leaves_a_future_locked(make, use) -> None:
 
 
 @pytest.mark.parametrize("lent", [True, False])
-def test_a_thread_is_started_whole_or_not_at_all(lent: bool) -> None:
-    def interrupt(number, frame) -> None:
-        raise Interrupt
-
-    def start_and_wait(after: int) -> None:
-        signal.setitimer(signal.ITIMER_REAL, 1e-5 + after * 5e-6)
-        start()
-        while True:
-            time.sleep(1)
-
-    def start() -> None:
-        with executor_of(1, "test-of-starts", lent=lent) as pool:
+def test_no_interruption_leaves_an_executor_locked(lent: bool) -> None:
+    with executor_of(1, "test-of-locks", lent=lent) as pool:
+        pool.submit(int).result(PATIENCE)  # starts the thread
+        for at in count(1):
+            was = interrupted(lambda: pool.submit(int), at)
             assert pool.submit(int).result(PATIENCE) == 0
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        for after in range(60):
-            with pytest.raises(Interrupt):
-                start_and_wait(after)
-            start()
-    finally:
-        signal.signal(signal.SIGALRM, before)
-    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
+            if not was:
+                break
+    assert at > 5
 
 
-def test_threads_take_signals_as_the_thread_that_made_them() -> None:
-    with LentThreads(1, "test-of-masks") as pool:
-        assert pool.submit(signal.pthread_sigmask, signal.SIG_BLOCK, ()).result(PATIENCE) == set()
+def test_no_interruption_makes_the_next_one_wait_for_a_directory() -> None:
+    for at in count(1):
+        cache: DirectoryCache[list[int]] = DirectoryCache(100)
+        was = interrupted(lambda cache=cache: cache.get("a", lambda: [1]), at)
+        got: list[list[int]] = [cache.get("a", lambda: [2])]
+        thread = threading.Thread(target=lambda cache=cache, got=got: got.append(cache.get("a", lambda: [3])))
+        thread.start()
+        thread.join(PATIENCE)
+        assert got in ([[1], [1]], [[2], [2]])
+        if not was:
+            break
+    assert at > 10

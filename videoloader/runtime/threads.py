@@ -7,7 +7,6 @@ has needed for a while: each keeps decoders, and much may have gone on at once w
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from collections import defaultdict
@@ -173,26 +172,11 @@ class LentThreads(Executor):
 
 
 class _Threads(ThreadPoolExecutor):
-    """Python's own, but no exception of a signal's handler leaves one of its locks locked, or a thread half started."""
+    """Python's own, with a lock that no exception of a signal's handler leaves locked."""
 
     def __init__(self, most: int, name: str) -> None:
-        if hasattr(signal, "pthread_sigmask"):
-            # Threads that ``submit`` starts begin with all signals held.
-            own = partial(signal.pthread_sigmask, signal.SIG_SETMASK, signal.pthread_sigmask(signal.SIG_BLOCK, ()))
-            super().__init__(most, name, own)
-        else:
-            super().__init__(most, name)
-
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        in_main = threading.current_thread() is threading.main_thread()
-        if not in_main or not hasattr(signal, "pthread_sigmask"):
-            return super().submit(fn, *args, **kwargs)
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-        try:
-            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-            return super().submit(fn, *args, **kwargs)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        super().__init__(most, name)
+        self._idle_semaphore._cond = Condition()  # type: ignore[attr-defined]
 
 
 class _OwnThreads(_Threads):
