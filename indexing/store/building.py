@@ -18,7 +18,7 @@ from videoloader.indexing.build import INDEXER_VERSION
 from videoloader.indexing.limits import current_limits
 from videoloader.indexing.store.fingerprints import FingerprintKind
 from videoloader.indexing.store.frame_table import PackedIndex, stored_index
-from videoloader.indexing.store.keys import SourceKeys, absolute_path, from_sql, path_of_new_store, to_sql
+from videoloader.indexing.store.keys import SourceKeys, from_sql, path_here, to_sql
 from videoloader.indexing.store.processes import index_in_processes
 from videoloader.indexing.store.schema import (
     COLUMNS,
@@ -146,8 +146,8 @@ class StoreBuild:
             check_choice("fingerprint", fingerprint, get_args(FingerprintKind))
         current_limits()  # each process would find what is wrong with them for each video
         self._started = time.monotonic()
-        self._store = path_of_new_store(os.fspath(store))
-        given = None if root is None else absolute_path(path_text("build_store's root", root))
+        self._store = path_here(os.fspath(store))
+        given = None if root is None else path_here(path_text("build_store's root", root))
         if isinstance(paths, str | bytes | os.PathLike):
             raise ArgumentError(f"paths must be a list of paths, got {paths!r}")
         self._connection = connect_writer(self._store, given)

@@ -211,16 +211,16 @@ def _is_same(folder: str, other: str) -> bool:
         return False
 
 
-def path_of_new_store(store: str) -> str:
-    """Return the absolute path of a store that is to be written.
+def path_here(name: str) -> str:
+    """Return the absolute path of a store or of its root, which may be given as a ``file://`` URL.
 
     Raises:
         ConfigurationError: it is on a server.
         SourceError: as in ``absolute_path``.
     """
-    if is_remote(store):
-        raise ConfigurationError("a store is written to a file of this machine: build it there, and copy it", store)
-    return absolute_path(local_path(store))
+    if is_remote(name):
+        raise ConfigurationError("a store and its root are paths of this machine: copy a store that is elsewhere", name)
+    return absolute_path(local_path(name))
 
 
 def to_sql(key: str) -> str | bytes:

@@ -18,7 +18,7 @@ from videoloader.indexing.sources.opening import begins_as_url
 from videoloader.indexing.sources.regular_file import is_same_file, status_at
 from videoloader.indexing.store.building import Progress, write_row
 from videoloader.indexing.store.frame_table import PackedIndex
-from videoloader.indexing.store.keys import SourceKeys, absolute_path, from_sql, path_of_new_store, to_sql
+from videoloader.indexing.store.keys import SourceKeys, from_sql, path_here, to_sql
 from videoloader.indexing.store.schema import (
     COLUMNS,
     close_writer,
@@ -100,11 +100,11 @@ def merge_stores(
     if isinstance(stores, str | bytes | os.PathLike):
         raise ArgumentError(f"stores must be a list of paths, got {stores!r}")
     parts = [IndexStore(path) for path in stores]
-    path = path_of_new_store(path_text("merge_stores's output", output))
+    path = path_here(path_text("merge_stores's output", output))
     check("stores", parts, parts, "at least one index store")
     if any(is_same_file(path, part.path) for part in parts):
         raise ConfigurationError("is a part and the merged store at once: leave it out of the parts", path)
-    given = None if root is None else absolute_path(path_text("merge_stores's root", root))
+    given = None if root is None else path_here(path_text("merge_stores's root", root))
     with live_line("merging", progress) as tell, _Merge(path, given, parts) as merge:
         total, done = sum(map(len, parts)), 0
         for part in parts:

@@ -44,7 +44,7 @@ from videoloader.indexing.store.frame_counts import (
     unusable,
 )
 from videoloader.indexing.store.frame_table import stored_index
-from videoloader.indexing.store.keys import SourceKeys, absolute_path, from_sql, to_sql
+from videoloader.indexing.store.keys import SourceKeys, from_sql, path_here, to_sql
 from videoloader.indexing.store.reader import StoreReader, rows_by_id
 from videoloader.indexing.store.schema import (
     COLUMNS,
@@ -100,10 +100,10 @@ class IndexStore:
     def __init__(
         self, path: str | os.PathLike[str], *, root: str | os.PathLike[str] | None = None, verify: bool = True
     ) -> None:
-        self.path = absolute_path(path_text("IndexStore's path", path))
+        self.path = path_here(path_text("IndexStore's path", path))
         check_no_folder(self.path)
         self.verify = verify
-        self._given_root = None if root is None else absolute_path(path_text("IndexStore's root", root))
+        self._given_root = None if root is None else path_here(path_text("IndexStore's root", root))
         self._reader = StoreReader(self.path)
         settings = dict(self._reader.select("SELECT name, value FROM settings"))
         roots = (self._given_root,) if self._given_root else recorded_roots(settings, self.path)

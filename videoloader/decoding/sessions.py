@@ -19,6 +19,7 @@ from videoloader.errors import ConfigurationError, DecodeError
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.checks import check_positive
 from videoloader.indexing.bitstream.formats import PictureFormat
+from videoloader.runtime.condition import Condition
 from videoloader.runtime.device import own_stream, resolve_device, trim_heaps
 from videoloader.runtime.forks import after_fork
 
@@ -221,7 +222,7 @@ class SessionPool:
     def __init__(self, gpu: int, memory: int) -> None:
         self._gpu = gpu
         self._memory = memory
-        self._changed = threading.Condition()
+        self._changed = Condition()
         self._idle: list[Session] = []  # the one used last is at the end
         self._lent = self._lent_bytes = self._runs = 0
         self._waiting: deque[object] = deque()

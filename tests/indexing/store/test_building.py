@@ -478,6 +478,6 @@ def test_nothing_that_goes_wrong_in_here_stops_a_build(videos, monkeypatch):
 def test_a_store_at_a_url_is_refused_before_anything_is_written(videos, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     before = sorted(tmp_path.iterdir())
-    with pytest.raises(ConfigurationError, match=r"http://127\.0\.0\.1/a\.db: a store is written to a file of this"):
+    with pytest.raises(ConfigurationError, match=r"http://127\.0\.0\.1/a\.db: a store and its root are paths of"):
         build_store(videos, "http://127.0.0.1/a.db")
     assert sorted(tmp_path.iterdir()) == before

@@ -16,7 +16,7 @@ from store_contents import build_here
 
 import videoloader as vl
 from videoloader.errors import StaleIndexError
-from videoloader.indexing import IndexStore
+from videoloader.indexing import IndexStore, build_store
 
 Sample = Callable[[str], Path]
 
@@ -289,7 +289,28 @@ def test_a_data_set_may_move_into_a_folder_of_its_root(short: Path, here: Path) 
     assert codecs(["moved/v.mp4"], "moved/s.db") == ["h264"]
 
 
-def test_a_store_is_not_merged_into_a_url(short: Path) -> None:
+def test_a_store_and_its_root_may_be_file_urls(short: Path, here: Path) -> None:
+    folder = here / "a b"
+    folder.mkdir()
+    shutil.copy(short, folder / "v.mp4")
+    url = folder.as_uri()
+    assert build_store(["a b/v.mp4"], f"{url}/s.db", root=url).indexed == 1
+    assert vl.merge_stores([f"{url}/s.db"], f"{url}/merged.db", root=url).added == 1
+    for store in (IndexStore(f"{url}/s.db"), IndexStore(f"{url}/merged.db", root=url)):
+        assert store.get("a b/v.mp4").stream.codec == "h264"
+    shutil.move(folder, here / "moved")
+    moved = IndexStore("moved/merged.db", root=(here / "moved").as_uri())
+    assert moved.get("moved/v.mp4").stream.codec == "h264"
+
+
+def test_stores_and_roots_on_servers_are_refused(short: Path) -> None:
     build_here([short], "s.db")
-    with pytest.raises(vl.ConfigurationError, match="a store is written to a file of this machine"):
-        vl.merge_stores(["s.db"], "memory://merged.db")
+    for use in (
+        lambda: vl.merge_stores(["s.db"], "memory://merged.db"),
+        lambda: vl.merge_stores(["memory://s.db"], "merged.db"),
+        lambda: build_store([short], "s.db", root="memory://"),
+        lambda: IndexStore("memory://s.db"),
+        lambda: IndexStore("s.db", root="memory://"),
+    ):
+        with pytest.raises(vl.ConfigurationError, match="a store and its root are paths of this machine"):
+            use()
