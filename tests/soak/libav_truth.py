@@ -107,7 +107,8 @@ def _hides_damage(path: Path) -> bool:
                 if packet.has_sidedata("new_extradata"):
                     plain.set_sidedata(packet.get_sidedata("new_extradata"))
                 frames = stream.codec_context.decode(plain if packet.size else None)
-                if any(frame.is_corrupt for frame in frames):
+                # A picture of no type stands for one that is referred to and is not there.
+                if any(frame.is_corrupt or not frame.pict_type for frame in frames):
                     return True
     except (av.error.FFmpegError, VideoLoaderError):
         return True
