@@ -21,6 +21,14 @@ _ENTRIES_OF_NONE = 16
 SEVERAL = "hold several files with the same name, and the last one counts"
 
 
+class _Making(Outcome[Directory]):
+    """A directory that a thread makes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maker = threading.get_ident()
+
+
 class DirectoryCache(Generic[Directory]):
     """The directories used last. Threads that ask for the same one wait for the first of them to make it.
 
@@ -37,7 +45,7 @@ class DirectoryCache(Generic[Directory]):
 
     def _clear(self) -> None:
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Hashable, Future[Directory]] = OrderedDict()
+        self._kept: OrderedDict[Hashable, _Making[Directory]] = OrderedDict()
         self._entries = 0
 
     def _count(self, directory: Directory) -> int:
@@ -56,8 +64,7 @@ class DirectoryCache(Generic[Directory]):
         """Return the directory of that key, made by ``make()`` if none is kept, or if the kept one is ``outdated``."""
         if outdated is None and (kept := self.kept(key)) is not None:
             return kept
-        mine = Outcome[Directory]()
-        mine.maker = threading.get_ident()  # type: ignore[attr-defined]
+        mine = _Making[Directory]()
         try:
             with self._lock:
                 future = self._kept.get(key)
@@ -65,7 +72,7 @@ class DirectoryCache(Generic[Directory]):
                     self._entries -= self._count(outdated)
                     future = None
                 # A signal's handler raised in this thread when it had begun to make it.
-                if future is not None and not future.done() and future.maker == mine.maker:  # type: ignore[attr-defined]
+                if future is not None and not future.done() and future.maker == mine.maker:
                     future = None
                 if future is None:
                     future = self._kept[key] = mine

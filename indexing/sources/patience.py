@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from videoloader.errors import ConfigurationError
 from videoloader.errors.checks import check_integer, check_numbers
+from videoloader.runtime.threads import waiter_of
 
 T = TypeVar("T")
 
@@ -142,9 +143,7 @@ def wait_for(future: Future[T]) -> T:
     Raises:
         ReadCancelled: the calling thread's work was cancelled meanwhile; see ``cancellable``.
     """
-    waiter = threading.Lock()  # an event has a lock that a Ctrl-C may leave locked
-    waiter.acquire()
-    future.add_done_callback(lambda _: waiter.release())
+    waiter = waiter_of(future)
     while not waiter.acquire(timeout=_LOOK):
         raise_if_cancelled()
     return future.result()

@@ -39,12 +39,8 @@ class Outcome(Future[T]):
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """As of ``Future``."""
-        if not self.done():
-            waiter = threading.Lock()
-            waiter.acquire()
-            self.add_done_callback(lambda _: waiter.release())
-            if not (waiter.acquire() if timeout is None else waiter.acquire(timeout=max(timeout, 0))):
-                raise futures.TimeoutError
+        if not self.done() and not waiter_of(self).acquire(timeout=-1 if timeout is None else max(timeout, 0)):
+            raise futures.TimeoutError
         return super().exception()
 
     def result(self, timeout: float | None = None) -> T:
@@ -56,6 +52,14 @@ class Outcome(Future[T]):
             return super().result()
         finally:
             del self, error  # the error's traceback holds this frame
+
+
+def waiter_of(future: Future[Any]) -> threading.Lock:
+    """Return a lock that is free once the future is done. An event has one that a signal's handler may leave locked."""
+    waiter = threading.Lock()
+    waiter.acquire()
+    future.add_done_callback(lambda _: waiter.release())
+    return waiter
 
 
 def wait_for_all(some: Iterable[Future[Any]]) -> None:
