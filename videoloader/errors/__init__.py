@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from traceback import walk_tb
 
+from videoloader.errors.of_handlers import error_of_handler
+
 # Modules whose code is not a user's.
 _NOT_THE_USERS = frozenset((*sys.stdlib_module_names, "videoloader", "numpy", "torch")) - {"__main__"}
 # The errors by which Python, NumPy, PyTorch and the system tell of a lack of memory.
@@ -42,6 +44,9 @@ class VideoLoaderError(Exception):
     counted_as = "unreadable"
 
     def __init__(self, message: str, source: str | None = None) -> None:
+        # An error that a signal's handler raised must reach whoever called the library, and never be told as another.
+        if (handled := sys.exc_info()[1]) is not None and (raised := error_of_handler(handled)) is not None:
+            raise raised
         text = f"{source}: {message}" if source else message
         half = _LONGEST_MESSAGE // 2
         super().__init__(text if len(text) <= _LONGEST_MESSAGE else f"{text[:half]} … {text[-half:]}")

@@ -1,0 +1,149 @@
+"""An error that a signal's handler raises, such as one that limits the time of a job, reaches the user as it is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any, ClassVar
+
+import fsspec
+import pytest
+from archive_writing import write_lmdb
+
+import videoloader as vl
+from videoloader.indexing import open_source
+from videoloader.indexing.sources import local
+
+Handler = Callable[[int, FrameType | None], Any]
+
+
+class TimeUpError(Exception):
+    """What a user's handler raises."""
+
+
+class _Timer:
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        raise self.error
+
+    def ring(self, number: int, frame: FrameType | None) -> None:
+        raise self.error
+
+
+def _raise(error: Exception, number: int, frame: FrameType | None) -> None:
+    raise error
+
+
+def function_of(error: Exception) -> Handler:
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise error
+
+    return ring
+
+
+HANDLERS: list[Callable[[Exception], Handler]] = [
+    function_of,
+    _Timer,
+    lambda error: _Timer(error).ring,
+    lambda error: partial(_raise, error),
+]
+
+
+class _RingingFileSystem(fsspec.AbstractFileSystem):
+    """One during whose calls a signal comes, or that fails by itself."""
+
+    protocol = "ringing"
+    cachable = False
+    fails: ClassVar[Callable[[], None]]
+
+    def info(self, path: str, **kwargs: object) -> Any:
+        type(self).fails()
+        return {"name": path, "size": 10, "type": "file"}
+
+
+@pytest.fixture(autouse=True)
+def _ringing() -> Iterator[None]:
+    fsspec.register_implementation("ringing", _RingingFileSystem, clobber=True)
+    before = signal.getsignal(signal.SIGUSR1)
+    yield
+    signal.signal(signal.SIGUSR1, before)
+
+
+def ring() -> None:
+    assert threading.current_thread() is threading.main_thread(), "the handler would run at another moment"
+    signal.raise_signal(signal.SIGUSR1)
+
+
+@pytest.mark.parametrize("handler", HANDLERS, ids=["function", "object", "method", "partial"])
+@pytest.mark.parametrize("kind", [TimeUpError, TimeoutError, ValueError])
+def test_it_is_not_told_as_an_error_of_a_video(
+    handler: Callable[[Exception], Handler], kind: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = kind("stop")
+    signal.signal(signal.SIGUSR1, handler(error))
+    monkeypatch.setattr(_RingingFileSystem, "fails", staticmethod(ring), raising=False)
+    data = vl.VideoDataset.from_paths(["ringing://a/b.mp4"])
+    for use in (
+        lambda: vl.Video("ringing://a/b.mp4", device="cpu"),
+        lambda: list(vl.VideoLoader(data, [0], batch_size=1, device="cpu", num_workers=0, num_processes=0)),
+    ):
+        with pytest.raises(kind) as told:
+            use()
+        assert told.value is error
+
+
+def test_nothing_is_left_out_because_of_it(sample: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    signal.signal(signal.SIGUSR1, function_of(TimeUpError()))
+    monkeypatch.setattr(_RingingFileSystem, "fails", staticmethod(ring), raising=False)
+    data = vl.VideoDataset.from_paths([str(sample("h264_mp4")), "ringing://a/b.mp4"])
+    with pytest.raises(TimeUpError):
+        list(vl.VideoLoader(data, [0], batch_size=1, device="cpu", num_workers=0, num_processes=0, on_error="skip"))
+
+
+def test_files_and_databases_are_read_as_before(
+    sample: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = TimeoutError("stop")
+    signal.signal(signal.SIGUSR1, function_of(error))
+    database = write_lmdb(tmp_path / "a.lmdb", {"k": b"value"})
+    sources = [open_source(sample("h264_mp4")), open_source(f"{database}::k")]
+    expected = [source.read(0, 5) for source in sources]
+
+    def pread(*given: Any) -> bytes:
+        ring()
+        raise AssertionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pread", pread)
+        patched.setattr(os, "fsencode", pread)  # as a key of LMDB is
+        for source in sources:
+            with pytest.raises(TimeoutError) as told:
+                source.read(0, 5)
+            assert told.value is error
+    assert [source.read(0, 5) for source in sources] == expected
+    assert local._open_files
+
+
+def test_the_same_error_of_a_file_system_is_told_as_the_video_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    signal.signal(signal.SIGUSR1, function_of(TimeUpError()))
+    monkeypatch.setattr(
+        _RingingFileSystem, "fails", staticmethod(partial(_raise, TimeUpError("own"), 0, None)), raising=False
+    )
+    with pytest.raises(vl.SourceError, match="cannot be opened \\(TimeUpError: own\\)"):
+        vl.Video("ringing://a/b.mp4", device="cpu")
+
+
+def test_a_user_who_handles_it_gets_the_library_s_errors_again() -> None:
+    signal.signal(signal.SIGUSR1, function_of(TimeUpError()))
+    try:
+        ring()
+    except TimeUpError:
+        with pytest.raises(vl.SourceError, match="No such file"):
+            vl.Video("missing.mp4", device="cpu")

@@ -1,0 +1,56 @@
+"""Tells errors that a handler of a signal raised from those of the code that it interrupted."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from functools import partial
+from inspect import getattr_static
+from traceback import walk_tb
+from types import CodeType, FrameType
+
+# Where a handler's error is dealt with before this library's user sees it. Locks that it leaves in an odd state cause
+# another error in Python's threads.
+_OURS = ("videoloader", "threading", "concurrent")
+_SIGNALS = signal.valid_signals()
+
+
+def error_of_handler(error: BaseException) -> BaseException | None:
+    """Return the error that a handler of a signal raised, if it is what a function of this library handles now.
+
+    An error of the same kind that the system raised has no frame of a handler. Errors that a user's own code handles
+    are none of this library's business.
+
+    Args:
+        error: the error that is handled now, or that has arisen from a handler's.
+    """
+    if threading.current_thread() is not threading.main_thread():  # handlers run in no other
+        return None
+    found: BaseException | None = error
+    while found is not None:
+        frames = [frame for frame, _ in walk_tb(found.__traceback__)]
+        if not frames or _package_of(frames[0]) not in _OURS:  # the first one is that of the function that handles it
+            return None
+        if not _codes_of_handlers().isdisjoint(frame.f_code for frame in frames):
+            return found
+        found = found.__context__
+    return None
+
+
+def _codes_of_handlers() -> set[CodeType | None]:
+    return {_code_of(handler) for handler in map(signal.getsignal, _SIGNALS) if callable(handler)}
+
+
+def _package_of(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
+def _code_of(handler: object) -> CodeType | None:
+    """Return the code of a function or method, perhaps with arguments given, or of an object that can be called."""
+    while isinstance(handler, partial):
+        handler = handler.func
+    for function in (handler, getattr_static(type(handler), "__call__", None)):
+        code = getattr(getattr(function, "__func__", function), "__code__", None)
+        if isinstance(code, CodeType):
+            return code
+    return None
