@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import struct
 import threading
+import time
+import weakref
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from videoloader.errors import SourceError, VideoLoaderError, needs
+from videoloader.errors import SourceError, StaleIndexError, VideoLoaderError, needs
 from videoloader.indexing.sources.base import SourceBase
-from videoloader.indexing.sources.regular_file import check_regular
+from videoloader.indexing.sources.local import most_open_files
+from videoloader.indexing.sources.regular_file import check_regular, from_here
 from videoloader.indexing.sources.state import SourceState, require_same, state_of_file
 from videoloader.runtime.forks import after_fork
 
@@ -23,43 +27,70 @@ if TYPE_CHECKING:
 _MAGIC, _MAGIC_AT = struct.pack("=I", 0xBEEFC0DE), 16
 
 
-# The databases that this process has open. LMDB allows each only once, and none across a fork.
-_open: dict[tuple[str, int, int], lmdb.Environment] = {}
+T = TypeVar("T")
+
+# A path, and the device and inode of the data file there.
+_Place: TypeAlias = tuple[str, int, int]
+
+# The databases that were read last. Others are closed when no thread reads them, and opened again when they are read.
+_MOST_KEPT = 64
+_kept: OrderedDict[_Place, lmdb.Environment] = OrderedDict()
+# All that are open: LMDB allows a process to open each only once, and none across a fork.
+_open: weakref.WeakValueDictionary[_Place, lmdb.Environment] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
+# Seconds to wait for another thread that is about to close a database.
+_PATIENCE = 1.0
 
 
 def _start_anew() -> None:
     global _lock
-    for inherited in _open.values():
+    for inherited in list(_open.values()):
         inherited.close()
     _open.clear()
+    _kept.clear()
     _lock = threading.Lock()
 
 
 after_fork(_start_anew)
 
 
-def _environment(path: str) -> lmdb.Environment:
+def _environment(path: str) -> tuple[_Place, lmdb.Environment]:
     with needs("reading LMDB needs lmdb: pip install 'videoloader[lmdb]'", path):
         import lmdb
     try:
         status = os.stat(_data_file(path))
         check_regular(path, status)
-        key = (os.path.realpath(path), status.st_dev, status.st_ino)
+        place = (os.path.realpath(path), status.st_dev, status.st_ino)
         with _lock:
-            if key not in _open:
-                opened = lmdb.open(
-                    path, subdir=os.path.isdir(path), readonly=True, lock=False, readahead=False, create=False
-                )
+            opened = _open.get(place)
+            if opened is None:
+                opened = _opened_here(path)
                 # Touching mapped memory beyond the end of the file would kill the process.
                 needed = (opened.info()["last_pgno"] + 1) * opened.stat()["psize"]
                 if status.st_size < needed:
                     opened.close()
                     raise SourceError(f"is cut off: {status.st_size} bytes of {needed}", path)
-                _open[key] = opened
-            return _open[key]
+                _open[place] = opened
+            _kept[place] = opened
+            _kept.move_to_end(place)
+            while len(_kept) > min(_MOST_KEPT, most_open_files()):
+                _kept.popitem(last=False)
+        return place, opened
     except (OSError, lmdb.Error) as error:
         raise SourceError(f"cannot be opened as an LMDB database ({error})", path) from None
+
+
+def _opened_here(path: str) -> lmdb.Environment:
+    import lmdb
+
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return lmdb.open(path, subdir=os.path.isdir(path), readonly=True, lock=False, readahead=False, create=False)
+        except lmdb.Error as error:
+            if "already open" not in str(error) or time.monotonic() > until:
+                raise
+        time.sleep(0.001)
 
 
 def _data_file(path: str) -> str:
@@ -82,7 +113,7 @@ def read_lmdb(path: str, wanted: Callable[[str, int], bool]) -> dict[str, bytes 
         ConfigurationError: the package lmdb is not installed.
         SourceError: the database cannot be opened or read.
     """
-    environment = _environment(path)
+    _, environment = _environment(path)
     try:
         with environment.begin(buffers=True) as transaction:
             # The size of a value is known without reading its pages.
@@ -95,8 +126,8 @@ def read_lmdb(path: str, wanted: Callable[[str, int], bool]) -> dict[str, bytes 
 class LmdbSource(SourceBase):
     """The value of a key, read from the memory map.
 
-    The database is opened once per process, read-only and without locks, and stays open; nothing may write to it
-    meanwhile.
+    The database is opened read-only and without locks; nothing may write to it meanwhile. A process keeps those open
+    that it read last. A database that is opened again must be in the same state as when it was first opened.
 
     Args:
         path: str. The folder or data file of the database.
@@ -111,43 +142,51 @@ class LmdbSource(SourceBase):
     def __init__(self, path: str, key: str, known: SourceState | None = None) -> None:
         self.name = f"{path}::{key}"
         self._path, self._key, self._known = path, key, known
-        self._read()
-
-    def _read(self) -> None:
+        self._place, environment = _environment(path)
+        self._file = _data_file(from_here(path))
+        self.size = self._with_value(environment, len)
         try:
-            self._find()
+            status = os.stat(self._file)
+        except OSError as error:
+            raise SourceError(f"cannot be opened ({error.strerror})", path) from None
+        self.state = self._state_of(status)
+        self.fingerprint = self.state.fingerprint
+        if self.size > status.st_size:
+            raise SourceError(f"is damaged: a value of {self.size} bytes in a file of {status.st_size}", path)
+
+    def _with_value(self, environment: lmdb.Environment, use: Callable[[memoryview], T]) -> T:
+        """Return ``use`` of the value, which lies in the memory map."""
+        try:
+            with environment.begin(buffers=True) as transaction:  # it keeps the value in place
+                value = transaction.get(os.fsencode(self._key))
+                if value is None:
+                    raise self._has_no_key(transaction)
+                return use(memoryview(value))
         except VideoLoaderError:
             raise
         except Exception as error:  # lmdb's errors have no common base class that is known before it is imported
             raise SourceError(f"key {self._key!r} cannot be read ({error})", self._path) from None
 
-    def _find(self) -> None:
-        environment = _environment(self._path)
-        # The transaction keeps the value in place.
-        self._transaction = environment.begin(buffers=True)
-        value = self._transaction.get(os.fsencode(self._key))
-        if value is None:
-            cursor = self._transaction.cursor()
-            near = bytes(cursor.key()) if cursor.set_range(os.fsencode(self._key)) or cursor.last() else b""
-            hint = f"; there is {near.decode(errors='replace')!r}" if near else ""
-            raise SourceError(f"has no key {self._key!r} (it has {environment.stat()['entries']}){hint}", self._path)
-        status = os.stat(_data_file(self._path))
-        self.state = self._state_of(status)
-        self.fingerprint = self.state.fingerprint
-        self._value = memoryview(value)
-        self.size = len(self._value)
-        self._pid = os.getpid()
-        if self.size > status.st_size:
-            raise SourceError(f"is damaged: a value of {self.size} bytes in a file of {status.st_size}", self._path)
+    def _has_no_key(self, transaction: lmdb.Transaction) -> SourceError:
+        cursor = transaction.cursor()
+        near = bytes(cursor.key()) if cursor.set_range(os.fsencode(self._key)) or cursor.last() else b""
+        hint = f"; there is {near.decode(errors='replace')!r}" if near else ""
+        return SourceError(f"has no key {self._key!r} (it has {transaction.stat()['entries']}){hint}", self._path)
 
-    def _mapped(self) -> memoryview:
-        if os.getpid() != self._pid:
-            self._known = self._known or self.state
-            self._read()
-        return self._value
+    def _environment(self) -> lmdb.Environment:
+        """Return the database, which stays open as long as the caller holds it, whatever other sources do."""
+        try:
+            kept = _kept[self._place]
+            _kept.move_to_end(self._place)
+        except KeyError:  # it has been closed, or the process was forked
+            real_path, _, inode = self._place
+            place, kept = _environment(real_path)
+            if place != self._place:
+                raise StaleIndexError(f"another file lies there: inode {inode}, now {place[2]}", self.name) from None
+        return kept
 
     def read(self, offset: int, size: int) -> bytes:
-        return bytes(self._mapped()[offset : offset + size])
+        return self._with_value(self._environment(), lambda value: bytes(value[offset : offset + size]))
 
     def _state_of(self, status: os.stat_result) -> SourceState:
         place = blake2b(os.fsencode(self._key), digest_size=16).hexdigest()
@@ -158,7 +197,7 @@ class LmdbSource(SourceBase):
         for earlier in (self._known, known):
             require_same(earlier, self.state, self.name)
         try:
-            status = os.stat(_data_file(self._path))
+            status = os.stat(self._file)
         except OSError:  # the file is gone, but its mapped bytes stay as they are
             return
         require_same(self.state, self._state_of(status), self.name)

@@ -37,7 +37,7 @@ _open_files: OrderedDict[object, tuple[_OpenFile, weakref.ref[FileSource]]] = Or
 
 
 @cache
-def _most_open_files() -> int:
+def most_open_files() -> int:
     """Return a quarter of the process's limit on open files, asked once: the rest is for everything else."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(soft // 4, 1) if 0 <= soft < 1 << 14 else 1 << 12
@@ -78,7 +78,7 @@ class FileSource(SourceBase):
 
     def _keep(self, file: _OpenFile) -> None:
         self._files[self._key] = file, weakref.ref(self, partial(self._files.pop, self._key))
-        while len(self._files) > _most_open_files():
+        while len(self._files) > most_open_files():
             with suppress(KeyError):  # other threads close files, too
                 self._files.popitem(last=False)
 

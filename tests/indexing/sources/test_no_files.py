@@ -86,7 +86,7 @@ def test_a_file_that_becomes_a_fifo_while_it_is_read(
     sample: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = shutil.copy(sample("h264_mp4"), tmp_path / "a.mp4")
-    monkeypatch.setattr(local, "_most_open_files", lambda: 1)
+    monkeypatch.setattr(local, "most_open_files", lambda: 1)
     video = Video(path, device="cpu")
     Video(sample("h264_mp4"), device="cpu")  # the first one's file is closed
     os.unlink(path)

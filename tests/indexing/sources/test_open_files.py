@@ -20,7 +20,7 @@ from videoloader.indexing.sources import local
 
 @pytest.fixture
 def at_most_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "_most_open_files", lambda: 2)
+    monkeypatch.setattr(local, "most_open_files", lambda: 2)
 
 
 def files(folder: Path, count: int) -> list[FileSource]:
