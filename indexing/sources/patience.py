@@ -137,15 +137,22 @@ async def ask(
     raise AssertionError("there is always a next try")
 
 
-def wait_for(future: Future[T]) -> T:
+def wait_for(future: Future[T], works: Callable[[], bool] = lambda: True) -> T:
     """Return the result of another thread.
+
+    Args:
+        future: the result.
+        works: whether that thread still works.
 
     Raises:
         ReadCancelled: the calling thread's work was cancelled meanwhile; see ``cancellable``.
+        RuntimeError: the other thread does not work any more.
     """
     waiter = waiter_of(future)
     while not waiter.acquire(timeout=_LOOK):
         raise_if_cancelled()
+        if not works() and not future.done():
+            raise RuntimeError("the event loop has ended, by SystemExit or the like in an asynchronous file system")
     return future.result()
 
 
@@ -153,11 +160,11 @@ def run_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
     """Return the result of a coroutine in the loop of another thread; cancel it if nobody waits for it any more.
 
     Raises:
-        ReadCancelled: see ``wait_for``.
+        ReadCancelled, RuntimeError: see ``wait_for``.
     """
     future = asyncio.run_coroutine_threadsafe(work, loop)
     try:
-        return wait_for(future)
+        return wait_for(future, loop.is_running)
     finally:
         future.cancel()
 

@@ -217,6 +217,7 @@ class RemoteSource(SourceBase):
             if info is None:
                 info = self._run(filesystem, lambda: filesystem._info(path), "the size", 0)
             size, kind = info.get("size"), str(info.get("type"))
+            size = int(size) if isinstance(size, int) else -1
             marks = sorted((str(key), str(value)) for key, value in info.items() if is_mark(key))
         except ReadCancelled:
             raise
@@ -224,7 +225,7 @@ class RemoteSource(SourceBase):
             raise SourceError(f"cannot be opened ({_reason(error)})", self.name) from error
         if kind == "directory":
             raise SourceError("cannot be opened (Is a directory)", self.name)
-        if not isinstance(size, int) or size < 0:
+        if size < 0:
             raise SourceError("cannot be read: the server does not state its size", self.name)
         return _Facts(size, repr(marks))
 
@@ -262,7 +263,9 @@ class RemoteSource(SourceBase):
         except (SourceError, ReadCancelled):
             raise
         except (Exception, asyncio.CancelledError) as error:  # each file system raises errors of its own
-            if not _is_http(connection.filesystem) and not _passes(error.__cause__ or error):
+            if not _is_http(connection.filesystem) and not _passes(
+                error if error.__cause__ is None else error.__cause__
+            ):
                 known = self._facts
                 self._learn(self._ask_for_facts(connection))  # raises an error if the file is shorter than before
                 if known is None:  # do not request anything beyond the end
@@ -385,4 +388,8 @@ def _reason(error: BaseException) -> str:
         return str(error)
     if type(error) is asyncio.TimeoutError:
         return "no complete answer in time"
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    try:
+        text = str(error)
+    except Exception:  # of a class of a user's file system
+        text = ""
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

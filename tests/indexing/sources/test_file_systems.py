@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 import torch
 from archive_writing import tar_bytes, zip_bytes
+from forked_programs import run_program
 
-from videoloader import Video, verify
+from videoloader import Video, VideoDataset, VideoLoader, verify
 from videoloader.dataset.archive_patterns import names_of_archives
 from videoloader.errors import SourceError, StaleIndexError
 from videoloader.indexing import open_source
@@ -242,3 +243,53 @@ def test_a_folder_behind_a_url() -> None:
     fsspec.filesystem("memory").pipe("/folder/clip.mp4", b"x")
     with pytest.raises(SourceError, match=r"memory://folder: cannot be opened \(Is a directory"):
         Video("memory://folder", device="cpu")
+
+
+class _WithoutText(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+    def __bool__(self) -> bool:
+        raise ValueError("no truth")
+
+
+class _OddSize(int):
+    def __lt__(self, other: object) -> bool:
+        raise ValueError("no order")
+
+
+@pytest.mark.parametrize("facts", [_WithoutText(), OSError(_WithoutText()), {"size": _OddSize(-1), "type": "file"}])
+def test_odd_objects_of_a_file_system_are_errors_of_the_video(odd: Any, facts: Any) -> None:
+    odd.facts = facts
+    data = VideoDataset.from_paths(["odd://x/a.mp4"])
+    for use in (
+        lambda: Video("odd://x/a.mp4", device="cpu"),
+        lambda: VideoLoader(data, [0], batch_size=1, device="cpu", num_processes=0),
+        lambda: VideoDataset.from_archives("odd://x/a.tar"),
+    ):
+        with pytest.raises(SourceError, match="odd://x/a"):
+            use()
+
+
+def test_an_event_loop_that_has_ended_is_not_waited_for() -> None:
+    program = """
+import videoloader as vl
+from fsspec import register_implementation
+from fsspec.asyn import AsyncFileSystem
+
+class Leaving(AsyncFileSystem):
+    protocol = "leaving"
+    async def _info(self, path, **kwargs):
+        raise SystemExit(3)
+
+register_implementation("leaving", Leaving)
+for _ in range(2):
+    try:
+        vl.Video("leaving://a.mp4", device="cpu")
+    except vl.SourceError as error:
+        print(error)
+"""
+    told = run_program(program).stdout.splitlines()
+    assert [line.partition(", by")[0] for line in told] == [
+        "leaving://a.mp4: cannot be opened (RuntimeError: the event loop has ended"
+    ] * 2
