@@ -32,6 +32,8 @@ IMAGE_EXTENSIONS = ("bmp", "jpeg", "jpg", "pgm", "png", "ppm", "tif", "tiff", "w
 IMAGE_ENDINGS = tuple(f".{extension}" for extension in IMAGE_EXTENSIONS)
 # This limit turns the float 1/3 into 1/3, and keeps NTSC rates.
 _LARGEST_FPS, _LARGEST_FPS_DENOMINATOR = 1_000_000_000, 1001
+# Each place before two colons.
+_COLONS = re.compile("(?=::)")
 # What may follow the path of a folder: ``davis/bear::fps=24``.
 _TIMED = re.compile(r"(.+)::(fps|timestamps)=(.+)", re.DOTALL)
 # The seconds of each file, or the path of a list of them.
@@ -292,7 +294,7 @@ def time_of_change(path: str) -> int | None:
 def is_frame_folder(path: str) -> bool:
     """Whether a path, perhaps with times, is for a FolderSource.
 
-    That is a folder, or a pattern for files in one, unless a file has that name, or its part before "::".
+    That is a folder, or a pattern for files in one, unless a file has that name, or a part of it before a "::".
 
     Raises:
         SourceError: a part of the path cannot be reached.
@@ -302,8 +304,8 @@ def is_frame_folder(path: str) -> bool:
     folder, name = os.path.split(path)
     if kind or not {"*", "?"} & set(name):
         return kind == stat.S_IFDIR
-    archive, member, _ = name.partition("::")
-    return is_folder(folder or ".") and not (member and kind_at(os.path.join(folder, archive)))
+    archives = (os.path.join(folder, name[: at.start()]) for at in _COLONS.finditer(name) if at.start())
+    return is_folder(folder or ".") and not any(map(kind_at, archives))
 
 
 def frame_folder_places(path: str) -> tuple[str, list[str]]:

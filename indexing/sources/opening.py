@@ -45,7 +45,9 @@ _MEMBER = "::"
 _URL = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _LOCAL_URL = re.compile(r"file://(?:localhost)?(?=/)", re.IGNORECASE)
 # fsspec writes these before another path or URL: "zip://member::https://…", "simplecache::s3://…".
-_CHAINED = re.compile(r"(?:tar|libarchive|reference|dir|simplecache|filecache|blockcache|cached)(?:://|::)")
+_KINDS = ("tar", "libarchive", "reference", "dir", "simplecache", "filecache", "blockcache", "cached")
+CHAINS = tuple(f"{kind}::" for kind in _KINDS)
+_CHAINED = re.compile(rf"(?:{'|'.join(_KINDS)})(?:://|::)")
 _ARCHIVED = re.compile(r"(?:zip|tar)://(.+?)::(.+)")
 _CACHED = re.compile(r"(?:(?:simplecache|filecache|blockcache|cached)::)+")
 # An IPv6 address has two colons itself.
@@ -63,7 +65,8 @@ def open_source(source: Openable) -> ByteSource:
     Args:
         source: str, path, bytes, file object or ByteSource, which means one of:
 
-            - a path. A path that exists is never taken for anything else. ``file://`` URLs are paths too.
+            - a path. A path that exists is never taken for anything else. A ``file://`` URL is the path that its
+              percent codes give, so ``%3A%3A`` in it is ``::``.
             - a folder of image files, or a pattern for some of them, ``folder/left_*.png``. A rate or a list of times
               may follow: ``folder::fps=24``, ``folder::timestamps=times.txt`` (see ``FolderSource``).
             - any URL that fsspec supports: ``https://…``, ``s3://…``, ``memory://…`` (needs the extra ``remote``). Two
@@ -242,6 +245,8 @@ def split_local(name: str, is_there: Callable[[str], object]) -> tuple[str, str]
     """
     if _MEMBER not in name or is_there(local_path(name)):
         return local_path(name), ""
+    if (named := named_stream(name)) and is_there(path := local_path(named[1])):
+        return path, name[named.end(1) :]
     if _OF_FRAMES.search(name) and is_frame_folder(local_path(name)):
         path, _ = split_times(local_path(name))
         return path, local_path(name)[len(path) :]
@@ -314,12 +319,13 @@ def open_archive_of_kind(name: str) -> tuple[ArchiveKind, ByteSource]:
     Raises:
         SourceError, ConfigurationError: as in ``open_source``. Or its members have no names by which they are opened.
     """
-    if _split_member(f"{name}{_MEMBER}0") != (name, "0"):
+    path = without_scheme(name)
+    if _split_member(f"{path}{_MEMBER}0") != (path, "0"):
         raise ConfigurationError("its members cannot be named: unpack it, or give it another name or URL", name)
     if is_remote(name):
         with suppress(StaleIndexError):  # it is opened anew below
             _kept_remote(name, os.getpid()).ask_again()
-    if is_folder(path := local_path(name)):
+    if is_folder(path):
         if not kind_at(data := os.path.join(path, "data.mdb")):
             raise ConfigurationError(f"is a folder, and no LMDB database: give its archives, as '{name}/*.tar'", name)
         return "LMDB", FileSource(data)

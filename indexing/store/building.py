@@ -200,7 +200,9 @@ class StoreBuild:
                     for source, fingerprint, error, *stored_as in rows
                     if isinstance(fingerprint, str) and not (self._retry and (error or _is_damaged(*stored_as)))
                 }
-            yield [Task(key, path, known.get(key), self._kind) for key, path in some]
+            # The path of a key may differ from the user's: ``a.mp4/`` leads to no file, but has the key of ``a.mp4``.
+            paths = self._keys.paths_of(key for key, _ in some)
+            yield [Task(key, path, known.get(key), self._kind) for (key, _), path in zip(some, paths, strict=True)]
 
     def add(self, answers: Iterable[Answer]) -> None:
         """Take in answers, which are committed soon.

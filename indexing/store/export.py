@@ -68,7 +68,7 @@ def write_json_lines(path: str | os.PathLike[str], rows: Iterable[tuple[Any, ...
     """Write rows of ``COLUMNS`` as JSON lines; unknown values are null."""
     with _writing(path) as file, _as_text(file) as text:
         for row in rows:
-            values = (_as_utf8(value) if isinstance(value, str) else value for value in row)
+            values = (as_utf8(value) if isinstance(value, str) else value for value in row)
             text.write(json.dumps(dict(zip(COLUMNS, values, strict=True)), ensure_ascii=False) + "\n")
 
 
@@ -86,7 +86,7 @@ def write_parquet(path: str | os.PathLike[str], rows: Iterator[tuple[Any, ...]])
     with _writing(path) as file, parquet.ParquetWriter(file, schema) as writer:
         while group := list(islice(rows, _ROW_GROUP)):
             arrays = [
-                pyarrow.array(map(_as_utf8, column) if kind == "TEXT" else column, types[kind])
+                pyarrow.array(map(as_utf8, column) if kind == "TEXT" else column, types[kind])
                 for column, kind in zip(zip(*group, strict=True), COLUMNS.values(), strict=True)
             ]
             writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
@@ -101,6 +101,6 @@ def _as_text(file: BinaryIO, newline: str | None = None) -> Iterator[TextIO]:
         text.detach()  # flushes it, and leaves the file open
 
 
-def _as_utf8(text: str | None) -> str | None:
+def as_utf8(text: str | None) -> str | None:
     """Escape bytes that are not UTF-8, which file names may contain."""
     return None if text is None else text.encode("utf-8", "backslashreplace").decode()

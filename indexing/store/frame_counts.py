@@ -19,7 +19,7 @@ from videoloader.errors import (
     VideoLoaderError,
 )
 from videoloader.indexing.build import INDEXER_VERSION
-from videoloader.indexing.sources.opening import begins_as_url
+from videoloader.indexing.sources.opening import CHAINS, begins_as_url
 from videoloader.indexing.store.columns import LONGEST, Integers
 from videoloader.indexing.store.frame_facts import NO_RULE, RULE_SIZE
 from videoloader.indexing.store.keys import SourceKeys, from_sql, to_sql
@@ -134,6 +134,8 @@ class Positions:
         # A prefix before an absolute key gives a path that no video has, and so does a relative key without a prefix.
         prefix = self._keys.prefixes[0]
         positions = np.fromiter(map(self._position.get, map(prefix.__add__, keys), repeat(-1)), np.int64, len(keys))
+        # But before a chain of fsspec, it gives the path of an archive's member, whose own key begins with "./".
+        positions[[number for number, key in enumerate(keys) if "::" in key and key.startswith(CHAINS)]] = -1
         for number in np.flatnonzero(positions < 0).tolist():
             path = SourceKeys.path_below(prefix, keys[number])
             if path in self._position and self._key(path) == keys[number]:  # a path below the root has another key

@@ -52,6 +52,14 @@ def test_csv_has_a_header(store: Path) -> None:
     assert "libavformat" in rows[3][1]
 
 
+def test_csv_for_a_program_has_names_as_they_are(sample: Callable[[str], Path], tmp_path: Path) -> None:
+    names = ["\u202eb.mp4", r"\u202eb.mp4", "\x1b[2J.mp4"]
+    paths = [str(shutil.copy(sample("h264_mp4"), tmp_path / name)) for name in names]
+    build_store(paths, tmp_path / "index.db", workers=1)
+    told = run("query", tmp_path / "index.db", "-c", "path", "--csv").stdout
+    assert [path for (path,) in csv.reader(io.StringIO(told))] == ["path", *paths]
+
+
 def test_rows_are_grouped_ordered_and_limited(store: Path) -> None:
     grouped = run_json("query", store, "-c", "codec, count(*)", "--group-by", "codec", "--order-by", "codec DESC")
     assert grouped == [

@@ -101,6 +101,13 @@ class TestEntries:
         with pytest.raises(ConfigurationError, match=message):
             VideoEntry(**{"path": "a.mp4", **arguments})
 
+    def test_no_number_of_seconds_means_that_there_is_none(self):
+        """In integer columns, −2⁶³ does."""
+        lowest = -(2.0**63)
+        (entry,) = VideoDataset([VideoEntry("a.mp4", start_seconds=lowest, stop_seconds=-5.0, times="pts")])
+        assert (entry.start_seconds, entry.stop_seconds) == (lowest, -5)
+        assert VideoDataset([VideoEntry("a.mp4", stop_seconds=lowest)])[0].stop_seconds == lowest
+
     @pytest.mark.parametrize(
         ("entries", "names", "message"),
         [

@@ -17,6 +17,7 @@ from videoloader.cli.terminal import errors_told, out, plain, print_json
 from videoloader.errors import ConfigurationError, counted, printable
 from videoloader.errors.checks import check
 from videoloader.indexing import IndexStore
+from videoloader.indexing.store.export import as_utf8
 from videoloader.indexing.store.keys import from_sql
 from videoloader.indexing.store.schema import COLUMNS
 
@@ -53,7 +54,9 @@ def query(
         elif csv_format:
             writer = csv.writer(sys.stdout)
             writer.writerow(names)
-            writer.writerows([printable(each) if isinstance(each, str) else each for each in row] for row in rows)
+            # Control characters steer terminals. A program needs the names as they are.
+            shown = printable if sys.stdout.isatty() else as_utf8
+            writer.writerows([shown(each) if isinstance(each, str) else each for each in row] for row in rows)
         else:
             _print_table(names, rows)
 

@@ -87,8 +87,8 @@ class EntryTable(Sequence[VideoEntry]):
 
     def _entries(self, part: slice) -> list[VideoEntry]:
         numbers = [
-            [None if value == NONE or value != value else value for value in getattr(self, name)[part].tolist()]
-            for name in _NONE
+            [None if value == none or value != value else value for value in getattr(self, name)[part].tolist()]
+            for name, none in _NONE.items()
         ]
         columns = [plain(column[part]) for column in self.columns.values()]
         cells = zip(*columns, strict=True) if columns else repeat(())

@@ -323,6 +323,25 @@ def test_archives_whose_members_have_no_names_are_not_listed(tmp_path: Path, nam
         VideoDataset.from_archives(name.format(archive))
 
 
+@pytest.mark.parametrize("of", [str, Path.as_uri])
+def test_an_archive_whose_members_would_be_those_of_another_is_not_listed(
+    tmp_path: Path, of: Callable[[Path], str]
+) -> None:
+    archive = _write(tmp_path / "a::b.tar", tar_bytes({"c.mp4": b"member"}))
+    assert [open_source(row.path).read(0, 10) for row in VideoDataset.from_archives(of(archive))] == [b"member"]
+    _write(tmp_path / "a", tar_bytes({"b.tar::c.mp4": b"other"}))
+    with pytest.raises(ConfigurationError, match="its members cannot be named: unpack it"):
+        VideoDataset.from_archives(of(archive))
+
+
+@pytest.mark.parametrize("name", ["t.tar", "t:", "t::", "a::b.tar"])
+def test_a_member_with_a_star_in_its_name_is_no_pattern(tmp_path: Path, name: str) -> None:
+    archive = _write(tmp_path / name, tar_bytes({"1*.png": b"member"}))
+    (row,) = VideoDataset.from_archives(str(archive), video="png")
+    _write(tmp_path / f"{name}::1.png", b"other")
+    assert open_source(row.path).read(0, 10) == b"member"
+
+
 def test_the_archive_of_a_name_is_the_part_that_exists(tmp_path: Path) -> None:
     archive = _write(tmp_path / "a::b.tar", tar_bytes({"c::d.mp4": b"member"}))
     assert open_source(f"{archive}::c::d.mp4").read(0, 10) == b"member"

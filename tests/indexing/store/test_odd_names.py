@@ -314,3 +314,55 @@ def test_stores_and_roots_on_servers_are_refused(short: Path) -> None:
     ):
         with pytest.raises(vl.ConfigurationError, match="a store and its root are paths of this machine"):
             use()
+
+
+@pytest.mark.parametrize("odd", ["v.mp4/", "v.mp4/.", "gone/../v.mp4", "./a.zip/.::m.mp4", "gone/../a.zip::m.mp4"])
+@pytest.mark.parametrize("together", [True, False])
+def test_a_name_that_leads_to_no_file_does_no_harm_to_the_row_of_another(short: Path, odd: str, together: bool) -> None:
+    shutil.copy(short, "v.mp4")
+    with zipfile.ZipFile("a.zip", "w") as archive:
+        archive.write(short, "m.mp4")
+    names = ["v.mp4", "a.zip::m.mp4"]
+    for some in [[*names, odd]] if together else [names, [odd]]:
+        build_here(some, "s.db")
+    assert codecs(names) == ["h264", "h264"]
+    assert sorted(given_back()) == sorted(map(os.path.abspath, names))
+    with pytest.raises(vl.SourceError):
+        vl.Video(odd, device="cpu", index="s.db")
+
+
+@pytest.mark.parametrize("chain", ["simplecache", "filecache", "tar", "dir", "cached"])
+@pytest.mark.parametrize("kind", ["mtime", "size"])
+def test_a_chain_of_fsspec_is_not_a_member_of_an_archive_of_that_name(
+    short: Path, other: Path, here: Path, chain: str, kind
+) -> None:
+    shutil.copy(other, "a.mp4")
+    with zipfile.ZipFile(chain, "w") as archive:
+        archive.write(short, "a.mp4")
+    member = f"{here}/{chain}::a.mp4"
+    build_store([member, f"{chain}::a.mp4"], "s.db", workers=1, fingerprint=kind)
+    data = vl.VideoDataset.from_paths([member])
+    with vl.VideoLoader(data, vl.WholeVideo(), batch_size=1, device="cpu", num_workers=0, index="s.db") as loader:
+        assert next(iter(loader)).frames.shape[1] == len(vl.Video(member, device="cpu"))
+    assert codecs([member]) == ["h264"]
+
+
+def test_a_stream_of_a_file_that_ends_with_colons_is_compared_with_that_file(short: Path, other: Path) -> None:
+    shutil.copy(short, "b")
+    shutil.copy(other, "b::")
+    name = "b::::stream_index=0"
+    build_here(["b", name], "s.db")
+    assert codecs(["b", name]) == ["h264", "vp9"]
+    data = vl.VideoDataset.from_paths([name])
+    with vl.VideoLoader(data, [0], batch_size=1, device="cpu", num_workers=0, index="s.db") as loader:
+        assert next(iter(loader)).paths == [name]
+
+
+def test_streams_of_files_in_a_folder_that_begins_with_colons_are_found_again(
+    short: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "::d").mkdir()
+    monkeypatch.chdir(here / "::d")
+    shutil.copy(short, "v.mp4")
+    build_here(["v.mp4::stream_index=0"], "s.db")
+    assert codecs(given_back()) == ["h264"]
