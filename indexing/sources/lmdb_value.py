@@ -63,6 +63,8 @@ def _environment(path: str) -> tuple[_Place, lmdb.Environment]:
         place = (os.path.realpath(path), status.st_dev, status.st_ino)
         with _lock:
             opened = _open.get(place)
+            for earlier in [each for each in _kept if each[0] == place[0] and each != place]:
+                del _kept[earlier]  # LMDB goes by paths, too: as long as that one is open, no other is opened here
             if opened is None:
                 opened = _opened_here(path)
                 # Touching mapped memory beyond the end of the file would kill the process.

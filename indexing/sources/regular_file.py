@@ -56,15 +56,19 @@ def open_with_status(path: str, flags: int) -> tuple[int, os.stat_result]:
         OSError: the file cannot be opened, or is no regular file.
     """
     check_regular(path, os.stat(path))
-    descriptor = os.open(path, flags | os.O_NONBLOCK)  # something else may be at this path by now
+    opened: list[int] = []
     try:
-        status = os.fstat(descriptor)
+        # Something else may be at this path by now. It is opened and kept in one step, between whose parts no signal's
+        # handler can raise.
+        opened.extend(map(os.open, [path], [flags | os.O_NONBLOCK]))
+        status = os.fstat(opened[0])
         check_regular(path, status)
-        os.set_blocking(descriptor, True)  # or Python takes the moment when a slow disk has no bytes yet for the end
-    except OSError:
-        os.close(descriptor)
+        os.set_blocking(opened[0], True)  # or Python takes the moment when a slow disk has no bytes yet for the end
+    except BaseException:
+        for descriptor in opened:
+            os.close(descriptor)
         raise
-    return descriptor, status
+    return opened[0], status
 
 
 def from_here(path: str) -> str:

@@ -51,12 +51,15 @@ class Guard(threading.local):
 
     def __init__(self) -> None:
         self._reason = ""
+        self._raised: BaseException | None = None
         self._deadline = self._seconds = math.inf
 
     def watch(self, connection: sqlite3.Connection) -> None:
         """Guard a connection to a store from now on."""
         connection.set_authorizer(_allow)
-        connection.set_progress_handler(self._is_late, _STEPS)
+        looks = self._looks()
+        next(looks)
+        connection.set_progress_handler(looks.__next__, _STEPS)
 
     def run(
         self, connection: sqlite3.Connection, sql: str, parameters: Sequence[object], seconds: float
@@ -81,7 +84,7 @@ class Guard(threading.local):
         except sqlite3.Error as error:
             reason = self._reason or _denial.reason
             if not reason:
-                raise_if_interrupted(error)
+                self.raise_if_interrupted(error)
             raise sqlite3.OperationalError(reason or str(error)) from None
         finally:
             self._deadline = math.inf
@@ -96,6 +99,28 @@ class Guard(threading.local):
             if size > _LARGEST_RESULT:
                 raise sqlite3.OperationalError(f"its rows take more than {_LARGEST_RESULT >> 20} MiB")
         return rows
+
+    def raise_if_interrupted(self, error: sqlite3.Error) -> None:
+        """Raise what a signal's handler raised during a statement, such as KeyboardInterrupt, which ended it."""
+        if str(error) == "interrupted":
+            raised, self._raised = self._raised or KeyboardInterrupt(), None
+            raise raised from None
+
+    def _looks(self) -> Iterator[bool]:
+        """Yield, at each look, whether to end a statement. What a signal's handler raises is kept, and ends it.
+
+        SQLite loses what its progress handler raises. A function could not keep what comes before its first line, which
+        is where Python runs the handler of a signal that came during the statement.
+        """
+        is_late = False
+        while True:
+            try:
+                yield is_late
+                is_late = self._is_late()
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                self._raised, is_late = error, True
 
     def _is_late(self) -> bool:
         if time.monotonic() <= self._deadline:
@@ -132,12 +157,6 @@ def _allow(action: int, first: str | None, second: str | None, *_: str | None) -
     denied = _ACTIONS.get(action, "what writes, or reads elsewhere,").format(first, second)
     _denial.reason = f"{denied} is not allowed: statements only read the tables of this store"
     raise PermissionError(_denial.reason)
-
-
-def raise_if_interrupted(error: sqlite3.Error) -> None:
-    """Raise the KeyboardInterrupt that ended a statement, which SQLite turned into an error of its own."""
-    if str(error) == "interrupted":
-        raise KeyboardInterrupt from None
 
 
 @contextmanager

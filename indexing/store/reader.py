@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from videoloader.errors import IndexingError, SourceError, StaleIndexError
-from videoloader.indexing.store.read_only import Guard, raise_if_interrupted
+from videoloader.indexing.store.read_only import Guard
 from videoloader.indexing.store.schema import connect_reader, is_being_written, needs_rollback
 from videoloader.runtime.forks import keep_forever, no_forks
 
@@ -42,7 +42,7 @@ class StoreReader:
         try:
             return iter(self.with_connection(lambda connection: connection.execute(sql, parameters).fetchall()))
         except sqlite3.Error as error:
-            raise_if_interrupted(error)
+            self.guard.raise_if_interrupted(error)
             place = f"the index store {self.path}" if source else "the index store"
             raise IndexingError(f"{place} cannot be read ({error})", source or self.path) from None
 

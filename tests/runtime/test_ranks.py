@@ -175,7 +175,7 @@ def eight_gpus(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: machine.current)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: machine.count)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+    monkeypatch.setattr("videoloader.runtime.device._is_there", lambda package: True)
     return machine
 
 

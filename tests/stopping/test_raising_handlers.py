@@ -16,8 +16,10 @@ import pytest
 from archive_writing import write_lmdb
 
 import videoloader as vl
+from videoloader.errors.of_handlers import errors_suppressed
 from videoloader.indexing import open_source
 from videoloader.indexing.sources import local
+from videoloader.reading.own_code import is_own
 
 Handler = Callable[[int, FrameType | None], Any]
 
@@ -147,3 +149,65 @@ def test_a_user_who_handles_it_gets_the_library_s_errors_again() -> None:
     except TimeUpError:
         with pytest.raises(vl.SourceError, match="No such file"):
             vl.Video("missing.mp4", device="cpu")
+
+
+def test_it_ends_a_query(sample: Callable[[str], Path], tmp_path: Path) -> None:
+    vl.build_store([sample("h264_mp4")], tmp_path / "s.db", workers=1)
+    store = vl.IndexStore(tmp_path / "s.db")
+    error = TimeUpError()
+    signal.signal(signal.SIGUSR1, function_of(error))
+    endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c"
+    timer = threading.Timer(0.2, signal.pthread_kill, (threading.get_ident(), signal.SIGUSR1))
+    timer.start()
+    with pytest.raises(TimeUpError) as told:
+        store.query(endless, timeout=600)
+    timer.join()
+    assert told.value is error
+    assert store.query("SELECT frames FROM videos") == [(60,)]
+    with pytest.raises(vl.ConfigurationError, match="takes longer than timeout"):
+        store.query(endless, timeout=0.1)
+
+
+def test_no_descriptor_stays_open(sample: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    signal.signal(signal.SIGUSR1, function_of(TimeUpError()))
+    path = sample("h264_mp4")
+    before = len(os.listdir("/proc/self/fd"))
+    for name in ("fstat", "set_blocking"):
+        with monkeypatch.context() as patched:
+            patched.setattr(os, name, lambda *given: ring())
+            with pytest.raises(TimeUpError):
+                open_source(path)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+class _Ringing:
+    """An object of a user's class that is pickled when a signal comes."""
+
+    def __call__(self, frames: Any) -> Any:
+        return frames
+
+    def __reduce__(self) -> Any:
+        ring()
+        raise AssertionError
+
+
+def test_it_is_not_suppressed(monkeypatch: pytest.MonkeyPatch) -> None:
+    signal.signal(signal.SIGUSR1, function_of(TimeUpError()))
+    with pytest.raises(TimeUpError):
+        is_own(_Ringing())
+    monkeypatch.setattr(_RingingFileSystem, "fails", staticmethod(ring), raising=False)
+    with pytest.raises(TimeUpError), errors_suppressed():
+        vl.Video("ringing://a/b.mp4", device="cpu")
+    with errors_suppressed():
+        vl.Video("missing.mp4", device="cpu")
+
+
+def test_packages_are_looked_for_once(sample: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """To look for one takes Python's lock for imports, which a handler's error may leave taken."""
+    vl.Video(sample("h264_mp4"))
+
+    def find(name: str) -> None:
+        raise AssertionError(name)
+
+    monkeypatch.setattr("importlib.util.find_spec", find)
+    vl.Video(sample("h264_mp4"))

@@ -26,6 +26,7 @@ from videoloader.errors import (
     warn_user,
 )
 from videoloader.errors.notes import note
+from videoloader.errors.of_handlers import errors_suppressed
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.unopened import check_shown, read_unopened
@@ -313,7 +314,7 @@ class ClipPlanner:
         ends = self.table.clip_ends
         clips = ends[np.flatnonzero(self.table.ranges.unopened & (np.diff(ends, prepend=0) > 0))[:_MOST_TRIED]] - 1
         for clip in clips.tolist():
-            with suppress(Exception):  # errors are reported when the clip is made
+            with errors_suppressed():  # errors are reported when the clip is made
                 return self.rule.views(clip, 0, *self.table[clip])
         video, drawn = self.table[int(clips[0])][0], DrawnView(Geometry((0, 0, 1, 1), (1, 1)), (), (), (1, 1))
         one = PlannedClip(0, video, np.zeros(1, np.int64), np.ones(1, np.bool_), drawn, roles=roles_of(self.rule.mode))
@@ -342,7 +343,7 @@ class ClipPlanner:
         """Warn if a user's mode or transform draws the first clip differently from the same seed."""
         if self.rule.is_own or self.table.ranges.unopened[:1].any():
             return
-        with suppress(Exception):  # errors are reported when the clip is made
+        with errors_suppressed():  # errors are reported when the clip is made
             video, number = self.table[0]
             for epoch in range(WATCHED_CALLS):
                 before = generator_states()

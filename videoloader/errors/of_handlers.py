@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from inspect import getattr_static
 from traceback import walk_tb
@@ -54,3 +56,13 @@ def _code_of(handler: object) -> CodeType | None:
         if isinstance(code, CodeType):
             return code
     return None
+
+
+@contextmanager
+def errors_suppressed() -> Iterator[None]:
+    """Suppress all errors but those that a handler of a signal raises."""
+    try:
+        yield
+    except Exception as error:
+        if error_of_handler(error) is not None:
+            raise

@@ -7,6 +7,8 @@ import pickle
 from types import FunctionType
 from typing import Any
 
+from videoloader.errors.of_handlers import error_of_handler
+
 _PACKAGES = ("videoloader", "numpy")
 _MODULES = ("builtins", "collections", "copyreg", "fractions", "functools", "operator", "torch")
 
@@ -20,7 +22,9 @@ def is_own(given: object) -> bool:
     """
     try:
         _OwnPickler(io.BytesIO()).dump(given)
-    except Exception:  # pickling code of the user's own classes may raise anything
+    except Exception as error:  # pickling code of the user's own classes may raise anything
+        if error_of_handler(error):
+            raise
         return False
     return True
 

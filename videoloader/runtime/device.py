@@ -29,11 +29,20 @@ _SECONDS_BETWEEN_TRIMS = 10.0
 _last_trim = -math.inf
 
 
+@cache
 def _is_there(package: str) -> bool:
+    """Whether a package is installed, looked for once: that takes Python's lock for imports.
+
+    An exception of a signal's handler may leave that lock taken, and then all other threads wait for it.
+    """
     try:
         return importlib.util.find_spec(package) is not None
     except (ValueError, OSError):  # a stand-in for it, as in the build of documentation; a folder that cannot be read
         return False
+
+
+def _missing() -> list[str]:
+    return [name for name in _GPU_PACKAGES if not _is_there(name)]
 
 
 def resolve_device(device: str | torch.device) -> torch.device:
@@ -50,9 +59,8 @@ def resolve_device(device: str | torch.device) -> torch.device:
     Raises:
         ConfigurationError: the CUDA device is not available, or CUDA cannot be used in this process.
     """
-    missing = [name for name in _GPU_PACKAGES if not _is_there(name)]
     if device == "auto":
-        device = "cuda" if torch.cuda.is_available() and not missing and not is_forked() else "cpu"
+        device = "cuda" if torch.cuda.is_available() and not _missing() and not is_forked() else "cpu"
     try:
         resolved = torch.device(device)
     except RuntimeError:
@@ -62,7 +70,7 @@ def resolve_device(device: str | torch.device) -> torch.device:
     if resolved.type != "cuda":
         raise ConfigurationError(f"device is {device!r}; videos are decoded on 'cpu' or 'cuda'")
     check_gpu(resolved)
-    if missing:
+    if missing := _missing():
         raise ConfigurationError(
             f"device is {device!r}, but {' and '.join(missing)} is not installed: "
             "install videoloader[cuda12] or videoloader[cuda13]"

@@ -6,7 +6,7 @@ import importlib
 import inspect
 import reprlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
@@ -19,6 +19,7 @@ from videoloader.convert.spec import Layout, as_planes
 from videoloader.errors import ArgumentError, ConfigurationError, warn_user
 from videoloader.errors.checks import check_choice
 from videoloader.errors.notes import note_rows
+from videoloader.errors.of_handlers import errors_suppressed
 from videoloader.transforms.foreign_randomness import WATCHED_CALLS, generator_states, tell_of_foreign_randomness
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform
 
@@ -322,7 +323,7 @@ def _watched(owner: Module | PythonFunction, call: Callable[[_F], _F], frames: _
     copy, before = copied(), generator_states()
     result = call(frames)
     if generator_states() != before:
-        with suppress(Exception):  # what is wrong with a result is told where it is used
+        with errors_suppressed():  # what is wrong with a result is told where it is used
             if not torch.as_tensor(result == call(copy), device="cpu").all():
                 tell_of_foreign_randomness(owner._name)
                 object.__setattr__(owner, "_watches_left", 0)

@@ -53,8 +53,16 @@ def test_a_database_that_is_another_one_when_it_is_opened_again(tmp_path: Path) 
     new = write_lmdb(tmp_path / "new", {"k": b"other"})
     (new / "data.mdb").replace(paths[0] / "data.mdb")
     for _ in range(2):
-        with pytest.raises(StaleIndexError, match="0.lmdb::k: another file lies there"):
+        with pytest.raises(StaleIndexError, match=r"0\.lmdb::k: another file lies there"):
             first.read(0, 10)
+
+
+def test_a_database_that_replaces_another_can_be_read(tmp_path: Path) -> None:
+    for number in range(3):
+        new = write_lmdb(tmp_path / str(number), {"k": f"value {number}".encode()})
+        (tmp_path / "a.lmdb").mkdir(exist_ok=True)
+        (new / "data.mdb").replace(tmp_path / "a.lmdb/data.mdb")
+        assert open_source(f"{tmp_path}/a.lmdb::k").read(0, 10) == f"value {number}".encode()
 
 
 def test_a_database_that_is_gone_when_it_is_opened_again(tmp_path: Path) -> None:
