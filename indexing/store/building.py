@@ -95,7 +95,8 @@ def build_store(
             done, videos given).
         retry: bool, default False. Whether to index videos again that could not be indexed, or whose rows in the store
             are damaged, and that have not changed. All stored indexes are read for that.
-        prune: bool, default False. Whether to remove the rows of vanished videos from the store.
+        prune: bool, default False. Whether to remove the rows of vanished videos from the store. Archives are not
+            opened for this, so rows of members stay as long as their archive is there.
         fingerprint: str, default as the store was built before, ``"mtime"`` for a new one. How this build and readers
             recognise that a video is the one that was indexed. ``"mtime"`` compares size and time of modification.
             ``"size"`` compares only the size, so that copies of a data set need no build of their own; another video of

@@ -8,8 +8,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from videoloader.errors import ConfigurationError, IndexingError, SourceError
-from videoloader.indexing.sources.opening import begins_as_url, has_members_only, is_remote, local_path, split_local
+from videoloader.errors import ConfigurationError, IndexingError, SourceError, VideoLoaderError
+from videoloader.indexing.sources.opening import (
+    begins_as_url,
+    has_members_only,
+    is_remote,
+    local_path,
+    local_places,
+    split_local,
+)
 from videoloader.indexing.sources.regular_file import from_here, is_missing, is_same_file, real_path
 from videoloader.indexing.sources.state import Place
 
@@ -171,10 +178,17 @@ class SourceKeys(NamedTuple):
         return Place(source.removesuffix(member), offset, size) if sound else None
 
     def is_gone(self, key: str) -> bool:
-        """Whether the video is a local file that does not exist. Only local files are checked."""
-        if begins_as_url(key) or "::" in key:
+        """Whether the file or folder of a video on this machine does not exist. Archives are not opened."""
+        path = self.path_of(key)
+        try:
+            places = None if is_remote(path) else local_places(path)
+        except VideoLoaderError:  # it cannot be reached
             return False
-        return is_missing(self.path_of(key))
+        if places is None:
+            return False
+        first, *beside = places.files if places.folder is None else [places.folder]
+        # Names of a folder that is there go on with what lies in it.
+        return is_missing(first) or (bool(beside) and os.path.isdir(first) and is_missing(beside[0]))
 
 
 class _Asked(NamedTuple):
@@ -195,9 +209,14 @@ def _absolute_name(name: str, asked: _Asked) -> str:
         return _absolute(archive, asked.leads_to) + colons + member
     path, rest = split_local(name, asked.is_there)
     folder = _absolute(path or os.curdir, asked.leads_to)
-    if rest and path[-1:] in ("", os.sep) and not asked.is_there(path):  # perhaps a file "::a" was in this folder
-        folder = os.path.join(folder, "")
+    if rest and path[-1:] in ("", os.sep) and not (asked.is_there(path) and _is_of_folder(path, rest)):
+        folder = os.path.join(folder, "")  # a file or folder in this folder has a name that begins with "::"
     return folder + rest
+
+
+def _is_of_folder(folder: str, rest: str) -> bool:
+    """Whether what follows the name of a folder are the times of its images, or a key of a database."""
+    return rest.startswith(("::fps=", "::timestamps=")) or _is_there(os.path.join(folder, "data.mdb"))
 
 
 def _is_there(path: str) -> bool:

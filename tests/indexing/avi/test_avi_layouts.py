@@ -241,4 +241,4 @@ def test_changed_bytes_of_the_tables_give_an_error_or_an_index_of_bytes_that_are
     else:  # without its first bytes libavformat may take the file for raw MPEG-4
         assert len(index) == frames_decoded(source)
     assert (index.packet_offset + index.packet_size <= source.size).all()
-    assert (np.diff(index.frame_pts) >= 0).all()
+    assert (np.diff(index.timestamps) >= 0).all()

@@ -328,7 +328,7 @@ def test_a_name_that_leads_to_no_file_does_no_harm_to_the_row_of_another(short: 
     assert codecs(names) == ["h264", "h264"]
     assert sorted(given_back()) == sorted(map(os.path.abspath, names))
     with pytest.raises(vl.SourceError):
-        vl.Video(odd, device="cpu", index="s.db")
+        vl.Video(odd, device="cpu")
 
 
 @pytest.mark.parametrize("chain", ["simplecache", "filecache", "tar", "dir", "cached"])
@@ -366,3 +366,69 @@ def test_streams_of_files_in_a_folder_that_begins_with_colons_are_found_again(
     shutil.copy(short, "v.mp4")
     build_here(["v.mp4::stream_index=0"], "s.db")
     assert codecs(given_back()) == ["h264"]
+
+
+def test_what_is_gone_is_told_whatever_its_name(short: Path, here: Path) -> None:
+    def make(folder: str) -> list[str]:
+        write_lmdb(here / folder / "d.lmdb", {"k": short.read_bytes()})
+        with zipfile.ZipFile(here / folder / "a.zip", "w") as archive:
+            archive.write(short, "m.mp4")
+        write_frames(here / folder / "im", ["0.png", "1.png"])
+        for name in ("v.mp4", "w.mp4", "::x.mp4"):
+            shutil.copy(short, here / folder / name)
+        names = ["d.lmdb::k", "a.zip::m.mp4", "im::fps=24", "im/*.png", "v.mp4::stream_index=0", "w.mp4", "::x.mp4"]
+        return [str(here / folder / name) for name in names]
+
+    (here / "a::b").mkdir()
+    (here / "s").mkdir()
+    stays, goes = [make(folder) for folder in ("a::b", "s")]
+    assert build_here([*stays, *goes], "s.db").indexed == 14
+    assert build_here(goes[:1], "s.db", prune=True).vanished == []
+    shutil.rmtree("s")
+    report = build_here(stays[:1], "s.db")
+    assert (sorted(report.vanished), report.pruned) == (sorted(goes), False)
+    build_here(stays[:1], "s.db", prune=True)
+    assert sorted(given_back()) == sorted(stays)
+
+
+@pytest.mark.parametrize("kind", ["mtime", "size", "content"])
+@pytest.mark.parametrize(
+    "spelled", ["zip://m.mp4::a.zip", "tar://m.mp4::{here}/a.zip", "zip://m.mp4::file://{here}/a.zip"]
+)
+def test_the_order_of_fsspec_gives_the_same_key(
+    short: Path, other: Path, here: Path, monkeypatch: pytest.MonkeyPatch, spelled: str, kind
+) -> None:
+    def pack(video: Path) -> None:
+        with zipfile.ZipFile(here / "a.zip", "w") as archive:
+            archive.write(video, "m.mp4")
+
+    pack(short)
+    for name in (spelled.format(here=here), spelled.format(here=here) + "::stream_index=0"):
+        assert build_store([name], "s.db", workers=1, fingerprint=kind).indexed == 1
+        assert given_back() == [f"{here}/a.zip::m.mp4" + name[name.find("::stream") :] * ("::stream" in name)]
+        assert codecs([name]) == ["h264"]
+        assert vl.Video(name, device="cpu").index.stream.codec == "h264"
+        os.unlink("s.db")
+    build_store([name], "s.db", workers=1, fingerprint=kind)
+    pack(other)
+    with pytest.raises(StaleIndexError):
+        vl.VideoLoader(vl.VideoDataset.from_paths([name]), [0], batch_size=1, device="cpu", index="s.db")
+
+
+def test_the_order_of_fsspec_names_no_other_member(short: Path, other: Path) -> None:
+    with zipfile.ZipFile("a::b.zip", "w") as archive:
+        archive.write(short, "m.mp4")
+    assert vl.Video("zip://m.mp4::a::b.zip", device="cpu").index.stream.codec == "h264"
+    with zipfile.ZipFile("a", "w") as archive:
+        archive.write(other, "b.zip::m.mp4")
+    with pytest.raises(vl.ConfigurationError, match="names a member of an archive that cannot be named"):
+        vl.Video("zip://m.mp4::a::b.zip", device="cpu")
+
+
+def test_a_file_that_is_gone_from_a_folder_takes_no_other_s_row(short: Path) -> None:
+    os.makedirs("s::d")
+    os.makedirs("s")
+    shutil.copy(short, "s::d/x.mp4")
+    report = build_here(["s::d/x.mp4", "s/::d/x.mp4"], "s.db")
+    assert (report.indexed, len(report.unreadable)) == (1, 1)
+    assert codecs(["s::d/x.mp4"]) == ["h264"]
