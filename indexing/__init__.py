@@ -1,5 +1,6 @@
 """Index videos: find every packet and frame from the container's own tables, without decoding."""
 
+from videoloader.errors.argument_names import wrap_constructors
 from videoloader.indexing.build import build_index
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.limits import Limits, set_limits
@@ -41,3 +42,6 @@ __all__ = [
     "set_limits",
     "torchcodec_frame_mappings",
 ]
+
+for _source in (FileObjectSource, FileSource, FolderSource, LmdbSource, MemorySource, PartSource, RemoteSource):
+    wrap_constructors(_source)

@@ -312,10 +312,12 @@ class VideoIndex:
         # Packets before the first keyframe start with the first packet.
         return np.append(0, self.packet_key.nonzero()[0])
 
+    @tells_of_arguments
     def packet_range(self, packet: int) -> tuple[int, int]:
         """Return (offset, size) of a packet in bytes."""
         return int(self.packet_offset[packet]), int(self.packet_size[packet])
 
+    @tells_of_arguments
     def config_at(self, packet: int) -> bytes:
         """Return the configuration record with which decoding can start at a packet."""
         config: bytes = self.stream.codec_configs[self.packet_config[packet]]
@@ -328,9 +330,10 @@ class VideoIndex:
         Args:
             packets: array of int. Packet numbers, any shape.
         """
-        gops: npt.NDArray[np.int64] = np.searchsorted(self._gop_starts[1:], np.asarray(packets), "right")
+        gops: npt.NDArray[np.int64] = np.searchsorted(self._gop_starts[1:], _integers("packets", packets), "right")
         return gops
 
+    @tells_of_arguments
     def keyframe_before(self, packet: int) -> int:
         """Return the last keyframe before a packet in decode order; the first packet if there is none."""
         return int(self._gop_starts[self.gop_of(packet - 1)])
@@ -350,6 +353,7 @@ class VideoIndex:
             found[packet] = start
         return found
 
+    @tells_of_arguments
     def needs_earlier(
         self, packets: slice | npt.NDArray[np.int64], keyframe: int | npt.NDArray[np.int64]
     ) -> npt.NDArray[np.bool_]:
@@ -377,10 +381,12 @@ class VideoIndex:
         Raises:
             FrameRangeError: a frame number lies outside ``[0, len(self))``.
         """
-        wanted = np.asarray(frames, np.int64)
+        wanted = _integers("frames", frames)
         self.check_range(wanted)
-        return self.packet_start[self.frame_packet[wanted]]
+        packets: npt.NDArray[np.int64] = self.packet_start[self.frame_packet[wanted]]
+        return packets
 
+    @tells_of_arguments
     def without_keyframe(self, packet: int | list[int]) -> VideoIndex:
         """Return the same index without this keyframe, or without these, which the container wrongly marks as such."""
         key = self.packet_key.copy()
@@ -395,6 +401,7 @@ class VideoIndex:
         vars(index).update(vars(self), keys_from="headers")
         return index
 
+    @tells_of_arguments
     def with_keyframes(self, key: npt.ArrayLike) -> VideoIndex:
         """Return the same index with other keyframes, bool[P], from which it follows where decoding starts."""
         keys = np.array(key, np.bool_)
@@ -402,6 +409,7 @@ class VideoIndex:
         check("key", key, keys.shape == self.packet_key.shape, wanted)
         return replace(self, packet_key=keys)
 
+    @tells_of_arguments
     def without_first_packets(self, count: int) -> VideoIndex:
         """Return the same index without the first packets, none of which has a frame."""
         columns = {name: getattr(self, name)[count:] for name in _ARRAYS if name.startswith("packet_")}
@@ -410,10 +418,17 @@ class VideoIndex:
     @tells_of_arguments
     def check_range(self, frames: npt.ArrayLike) -> None:
         """Raise FrameRangeError unless all frame numbers are in ``[0, len(self))``."""
-        numbers = np.asarray(frames, np.int64)
+        numbers = _integers("frames", frames)
         if numbers.size and (numbers.min() < 0 or numbers.max() >= len(self)):
             bad = int(numbers.min() if numbers.min() < 0 else numbers.max())
             raise FrameRangeError(f"frame {bad} is outside the video's {len(self)} frames", self.source)
+
+
+def _integers(name: str, given: npt.ArrayLike) -> npt.NDArray[np.integer[Any]]:
+    """An array of integers of any shape. NumPy would take parts of numbers, and texts, for integers."""
+    numbers = np.asarray(given)
+    check(name, given, numbers.dtype.kind in "iu" or not numbers.size, "integers")
+    return numbers if numbers.size else numbers.astype(np.int64)
 
 
 _ARRAYS = tuple(each.name for each in fields(VideoIndex) if "NDArray" in str(each.type))

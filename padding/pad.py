@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import ConfigurationError
-from videoloader.errors.checks import check_choice
+from videoloader.errors.checks import check_choice, is_integer
 
 CONSTANT_FRAME = -1
 """The frame number that stands for the fill value in mode ``constant``."""
@@ -20,6 +20,7 @@ Mode: TypeAlias = Literal["none"] | Filling
 
 MODES = ("none", "edge", "constant", "reflect_101", "reflect_1001", "wrap")
 
+_LARGEST_STOP = 1 << 62  # a period is up to twice as long
 _ALIASES = {"repeat": "edge", "reflect": "reflect_101", "symmetric": "reflect_1001", "loop": "wrap"}
 
 
@@ -67,7 +68,7 @@ def pad(
 
     Args:
         frame_numbers: integers[T]. The frame numbers, in any order.
-        first, stop: int. The range, ``0 <= first < stop``.
+        first, stop: int. The range, ``0 <= first < stop <= 2**62``.
         mode: str. One of ``MODES`` or an alias.
 
     Returns:
@@ -83,8 +84,9 @@ def pad(
         ([3, 4, 3, 2], [True, True, False, False])
     """
     mode = check_mode(mode)
-    if not 0 <= first < stop:
-        raise ConfigurationError(f"the range must be 0 <= first < stop, got first={first!r}, stop={stop!r}")
+    if not (is_integer(first) and is_integer(stop) and 0 <= first < stop <= _LARGEST_STOP):
+        wanted = "the range must be integers, 0 <= first < stop <= 2**62"
+        raise ConfigurationError(f"{wanted}, got first={first!r}, stop={stop!r}")
     numbers = np.asarray(frame_numbers)
     integers = np.issubdtype(numbers.dtype, np.integer) and np.can_cast(numbers.dtype, np.int64)
     if numbers.ndim != 1 or (numbers.size and not integers):
@@ -92,22 +94,28 @@ def pad(
             f"frame_numbers must be a 1-D array of integers, got {numbers.dtype} of shape {numbers.shape}"
         )
     numbers = numbers.astype(np.int64)
-    size, offset = stop - first, numbers - first
-    inside = (offset >= 0) & (offset < size)
+    inside = (numbers >= first) & (numbers < stop)
     if mode == "none":
         return numbers[inside], inside[inside]
     if mode == "constant":
         return np.where(inside, numbers, CONSTANT_FRAME), inside
     if mode == "edge":
-        offset = offset.clip(0, size - 1)
-    elif mode == "wrap":
-        offset = offset % size
+        return numbers.clip(first, stop - 1), inside
+    size = stop - first
+    if mode == "wrap":
+        offset = _offset(numbers, first, size)
     elif mode == "reflect_101":
         period = max(2 * (size - 1), 1)  # a single frame reflects into itself
-        offset = offset % period
+        offset = _offset(numbers, first, period)
         offset = np.minimum(offset, period - offset)
     else:
         assert mode == "reflect_1001", "no other mode is left"
-        offset = offset % (2 * size)
+        offset = _offset(numbers, first, 2 * size)
         offset = np.minimum(offset, 2 * size - 1 - offset)
     return first + offset, inside
+
+
+def _offset(numbers: npt.NDArray[np.int64], first: int, period: int) -> npt.NDArray[np.int64]:
+    """``(numbers - first) % period``. That difference may not fit int64."""
+    offset: npt.NDArray[np.int64] = (numbers % period - first % period) % period
+    return offset

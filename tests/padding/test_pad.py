@@ -145,6 +145,29 @@ def test_an_empty_or_negative_range_is_an_error_that_names_it(mode, first, stop)
         pad([0], first, stop, mode)
 
 
+@pytest.mark.parametrize(("first", "stop"), [(0, "5"), (0, 5.5), (0.5, 3), (0, float("inf")), (0, 2**62 + 1)])
+def test_a_range_of_no_integers_or_of_too_many_is_an_error(first, stop):
+    with pytest.raises(ConfigurationError, match="the range must be integers"):
+        pad([0], first, stop, "edge")
+
+
+extremes = st.sampled_from([-(2**63), -(2**63) + 1, 2**63 - 1]) | st.integers(-(2**63), 2**63 - 1)
+
+
+@pytest.mark.parametrize("mode", ["edge", *PERIODS])
+@given(asked=extremes, first=firsts | st.integers(0, 2**61), size=sizes | st.integers(1, 2**61))
+def test_any_integers_of_64_bits_are_exact(mode, asked, first, size):
+    (frame,), (inside,) = pad([asked], first, first + size, mode)
+    if mode == "edge":
+        expected = min(max(asked, first), first + size - 1)
+    else:
+        period = PERIODS[mode](size)
+        offset = (asked - first) % period
+        mirrored = {"wrap": offset, "reflect_101": period - offset, "reflect_1001": period - 1 - offset}[mode]
+        expected = first + min(offset, mirrored)
+    assert (frame, inside) == (expected, first <= asked < first + size)
+
+
 @pytest.mark.parametrize("mode", ["mirror", "", None, ["edge"]])
 def test_an_unknown_mode_is_an_error_that_names_it_and_the_choice(mode):
     with pytest.raises(ConfigurationError, match=r"reflect_101.*got") as error:

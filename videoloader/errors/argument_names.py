@@ -262,7 +262,7 @@ def fits(value: Any, hint: Any) -> bool:
     if origin is Literal:
         return any(type(value) is type(each) and value == each for each in inner)
     if wanted in _LISTS and (isinstance(value, str | bytes) or hasattr(value, "tolist")):
-        return not isinstance(value, str | bytes) and getattr(value, "ndim", 1) > 0
+        return not isinstance(value, str | bytes | type) and getattr(value, "ndim", 1) > 0
     if wanted in _LISTS and isinstance(value, list | tuple) and not _has_length(value):
         return False
     if origin is tuple and Ellipsis not in inner:

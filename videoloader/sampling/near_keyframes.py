@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors.checks import check, check_integer
+from videoloader.errors.argument_names import tells_of_arguments
+from videoloader.errors.checks import check, check_integer, check_positive
 from videoloader.indexing.index import VideoIndex
 from videoloader.packets.decode_plan import plan_frames
 from videoloader.sampling.columns import PadColumn
@@ -112,6 +113,7 @@ class NearKeyframes:
                 best, least = drawn, before
         return best
 
+    @tells_of_arguments
     def decode_cost(self, index: VideoIndex, *, draws: int = 100, seed: int = 0) -> DecodeCost:
         """Measure what clips of a video cost with and without this mode, from the video's index alone.
 
@@ -121,6 +123,7 @@ class NearKeyframes:
             seed: int, default 0. The seed for drawing them.
 
         Raises:
+            ConfigurationError: ``draws`` is not a positive integer.
             FrameRangeError: the mode makes no clip of the video.
 
         Examples:
@@ -129,6 +132,7 @@ class NearKeyframes:
             >>> f"{cost.plain:.1f} → {cost.near:.1f} packets a frame"
             '2.5 → 1.4 packets a frame'
         """
+        check_positive(draws=draws)
         return DecodeCost(*(_packets_a_frame(mode, index, draws, seed) for mode in (self.mode, self)))
 
 
