@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import fsspec
 import pytest
 from archive_writing import write_lmdb
+from forked_programs import run_program
 
 import videoloader as vl
 from videoloader.errors.of_handlers import errors_suppressed
@@ -211,3 +212,23 @@ def test_packages_are_looked_for_once(sample: Callable[[str], Path], monkeypatch
 
     monkeypatch.setattr("importlib.util.find_spec", find)
     vl.Video(sample("h264_mp4"))
+
+
+def test_it_comes_while_no_thread_is_started(sample: Callable[[str], Path]) -> None:
+    """The main thread starts the first one only. A thread whose start is interrupted may wait for ever."""
+    program = f"""
+import threading
+import videoloader as vl
+from videoloader.runtime.threads import executor_of
+
+started = []
+plain = threading.Thread.start
+threading.Thread.start = lambda thread: (started.append(threading.current_thread().name), plain(thread))
+for lent in (True, False):
+    with executor_of(3, "test", lent=lent) as pool:
+        assert sorted(pool.map(abs, range(9))) == list(range(9))
+with vl.VideoLoader(vl.VideoDataset.from_paths([{str(sample("h264_mp4"))!r}]), [0], batch_size=1) as loader:
+    list(loader)
+print(started.count("MainThread"), len(started) > 4)
+"""
+    assert run_program(program).stdout.split() == ["1", "True"]

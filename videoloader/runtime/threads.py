@@ -175,12 +175,43 @@ class LentThreads(Executor):
             self._do_what_waits()
 
 
-class _Threads(ThreadPoolExecutor):
+class _SafeLocks(ThreadPoolExecutor):
     """Python's own, with a lock that no exception of a signal's handler leaves locked."""
 
     def __init__(self, most: int, name: str) -> None:
         super().__init__(most, name)
         self._idle_semaphore._cond = Condition()  # type: ignore[attr-defined]
+
+
+class _Threads(_SafeLocks):
+    """Threads that the main thread lets another thread start.
+
+    ``Thread.start`` waits for the new thread by a lock that it takes and returns in Python. If a signal's handler
+    raises there, that thread may wait for the lock for ever, and the program does not end.
+    """
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        submit = partial(super().submit, fn, *args, **kwargs)
+        if len(self._threads) >= self._max_workers or threading.current_thread() is not threading.main_thread():
+            return submit()
+        submitted: Outcome[Future[T]] = Outcome()
+        try:
+            _starter.submit(_call, submitted, submit)
+            return submitted.result()
+        finally:
+            submitted.cancel()
+
+
+# The one thread that the main thread starts itself.
+_starter = _SafeLocks(1, "videoloader-start")
+
+
+def _renew_starter() -> None:
+    global _starter
+    _starter = _SafeLocks(1, "videoloader-start")
+
+
+after_fork(_renew_starter)
 
 
 class _OwnThreads(_Threads):
