@@ -173,12 +173,12 @@ def test_no_descriptor_stays_open(sample: Callable[[str], Path], monkeypatch: py
     signal.signal(signal.SIGUSR1, function_of(TimeUpError()))
     path = sample("h264_mp4")
     before = len(os.listdir("/proc/self/fd"))
-    for name in ("fstat", "set_blocking"):
+    for name in 20 * ["fstat", "set_blocking"]:
         with monkeypatch.context() as patched:
             patched.setattr(os, name, lambda *given: ring())
             with pytest.raises(TimeUpError):
                 open_source(path)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) < before + 20  # other threads open files, too
 
 
 class _Ringing:
