@@ -29,8 +29,9 @@ _MAGIC, _MAGIC_AT = struct.pack("=I", 0xBEEFC0DE), 16
 
 T = TypeVar("T")
 
-# A path, and the device and inode of the data file there.
-_Place: TypeAlias = tuple[str, int, int]
+# A path, and the device, inode, size and time of change of the data file there. A new file may get the inode of one that
+# was deleted.
+_Place: TypeAlias = tuple[str, int, int, int, int]
 
 # The databases that were read last. Others are closed when no thread reads them, and opened again when they are read.
 _MOST_KEPT = 64
@@ -60,7 +61,7 @@ def _environment(path: str) -> tuple[_Place, lmdb.Environment]:
     try:
         status = os.stat(_data_file(path))
         check_regular(path, status)
-        place = (os.path.realpath(path), status.st_dev, status.st_ino)
+        place = os.path.realpath(path), status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
         with _lock:
             opened = _open.get(place)
             for earlier in [each for each in _kept if each[0] == place[0] and each != place]:
@@ -181,10 +182,9 @@ class LmdbSource(SourceBase):
             kept = _kept[self._place]
             _kept.move_to_end(self._place)
         except KeyError:  # it has been closed, or the process was forked
-            real_path, _, inode = self._place
-            place, kept = _environment(real_path)
+            place, kept = _environment(self._place[0])
             if place != self._place:
-                raise StaleIndexError(f"another file lies there: inode {inode}, now {place[2]}", self.name) from None
+                raise StaleIndexError("has changed since it was opened", self.name) from None
         return kept
 
     def read(self, offset: int, size: int) -> bytes:

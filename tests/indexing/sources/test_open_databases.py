@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -53,7 +54,7 @@ def test_a_database_that_is_another_one_when_it_is_opened_again(tmp_path: Path) 
     new = write_lmdb(tmp_path / "new", {"k": b"other"})
     (new / "data.mdb").replace(paths[0] / "data.mdb")
     for _ in range(2):
-        with pytest.raises(StaleIndexError, match=r"0\.lmdb::k: another file lies there"):
+        with pytest.raises(StaleIndexError, match=r"0\.lmdb::k: has changed since it was opened"):
             first.read(0, 10)
 
 
@@ -63,6 +64,14 @@ def test_a_database_that_replaces_another_can_be_read(tmp_path: Path) -> None:
         (tmp_path / "a.lmdb").mkdir(exist_ok=True)
         (new / "data.mdb").replace(tmp_path / "a.lmdb/data.mdb")
         assert open_source(f"{tmp_path}/a.lmdb::k").read(0, 10) == f"value {number}".encode()
+
+
+def test_a_database_that_is_written_anew_is_read_anew(tmp_path: Path) -> None:
+    """Its data file may get the inode of the one that was deleted."""
+    for number in range(5):
+        path = write_lmdb(tmp_path / "a.lmdb", {"k": f"value {number}".encode()})
+        assert open_source(f"{path}::k").read(0, 10) == f"value {number}".encode()
+        shutil.rmtree(path)
 
 
 def test_a_database_that_is_gone_when_it_is_opened_again(tmp_path: Path) -> None:
