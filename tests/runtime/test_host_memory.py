@@ -8,6 +8,7 @@ import math
 import os
 import pickle
 import platform
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -73,6 +74,17 @@ def test_no_more_than_two_pieces_wait() -> None:
     pieces = [memory.allocate((1000,), torch.uint8) for _ in range(5)]
     del pieces
     assert len(memory._free) == 2
+
+
+def test_no_python_code_that_a_signal_could_interrupt_runs_when_a_piece_is_let_go() -> None:
+    memory, called = HostMemory(), []
+    piece = memory.allocate((1000,), torch.uint8)
+    place = piece.data_ptr()
+    sys.setprofile(lambda frame, event, argument: called.append(event))
+    del piece
+    sys.setprofile(None)
+    assert "call" not in called
+    assert memory.allocate((1000,), torch.uint8).data_ptr() == place
 
 
 def test_a_pickle_takes_no_memory_along() -> None:

@@ -12,7 +12,7 @@ import weakref
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -218,7 +218,9 @@ class HostMemory:
 
     def __init__(self, shared: bool = False) -> None:
         self._new = new_block if shared else own_block
-        self._free: deque[MemoryBlock] = deque(maxlen=2)
+        # Blocks, each with the weak reference to the memory that was lent of it.
+        self._lent: dict[object, tuple[weakref.ref[Any], MemoryBlock]] = {}
+        self._free: deque[tuple[weakref.ref[Any], MemoryBlock]] = deque(maxlen=2)
 
     def __reduce__(self) -> tuple[type[HostMemory], tuple[()]]:
         return HostMemory, ()
@@ -227,15 +229,18 @@ class HostMemory:
         """Uninitialised memory."""
         needed = math.prod(size) * dtype.itemsize
         try:
-            block: MemoryBlock | None = self._free.pop()
+            block: MemoryBlock | None = self._free.pop()[1]
         except IndexError:
             block = None
         if block is None or not needed <= len(block.memory) <= 2 * needed:
             with enough_memory(_described(size, dtype)):
                 block = self._new(needed)
         # Tensors keep the array alive, not the block, so the block is free when the array dies.
-        memory = block.memory[:needed]
-        weakref.finalize(memory, self._free.append, block).atexit = False
+        memory, key = block.memory[:needed], object()
+        # Then it moves from one to the other without a Python function, which a signal's handler could interrupt: the
+        # block would stay for ever. ``next`` takes the weak reference for its default.
+        give_back = partial(next, map(self._free.append, map(self._lent.pop, [key])))
+        self._lent[key] = weakref.ref(memory, give_back), block
         return torch.from_numpy(memory).view(dtype).view(tuple(size))
 
 
