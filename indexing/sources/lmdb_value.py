@@ -29,7 +29,7 @@ _MAGIC, _MAGIC_AT = struct.pack("=I", 0xBEEFC0DE), 16
 
 T = TypeVar("T")
 
-# A path, and the device, inode, size and time of change of its data file. A new file may get the inode of a deleted one.
+# A path, and the device, inode, size and time of change of its data file. New files may have inodes of deleted ones.
 _Place: TypeAlias = tuple[str, int, int, int, int]
 
 # The databases that were read last. Others are closed when no thread reads them, and opened again when they are read.

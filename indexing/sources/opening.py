@@ -48,7 +48,7 @@ _LOCAL_URL = re.compile(r"file://(?:localhost)?(?=/)", re.IGNORECASE)
 _KINDS = ("tar", "libarchive", "reference", "dir", "simplecache", "filecache", "blockcache", "cached")
 CHAINS = tuple(f"{kind}::" for kind in _KINDS)
 _CHAINED = re.compile(rf"(?:{'|'.join(_KINDS)})(?:://|::)")
-_ARCHIVED = re.compile(r"(?:zip|tar)://(.+?)::(.+?)(::stream_index=\d{1,9})?", re.DOTALL)
+_ARCHIVED = re.compile(r"(?:zip|tar)://(.+?)::(.+)", re.DOTALL)
 _CACHED = re.compile(r"(?:(?:simplecache|filecache|blockcache|cached)::)+")
 # An IPv6 address has two colons itself.
 _HOST = re.compile(r"(?:[^/@\[]*@)?\[[^\]/]*\]")
@@ -129,7 +129,7 @@ def _open_name(name: str) -> ByteSource:
     if not member:
         if name.endswith(_MEMBER):
             raise SourceError("names an archive, but no member of it", name)
-        if is_of_fsspec(container):
+        if is_remote(container):
             return RemoteSource(container)
         return FileSource(container)
     if is_folder(container):
@@ -177,7 +177,7 @@ def local_places(name: str) -> LocalPlaces | None:
     if named := named_stream(name):
         return local_places(named[1])
     container, member = _split_member(name)
-    if is_of_fsspec(container):
+    if is_remote(container):
         return None
     # Read together with an archive: the data of a database, or the keys of records.
     beside = (os.path.join(container, "data.mdb"), f"{os.path.splitext(container)[0]}.idx") if member else ()
@@ -209,7 +209,7 @@ def open_archive(name: str) -> ByteSource:
     Raises:
         SourceError, ConfigurationError: as in ``open_source``.
     """
-    if not is_of_fsspec(name):
+    if not is_remote(name):
         return FileSource(local_path(name))
     kept = _kept_remote(name, os.getpid())
     if kept.has_changed:
@@ -229,32 +229,20 @@ def begins_as_url(name: str) -> bool:
 
 
 def is_remote(name: str) -> bool:
-    """Whether a name leads to another machine, or is to be opened with fsspec."""
-    return is_of_fsspec(name) and not _archived_here(name)
-
-
-def is_of_fsspec(name: str) -> bool:
+    """Whether a name is to be opened with fsspec."""
     if not begins_as_url(name) or _LOCAL_URL.match(name):
         return False
     named = NAMED_STREAM.fullmatch(name)
     return not os.path.exists(name) and not (named and os.path.exists(named[1]))
 
 
-def _archived_here(name: str) -> re.Match[str] | None:
-    """Match a member of an archive on this machine in the order of fsspec: ``zip://member::path``."""
-    archived = _ARCHIVED.fullmatch(name)
-    return archived if archived and (not begins_as_url(archived[2]) or _LOCAL_URL.match(archived[2])) else None
-
-
 def split_local(name: str, is_there: Callable[[str], object]) -> tuple[str, str]:
     """Split the name of something on this machine into its path, and what follows: "::" and a member, or nothing.
 
     Args:
-        name: a path or ``file://`` URL, of a file, an archive's member, or a folder of images, or ``zip://member::path``.
+        name: a path or ``file://`` URL, of a file, an archive's member, or a folder of images.
         is_there: function that tells whether anything is at a path.
     """
-    if (archived := _archived_here(name)) and not is_there(name):
-        return local_path(archived[2]), f"{_MEMBER}{archived[1]}{archived[3] or ''}"
     if _MEMBER not in name or is_there(local_path(name)):
         return local_path(name), ""
     if (named := named_stream(name)) and is_there(path := local_path(named[1])):
@@ -268,6 +256,8 @@ def split_local(name: str, is_there: Callable[[str], object]) -> tuple[str, str]
 
 def has_members_only(archive: str) -> bool:
     """Whether a path is that of a file, and names that go on with "::" are of its members: no path begins like that."""
+    if "://" in archive:  # not a path
+        return False
     folder, name = os.path.split(archive)
     try:
         with os.scandir(folder or os.curdir) as entries:
@@ -277,21 +267,8 @@ def has_members_only(archive: str) -> bool:
 
 
 def without_scheme(name: str) -> str:
-    """Return the path that a ``file://`` URL means, with a member's name if there is one; other names as they are.
-
-    ``zip://member::path`` becomes ``path::member``.
-
-    Raises:
-        ConfigurationError: that is the name of something else.
-    """
-    archived = _archived_here(name)
-    if not archived and not _LOCAL_URL.match(name):
-        return name
-    parts = split_local(name, kind_at)
-    path = "".join(parts)
-    if archived and not kind_at(name) and (kind_at(path) or split_local(path, kind_at) != parts):
-        raise ConfigurationError("names a member of an archive that cannot be named: give it another name", name)
-    return path
+    """Return the path that a ``file://`` URL means, with a member's name if there is one; other names as they are."""
+    return "".join(split_local(name, kind_at)) if _LOCAL_URL.match(name) else name
 
 
 def _end_of_path(name: str, is_there: Callable[[str], object]) -> int:
@@ -311,8 +288,14 @@ def local_path(name: str) -> str:
 
 
 def _split_member(name: str) -> tuple[str, str]:
-    """Split a name into archive and member; the member is empty if the name is not in an archive."""
+    """Split a name into archive and member; the member is empty if the name is not in an archive.
+
+    Raises:
+        ConfigurationError: an archive on this machine is named in the order of fsspec.
+    """
     if archived := _ARCHIVED.fullmatch(name):
+        if not is_remote(archived[2]):
+            raise ConfigurationError(f"names an archive on this machine: write {archived[2]}::{archived[1]}", name)
         return archived[2], archived[1]
     if cached := _CACHED.match(name):
         container, member = _split_member(name[cached.end() :])

@@ -99,7 +99,7 @@ def has_fingerprint(source: str, known: str, archives: dict[str, str] | None = N
         archives: fingerprints of the archives checked so far, where there are many videos; new ones are added.
     """
     archive, member, _ = source.partition("::")
-    if not member:
+    if not member or "://" in archive:
         return is_same(source, known)
     found = None if archives is None else archives.get(archive)
     if found is None:

@@ -9,6 +9,7 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 from videoloader.errors import ConfigurationError, IndexingError, SourceError, VideoLoaderError
+from videoloader.indexing.sources.folder import FolderSource
 from videoloader.indexing.sources.opening import (
     begins_as_url,
     has_members_only,
@@ -186,9 +187,24 @@ class SourceKeys(NamedTuple):
             return False
         if places is None:
             return False
-        first, *beside = places.files if places.folder is None else [places.folder]
+        if places.folder is not None:
+            return is_missing(places.folder) or not _has_images(path, places.folder)
+        first, *beside = places.files
         # Names of a folder that is there go on with what lies in it.
         return is_missing(first) or (bool(beside) and os.path.isdir(first) and is_missing(beside[0]))
+
+
+def _has_images(name: str, folder: str) -> bool:
+    """Whether a folder has images of this name. One that cannot be read counts as if it had."""
+    try:
+        os.listdir(folder)
+    except OSError:
+        return True
+    try:
+        FolderSource(name)
+    except SourceError:
+        return False
+    return True
 
 
 class _Asked(NamedTuple):

@@ -76,8 +76,6 @@ INSIDE = [
     "a.tar::x.pgm",
     "a.tar::../x.pgm",
     "a.zip::x.pgm",
-    "zip://x.pgm::a.zip",
-    "tar://x.pgm::a.tar",
     "a.pgm::stream_index=0",
     "up/root/a.pgm",
 ]
@@ -101,17 +99,21 @@ OUTSIDE = [
     "../root outside/frames::fps=24",
     "frames::timestamps=../../root outside/times.txt",
     "frames::timestamps=/etc/hostname",
-    "zip://x.pgm::link/a.zip",
-    "zip://x.pgm::file:///etc/hostname",
-    "tar://x.pgm::FILE://localhost/etc/%68ostname",
-    "zip://x.pgm::file:///etc/hostname::stream_index=0",
-    "tar://x.pgm::link/a.tar",
     "link.pgm::stream_index=0",
     "..",
     "/",
     # Its links lead elsewhere once the program changes its folder, or opens another file.
     "/proc/self/cwd/a.pgm",
     "/proc/self/../self/cwd/frames",
+]
+IN_THE_ORDER_OF_FSSPEC = [
+    "zip://x.pgm::a.zip",
+    "tar://x.pgm::a.tar",
+    "zip://x.pgm::link/a.zip",
+    "zip://x.pgm::file:///etc/hostname",
+    "tar://x.pgm::FILE://localhost/etc/%68ostname",
+    "zip://x.pgm::file:///etc/hostname::stream_index=0",
+    "zip://x.pgm::zip://y.zip::a.zip",
 ]
 REMOTE = [
     "http://localhost:9/a.mp4",
@@ -169,6 +171,13 @@ def test_what_leads_out_of_the_root_is_refused(place: Path, name: str) -> None:
     with pytest.raises(ConfigurationError, match=r"lies in .*root, but 1 of 2 rows name .*line 3: .* leads"):
         read(place, ["a.pgm", name], "inside root")
     assert len(read(place, [name], "local")) == len(read(place, [name], "any")) == 1
+
+
+@pytest.mark.parametrize("name", IN_THE_ORDER_OF_FSSPEC)
+def test_archives_of_this_machine_are_not_named_in_the_order_of_fsspec(place: Path, name: str) -> None:
+    for sources in ("inside root", "local"):
+        with pytest.raises(ConfigurationError, match=r"1 of 2 rows name .*line 3: .* write |is opened by fsspec"):
+            read(place, ["a.pgm", name], sources)
 
 
 @pytest.mark.parametrize("name", REMOTE)

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from videoloader.errors import ConfigurationError, SourceError, VideoLoaderError, needs, system_reason
 from videoloader.errors.checks import check, path_text
 from videoloader.indexing.sources.natural_order import natural_order
-from videoloader.indexing.sources.opening import is_of_fsspec, local_path
+from videoloader.indexing.sources.opening import is_remote, local_path
 from videoloader.indexing.sources.regular_file import is_folder_entry, is_missing
 from videoloader.indexing.sources.remote import without_colons
 from videoloader.indexing.sources.versions import forget_listings
@@ -65,7 +65,7 @@ def _with_braces(name: str) -> list[str]:
 
 def _matching(name: str) -> list[str]:
     """The files and folders that match a pattern, or the name itself if it is not a pattern."""
-    if not is_of_fsspec(name):
+    if not is_remote(name):
         if not (_MAGIC.search(name) and is_missing(name)):
             return [name]
         if "://" in name:  # what is escaped in a URL is no pattern

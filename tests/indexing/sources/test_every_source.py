@@ -74,10 +74,6 @@ def _deflated(data: bytes, folder: Path, url: str) -> object:
     return f"{_write(folder / 'x.zip', zip_bytes({'1.txt': b'1', 'clip.mp4': data}, method=8))}::clip.mp4"
 
 
-def _zip_as_fsspec_has_it(data: bytes, folder: Path, url: str) -> object:
-    return f"zip://clip.mp4::{_write(folder / 'x.zip', zip_bytes({'clip.mp4': data}))}"
-
-
 def _tfrecord(data: bytes, folder: Path, url: str) -> object:
     return f"{_write(folder / 'x.tfrecord', tfrecord_bytes([b'', data, b'3']))}::1"
 
@@ -108,7 +104,6 @@ KINDS: dict[str, Callable[[bytes, Path, str], object]] = {
     "tar behind URL": _tar_url,
     "zip": _zip,
     "deflated zip": _deflated,
-    "zip as fsspec has it": _zip_as_fsspec_has_it,
     "TFRecord": _tfrecord,
     "TFRecord feature": _tfrecord_feature,
     "RecordIO": _recordio,
@@ -319,7 +314,7 @@ def test_file_urls_of_names_that_are_not_utf8(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["tar://in.tar::{}", "zip://in.tar::{}", "dir://::{}"])
 def test_archives_whose_members_have_no_names_are_not_listed(tmp_path: Path, name: str) -> None:
     archive = _write(tmp_path / "out.tar", tar_bytes({"in.tar": tar_bytes({"a.mp4": b"member"})}))
-    with pytest.raises(ConfigurationError, match="its members cannot be named: unpack it"):
+    with pytest.raises(ConfigurationError, match=r"its members cannot be named: unpack it|names an archive on this"):
         VideoDataset.from_archives(name.format(archive))
 
 

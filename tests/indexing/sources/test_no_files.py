@@ -32,7 +32,6 @@ DOORS: dict[str, Callable[[str], object]] = {
     "URL": lambda path: build_index(f"file://{path}"),
     "stream": lambda path: build_index(f"{path}::stream_index=0"),
     "archive": lambda path: open_source(f"{path}::clip.mp4"),
-    "zip": lambda path: open_source(f"zip://clip.mp4::{path}"),
     "store": IndexStore,
     "new store": lambda path: build_store([], path),
     "table": lambda path: VideoDataset.from_csv(path),
