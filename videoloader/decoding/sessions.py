@@ -284,14 +284,16 @@ class SessionPool:
             self._waiting.append(ticket)
             try:
                 self._changed.wait_for(lambda: self._waiting[0] is ticket)
-                while (session := None if new else self._find(key, picture)) is None:
-                    if not self._lent or self._lent_bytes + size <= self._memory:
+                while True:
+                    session = None if new else self._find(key, picture)
+                    lent = max(size, session.bytes) if session else size  # a session may take more for another picture
+                    if not self._lent or self._lent_bytes + lent <= self._memory:
                         break
                     self._changed.wait()
                 if session is not None:
                     self._idle.remove(session)
                 self._lent += 1
-                self._lent_bytes += max(size, session.bytes) if session else size
+                self._lent_bytes += lent
                 return session, self._take_surplus()
             finally:
                 self._waiting.remove(ticket)
