@@ -143,6 +143,16 @@ def test_the_same_error_of_a_file_system_is_told_as_the_video_s(monkeypatch: pyt
         vl.Video("ringing://a/b.mp4", device="cpu")
 
 
+def test_errors_that_arose_from_each_other_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = OSError("one"), OSError("other")
+    for error in (one, other, one):
+        fail = partial(_raise, error, 0, None)
+        monkeypatch.setattr(_RingingFileSystem, "fails", staticmethod(fail), raising=False)
+        with pytest.raises(vl.SourceError, match=str(error)):
+            vl.Video("ringing://a/b.mp4", device="cpu")
+        one.__context__, other.__context__ = other, one
+
+
 def test_a_user_who_handles_it_gets_the_library_s_errors_again() -> None:
     signal.signal(signal.SIGUSR1, function_of(TimeUpError()))
     try:

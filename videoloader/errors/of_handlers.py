@@ -15,6 +15,8 @@ from types import CodeType, FrameType
 # another error in Python's threads.
 _OURS = ("videoloader", "threading", "concurrent")
 _SIGNALS = signal.valid_signals()
+# Errors that arose from one another. A program may have made a circle of them.
+_LONGEST_CHAIN = 20
 
 
 def error_of_handler(error: BaseException) -> BaseException | None:
@@ -29,7 +31,9 @@ def error_of_handler(error: BaseException) -> BaseException | None:
     if threading.current_thread() is not threading.main_thread():  # handlers run in no other
         return None
     found: BaseException | None = error
-    while found is not None:
+    for _ in range(_LONGEST_CHAIN):
+        if found is None:
+            break
         frames = [frame for frame, _ in walk_tb(found.__traceback__)]
         if not frames or _package_of(frames[0]) not in _OURS:  # the first one is that of the function that handles it
             return None
