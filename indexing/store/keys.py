@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from functools import lru_cache, partial
 from typing import NamedTuple
 
 from videoloader.errors import ConfigurationError, IndexingError, SourceError, VideoLoaderError
-from videoloader.indexing.sources.folder import FolderSource
+from videoloader.indexing.sources.folder import split_times
 from videoloader.indexing.sources.opening import (
     begins_as_url,
     has_members_only,
@@ -195,16 +196,14 @@ class SourceKeys(NamedTuple):
 
 
 def _has_images(name: str, folder: str) -> bool:
-    """Whether a folder has images of this name. One that cannot be read counts as if it had."""
-    try:
-        os.listdir(folder)
-    except OSError:
+    """Whether a folder has a file that a pattern means. One that cannot be read counts as if it had."""
+    path, _ = split_times(name)
+    if path == folder:  # no pattern
         return True
     try:
-        FolderSource(name)
-    except SourceError:
-        return False
-    return True
+        return any(fnmatchcase(file, os.path.basename(path)) for file in os.listdir(folder))
+    except OSError:
+        return True
 
 
 class _Asked(NamedTuple):

@@ -427,12 +427,12 @@ def test_patterns_and_names_with_stars_go_when_nothing_has_their_name(short: Pat
     write_frames(here / "im", ["0.png", "1.png"])
     for name in ("why?.mp4", "v.mp4"):
         shutil.copy(short, name)
-    build_here(["im/*.png", "im/*.png::fps=3", "why?.mp4", "v.mp4"], "s.db")
+    build_here(["im/*.png", "im/*.png::fps=3", "im/*.png::fps=none", "why?.mp4", "v.mp4"], "s.db")
     assert build_here(["v.mp4"], "s.db").vanished == []
     for name in ("im/0.png", "im/1.png", "why?.mp4"):
         os.unlink(name)
     gone = build_here(["v.mp4"], "s.db", prune=True).vanished
-    assert gone == [f"{here}/{name}" for name in ("im/*.png", "im/*.png::fps=3", "why?.mp4")]
+    assert gone == [f"{here}/{name}" for name in ("im/*.png", "im/*.png::fps=3", "im/*.png::fps=none", "why?.mp4")]
 
 
 def test_a_file_that_is_gone_from_a_folder_takes_no_other_s_row(short: Path) -> None:
