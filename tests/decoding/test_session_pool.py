@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from stopped_loaders import at_line
 from waiting import PATIENCE
 
 import videoloader as vl
@@ -200,6 +203,23 @@ def test_threads_wait_while_all_memory_is_lent():
     assert got.wait(PATIENCE)
     thread.join()
     assert used(pool, HD) is first
+
+
+def test_an_error_of_a_signals_handler_at_any_line_leaves_nothing_lent_and_nobody_waiting():
+    def handler():
+        raise ZeroDivisionError
+
+    pool, key = SessionPool(0, BYTES), session_key("h264", HD)
+    for line in itertools.count(1):
+        with at_line(line, handler) as reached, suppress(ZeroDivisionError), pool.lend(key, HD):
+            pass
+        if not reached:
+            break
+        used(pool, HD)
+        assert pool.used_bytes() == BYTES, reached
+    assert line > 30
+    pool.close_idle()
+    assert pool.used_bytes() == 0
 
 
 def test_a_limit_must_be_positive_and_for_a_gpu():

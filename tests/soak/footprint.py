@@ -16,9 +16,9 @@ import torch
 # The heap is trimmed before it is measured, but fragments remain; a session of NVDEC, made when it is first needed,
 # has up to 95 MB at 1080p, and three open files. The pool has one more or less of them, as its memory allows. A
 # connection to a server stays open for 15 seconds without a request; as reads happen to meet, there are some more or
-# fewer. Idle threads are lent to the next executor, so the process keeps as many as were ever at work at once: one more
-# now and then, where an executor begins while a thread of the last one is still about to become idle.
-TOLERANCES = {"host MB": 24.0, "GPU MB": 100.0, "files": 8.0, "threads": 2.0, "heap MB": 24.0}
+# fewer. Idle threads are lent to the next executor and end after a minute. Where it begins while those of the last one
+# are still about to become idle, it needs others: of the threads that fetch from servers, there are from 4 to 8.
+TOLERANCES = {"host MB": 24.0, "GPU MB": 100.0, "files": 8.0, "threads": 4.0, "heap MB": 24.0}
 
 
 class Footprint(NamedTuple):

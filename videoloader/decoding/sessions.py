@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import ctypes
 import threading
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -224,8 +223,10 @@ class SessionPool:
         self._memory = memory
         self._changed = Condition()
         self._idle: list[Session] = []  # the one used last is at the end
-        self._lent = self._lent_bytes = self._runs = 0
-        self._waiting: deque[object] = deque()
+        # Each run has a ticket, so that one that a signal's handler ends at any line is forgotten.
+        self._lent: dict[object, int] = {}  # bytes
+        self._runs = 0
+        self._waiting: dict[object, None] = {}  # tickets, in turn
 
     def set_memory(self, memory: int) -> None:
         """Set another budget, and close idle sessions that exceed it."""
@@ -257,46 +258,44 @@ class SessionPool:
             picture: picture format of the video.
             new: True if it must be a session that has decoded nothing yet.
         """
-        size = session_bytes(key, picture)
-        session, closing = self._take(key, picture, size, new)
-        size = max(size, session.bytes) if session else size
+        ticket, session = object(), None
         try:
+            session, closing = self._take(ticket, key, picture, new)
             _close(closing)
             if session is None:
                 session = Session(key, self._gpu)
-            session.bytes = size
+            session.bytes = self._lent[ticket]
             session.show(picture)
             yield session
+            self._give_back(ticket, session)
         except BaseException:
-            if session is not None:
+            if session is not None and ticket in self._lent:
                 _close([session])
-            self._give_back(None, size)
+            self._give_back(ticket, None)
             raise
-        self._give_back(session, size)
 
     def _take(
-        self, key: SessionKey, picture: PictureFormat, size: int, new: bool
+        self, ticket: object, key: SessionKey, picture: PictureFormat, new: bool
     ) -> tuple[Session | None, list[Session]]:
         """Return (an idle session, or None if one is to be made; sessions to close first)."""
-        ticket = object()
+        size = session_bytes(key, picture)
         with self._changed:
             # In turn, so that small sessions do not delay a large one forever.
-            self._waiting.append(ticket)
+            self._waiting[ticket] = None
             try:
-                self._changed.wait_for(lambda: self._waiting[0] is ticket)
+                self._changed.wait_for(lambda: next(iter(self._waiting)) is ticket)
                 while True:
                     session = None if new else self._find(key, picture)
                     lent = max(size, session.bytes) if session else size  # a session may take more for another picture
-                    if not self._lent or self._lent_bytes + lent <= self._memory:
+                    if not self._lent or sum(self._lent.values()) + lent <= self._memory:
                         break
                     self._changed.wait()
                 if session is not None:
                     self._idle.remove(session)
-                self._lent += 1
-                self._lent_bytes += lent
+                self._lent[ticket] = lent
                 return session, self._take_surplus()
             finally:
-                self._waiting.remove(ticket)
+                del self._waiting[ticket]
                 self._changed.notify_all()
 
     def _find(self, key: SessionKey, picture: PictureFormat) -> Session | None:
@@ -313,7 +312,7 @@ class SessionPool:
         return None
 
     def _used(self) -> int:
-        return self._lent_bytes + sum(session.bytes for session in self._idle)
+        return sum(self._lent.values()) + sum(session.bytes for session in self._idle)
 
     def _take_surplus(self) -> list[Session]:
         """Remove the idle sessions that exceed the budget, are no longer needed, or changed their size too often.
@@ -327,10 +326,10 @@ class SessionPool:
             surplus.append(self._idle.pop())
         return surplus
 
-    def _give_back(self, session: Session | None, size: int) -> None:
+    def _give_back(self, ticket: object, session: Session | None) -> None:
         with self._changed:
-            self._lent -= 1
-            self._lent_bytes -= size
+            for tickets in (self._waiting, self._lent):
+                tickets.pop(ticket, None)
             if session is not None:
                 self._runs += 1
                 session.last_run = self._runs
