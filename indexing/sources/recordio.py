@@ -26,6 +26,7 @@ from videoloader.indexing.sources.state import version_of
 
 MAGIC = struct.pack("<I", 0xCED7230A)
 _HEADER = struct.Struct("<4sI")
+HEADER_SIZE = _HEADER.size
 _LENGTH_BITS = 29
 _KEY_LINES = re.compile(rb"(?:\d{1,18}\t\d{1,18}\r?\n)*(?:\d{1,18}\t\d{1,18})?")
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
@@ -99,7 +100,7 @@ def read_recordio(file: ByteSource) -> list[tuple[int, RecordHeader | None]]:
         headers[start] = read_header(_record_of(source, parts, file.name))
         ends.append(parts[-1].next)
 
-    table = _keys_beside(file)
+    table = keys_beside(file)
     if table is None:
         starts = _directories.get(version_of(file), lambda: _walk(source, see))
         table = dict(enumerate(starts))
@@ -138,7 +139,7 @@ def _record_of(file: ByteSource, parts: list[_Part], name: str) -> ByteSource:
 def _find(file: ByteSource, key: str) -> int:
     if not is_number(key):
         raise SourceError(f"{key!r} is not the number of a record", file.name)
-    table = _keys_beside(file)
+    table = keys_beside(file)
     if table is not None:
         if int(key) not in table:
             raise SourceError(f"has no record {key} (its .idx file lists {len(table)})", file.name)
@@ -149,7 +150,7 @@ def _find(file: ByteSource, key: str) -> int:
     return starts[int(key)]
 
 
-def _keys_beside(file: ByteSource) -> dict[int, int] | None:
+def keys_beside(file: ByteSource) -> dict[int, int] | None:
     """Return the offset of each key, from the ``.idx`` file beside a ``.rec`` file; None if there is none."""
     if not file.name.endswith(".rec"):
         return None

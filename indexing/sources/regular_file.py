@@ -217,15 +217,16 @@ def replacing(path: str) -> Iterator[BinaryIO]:
         check_regular(path, status)
         mode = stat.S_IMODE(status.st_mode)
     part = f"{path}.{token_hex(4)}.part"
-    with open(part, "xb") as file:  # never what is there: a link would lead to another file
-        try:
+    try:
+        with open(part, "xb") as file:  # never what is there: a link would lead to another file
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
             yield file
             file.flush()
             os.fsync(file.fileno())  # or a crash of the machine may leave an empty file under the new name
             os.replace(part, path)
-        except BaseException:
+    except BaseException as error:
+        if not (isinstance(error, FileExistsError) and error.filename == part):
             with suppress(OSError):
                 os.remove(part)
-            raise
+        raise

@@ -6,7 +6,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, get_args
@@ -162,6 +162,7 @@ class StoreBuild:
                     self._connection.execute("INSERT OR REPLACE INTO settings VALUES ('fingerprint', ?)", (self._kind,))
                 roots = recorded_roots(settings, self._store) if given is None else (given,)
                 self._keys = SourceKeys.located(roots, self._connection.execute, self._store)
+                rename_moved(self._connection, self._keys)
             try:
                 self._paths = {self._keys.key_of(path): path for path in (os.fspath(each) for each in paths)}
             except TypeError as error:
@@ -297,14 +298,43 @@ def _write_rows(
             write_row(connection, (key, *told), row.packed)
 
 
+def rename_moved(connection: sqlite3.Connection, keys: SourceKeys) -> None:
+    """Give rows their keys whose files were outside of the root when they were indexed, and are below it now.
+
+    That is so after a store has moved back to where it was before. Where a video has its row, the other one is removed.
+    """
+    rows: list[tuple[Any, Any]] = []
+    for low in keys.prefixes:
+        high = low[:-1] + chr(ord(low[-1]) + 1)
+        for bounds in ((low, high), (os.fsencode(low), os.fsencode(high))):
+            with suppress(UnicodeEncodeError):  # the root's name is not UTF-8, so all keys are bytes
+                rows += connection.execute(
+                    "SELECT source, archive FROM videos WHERE source >= ? AND source < ?", bounds
+                )
+    if not rows:
+        return
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        mark_change(connection)
+        for row in rows:
+            texts = [from_sql(each) if isinstance(each, str | bytes) else None for each in row]
+            now = [None if each is None else to_sql(keys.key_of_absolute(each)) for each in texts]
+            connection.execute("UPDATE OR IGNORE videos SET source = ?, archive = ? WHERE source = ?", (*now, row[0]))
+            _delete_row(connection, row[0])
+
+
 def _delete_rows(connection: sqlite3.Connection, keys: Iterable[str]) -> None:
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         mark_change(connection)
         for key in map(to_sql, keys):
-            _delete_frame_table(connection, key)
-            connection.execute("DELETE FROM videos WHERE source = ?", (key,))
+            _delete_row(connection, key)
         connection.execute("DELETE FROM records WHERE key NOT IN (SELECT record FROM frame_tables)")
+
+
+def _delete_row(connection: sqlite3.Connection, key: str | bytes) -> None:
+    _delete_frame_table(connection, key)
+    connection.execute("DELETE FROM videos WHERE source = ?", (key,))
 
 
 def write_row(connection: sqlite3.Connection, columns: Sequence[Any], packed: PackedIndex | None) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from videoloader.errors import VideoLoaderError
-from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.sources.base import ByteSource, is_number
 from videoloader.indexing.sources.folder import FolderSource, folder_fingerprint, split_times, time_of_change
+from videoloader.indexing.sources.local import FileSource
 from videoloader.indexing.sources.opening import has_members_only, open_source, without_scheme
+from videoloader.indexing.sources.recordio import HEADER_SIZE, keys_beside
 from videoloader.indexing.sources.state import state_of_file
 
 # What makes a video the same for a store: the same size and time of change; the same size alone; or the same bytes,
@@ -90,28 +93,51 @@ def _by_time(source: str) -> str | None:
     return None
 
 
-def has_fingerprint(source: str, known: str, archives: dict[str, str] | None = None) -> bool:
+class Archive(NamedTuple):
+    """What tells whether a member of an archive is unchanged without a look at the member.
+
+    Attributes:
+        fingerprint: fingerprint of the archive; empty if each member must be looked at.
+        records: where the record of each key begins, if a file beside the archive says so. That file may change while
+            the archive does not.
+    """
+
+    fingerprint: str = ""
+    records: Mapping[int, int] | None = None
+
+    def has(self, member: str, known: str) -> bool:
+        """Whether a member has a fingerprint, which begins with the archive's and goes on with the member's offset."""
+        begin = f"{self.fingerprint}-"
+        if self.records is not None:
+            key = member.partition("/")[0]
+            if not is_number(key) or int(key) not in self.records:
+                return False
+            begin += f"{self.records[int(key)] + HEADER_SIZE}-"
+        return self.fingerprint != "" and known.startswith(begin)
+
+
+def has_fingerprint(source: str, known: str, archives: dict[str, Archive] | None = None) -> bool:
     """Whether a video still has this fingerprint. If an archive is unchanged, its members are not checked one by one.
 
     Args:
         source: name of the video.
         known: fingerprint that it had.
-        archives: fingerprints of the archives checked so far, where there are many videos; new ones are added.
+        archives: the archives checked so far, where there are many videos; new ones are added.
     """
-    archive, member, _ = source.partition("::")
-    if not member or "://" in archive:
+    archive, colons, member = source.partition("::")
+    if not colons or "://" in archive:
         return is_same(source, known)
     found = None if archives is None else archives.get(archive)
     if found is None:
-        found = ""
-        with suppress(OSError, ValueError):  # it is not there, or not any more
+        found = Archive()
+        with suppress(OSError, ValueError, VideoLoaderError):  # it is not there, or not any more
             alone = archives is None and os.path.isfile(archive) and not os.path.lexists(source)
             if alone or (archives is not None and has_members_only(archive)):
-                found = state_of_file(os.stat(archive)).fingerprint
+                file = FileSource(archive)
+                found = Archive(file.fingerprint, keys_beside(file))
         if archives is not None:
             archives[archive] = found
-    # A member's fingerprint begins with that of its archive.
-    return (found != "" and known.startswith(f"{found}-")) or is_same(source, known)
+    return found.has(member, known) or is_same(source, known)
 
 
 def _sizes(source: ByteSource) -> str:

@@ -16,7 +16,7 @@ from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.checks import check, path_text
 from videoloader.indexing.sources.opening import begins_as_url
 from videoloader.indexing.sources.regular_file import is_same_file, status_at
-from videoloader.indexing.store.building import Progress, write_row
+from videoloader.indexing.store.building import Progress, rename_moved, write_row
 from videoloader.indexing.store.frame_table import PackedIndex
 from videoloader.indexing.store.keys import SourceKeys, from_sql, path_here, to_sql
 from videoloader.indexing.store.schema import (
@@ -159,6 +159,7 @@ class _Merge:
                 settings = dict(self._connection.execute("SELECT name, value FROM settings"))
                 known = recorded_roots(settings, path) if root is None else (root,)
                 self._keys = SourceKeys.located(known, self._connection.execute, path)
+                rename_moved(self._connection, self._keys)
                 kinds = {kind for part in parts for (kind,) in part.query(_KIND)}
                 if is_new and len(kinds) == 1 and all(part.query(_KIND) for part in parts):
                     kind = kinds.pop()

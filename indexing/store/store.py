@@ -32,7 +32,14 @@ from videoloader.indexing.sources.regular_file import is_same_file
 from videoloader.indexing.sources.reopening import reopen_source
 from videoloader.indexing.sources.state import Place, SourceState, state_of
 from videoloader.indexing.store.export import write_csv, write_json_lines, write_parquet
-from videoloader.indexing.store.fingerprints import fingerprint_of, has_fingerprint, is_by_time, is_same, size_alone
+from videoloader.indexing.store.fingerprints import (
+    Archive,
+    fingerprint_of,
+    has_fingerprint,
+    is_by_time,
+    is_same,
+    size_alone,
+)
 from videoloader.indexing.store.frame_counts import (
     NUMBERS,
     FoundNumbers,
@@ -360,7 +367,7 @@ class IndexStore:
         )
 
     def _difference(
-        self, source: str, stored: str | None, archives: dict[str, str] | None = None
+        self, source: str, stored: str | None, archives: dict[str, Archive] | None = None
     ) -> StaleIndexError | None:
         """Return the error for a video that differs from the one indexed, if videos are compared; else None."""
         if not self.verify or stored is None or is_remote(source):

@@ -7,7 +7,7 @@ import gc
 import os
 import struct
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 import torch
 from archive_writing import beside, example, recordio_bytes, tar_bytes, tfrecord_bytes, zip_bytes
 from range_server import RangeServer, serve
+from sample_videos import Recipe, write_video
 
 import videoloader as vl
 from videoloader.indexing.sources import opening, recordio, tar, tfrecord, zip_member
@@ -270,6 +271,33 @@ def test_keys_that_leave_records_out_are_refused(tmp_path: Path, change: Callabl
     path.with_suffix(".idx").write_text("".join(f"{key}\t{start}\n" for key, start in enumerate(change(starts))))
     with pytest.raises(vl.IndexingError, match=r"x\.idx: does not list each record of .*x\.rec exactly once"):
         vl.VideoDataset.from_archives(path)
+
+
+def test_a_store_notices_that_keys_lead_to_other_records(tmp_path: Path) -> None:
+    path, videos = (
+        tmp_path / "x.rec",
+        [write_video(tmp_path / f"{n}.mp4", Recipe("mp4", "libx264", frames=n)) for n in (3, 5, 5)],
+    )
+    whole, starts = recordio_bytes([struct.pack("<IfQQ", 0, 1, 1, 0) + each.read_bytes() for each in videos])
+    path.write_bytes(whole)
+
+    def write_keys(keys: Sequence[int]) -> None:
+        (tmp_path / "new").write_text("".join(f"{each}\t{start}\n" for each, start in zip(keys, starts, strict=True)))
+        os.replace(tmp_path / "new", path.with_suffix(".idx"))
+
+    write_keys([0, 1, 2])
+    names = list(vl.VideoDataset.from_archives(path).paths)
+    vl.build_store(names, tmp_path / "s.db", workers=1)
+    store = vl.IndexStore(tmp_path / "s.db")
+    assert store.frame_counts(names)[0].tolist() == [3, 5, 5]
+    write_keys([1, 0, 2])
+    assert len(store.get(names[2])) == 5
+    for name in names[:2]:
+        with pytest.raises(vl.StaleIndexError, match="has changed"):
+            store.get(name)
+    counts, errors = store.frame_counts(names)
+    assert counts.tolist() == [0, 0, 5]
+    assert {row: type(error) for row, error in errors.items()} == {0: vl.StaleIndexError, 1: vl.StaleIndexError}
 
 
 def test_keys_that_cannot_be_looked_up_for_a_moment_are_an_error(

@@ -158,7 +158,36 @@ def test_relative_paths_that_lead_to_other_files_are_looked_up_again(
         warnings.simplefilter("error")
         assert len(table_of(loaded, vl.EveryWindow(1), store)) == 3
     monkeypatch.chdir(tmp_path / "b")
-    with pytest.warns(UserWarning, match="relative paths lead to other files: rows are looked up again"):
+    with pytest.warns(UserWarning, match="its paths lead to other files: rows are looked up again"):
+        assert len(table_of(loaded, vl.EveryWindow(1), store)) == 5
+
+
+@pytest.mark.parametrize("name", ["{now}/../x", "http://x", "{here}//../x"])
+def test_names_that_lead_to_other_files_are_looked_up_again(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A path with ".." behind a link, and a path that looks like a URL, as long as there is such a folder."""
+    for folder, length in (("a", 3), ("b", 5)):
+        for where in ("x", "http:/x"):
+            write_frames(tmp_path / folder / where, [f"{number}.png" for number in range(length)])
+        (tmp_path / folder / "below").mkdir()
+    build_store([path for each in ("x", "http:/x") for path in tmp_path.glob(f"[ab]/{each}")], tmp_path / "all.db")
+    store, now = vl.IndexStore(tmp_path / "all.db"), tmp_path / "now"
+
+    def lead_to(folder: str) -> None:
+        monkeypatch.chdir(tmp_path / folder)
+        now.unlink(missing_ok=True)
+        now.symlink_to(tmp_path / folder / "below")
+
+    lead_to("a")
+    path = name.format(now=now, here=now)
+    vl.VideoDataset.from_paths([path]).save(tmp_path / "rows.arrow", store=store)
+    loaded = vl.VideoDataset.load(tmp_path / "rows.arrow")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(table_of(loaded, vl.EveryWindow(1), store)) == 3
+    lead_to("b")
+    with pytest.warns(UserWarning, match="its paths lead to other files: rows are looked up again"):
         assert len(table_of(loaded, vl.EveryWindow(1), store)) == 5
 
 

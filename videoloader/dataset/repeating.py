@@ -63,7 +63,7 @@ def repeat_by_weight(table: EntryTable, weights: str | Sequence[float], rows: in
         bounds = np.cumsum(values)
     total = bounds[-1]
     check("the sum of the weights", float(total), 0 < total < math.inf, "positive and finite")
-    bounds *= rows / total
+    bounds = bounds / total * rows  # rows / total may be infinite
     # There is one random offset for all rows: a row comes once for each whole number plus the offset in its interval.
     offset = int(permute(np.zeros(1, np.int64), 1 << 48, seed, rows)[0]) / (1 << 48)
     bounds[-1] = rows

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +16,7 @@ from videoloader.dataset.ranges import entry_ranges, rows_in_seconds
 from videoloader.dataset.stores import Store, opened_store
 from videoloader.errors import NotIndexedError, VideoLoaderError
 from videoloader.indexing.sources.opening import is_url
+from videoloader.indexing.sources.regular_file import is_missing
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.indexing.store.frame_counts import Number
 from videoloader.indexing.store.frame_facts import TimeRules
@@ -70,13 +74,22 @@ def look_up_rows(table: EntryTable, store: IndexStore, indexes: IndexCache, name
 
 
 def look_up_state(table: EntryTable, store: IndexStore) -> str:
-    """A text that changes with the store's contents, and with the files to which relative paths lead."""
+    """A text that changes with the store's contents, and with the files to which names lead.
+
+    Relative paths depend on the current folder, and names with ``..`` or ``/::`` on what lies there.
+    """
     text, bounds = table.path.utf8()
     first = np.frombuffer(text, np.uint8)[bounds[:-1][table.path.sizes > 0]]
-    rest = np.flatnonzero(table.path.sizes > 0)[first != ord("/")].tolist()
-    if all(is_url(table.path[row]) for row in rest):
-        return store.content
-    return f"{store.content} {store.keys.key_of('here')}"
+    rest = [table.path[row] for row in np.flatnonzero(table.path.sizes > 0)[first != ord("/")].tolist()]
+    schemes = {name.partition("/")[0] if is_url(name) else "" for name in rest}
+    state = [store.content]
+    if any(not scheme or not is_missing(scheme) for scheme in schemes):  # a file here may have a name like a URL
+        state.append(store.keys.key_of("here"))
+    if found := [match.start() for match in re.finditer(rb"\.\.|/::", text)]:
+        rows = np.unique(np.searchsorted(bounds, found, side="right") - 1).tolist()
+        leading = "\0".join(store.keys.all_absolute([table.path[row] for row in rows]))
+        state.append(blake2b(os.fsencode(leading), digest_size=16).hexdigest())
+    return " ".join(state)
 
 
 def resolved(table: EntryTable, store: Store | None) -> EntryTable:

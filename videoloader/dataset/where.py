@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -90,11 +90,21 @@ def entries_of_store(store: Store, where: str) -> tuple[EntryTable, tuple[str, .
     conditions = conditions_in_sql(where, None, None, None)
     with opened_store((), store) as opened:
         _check_sql(opened, conditions)
-        keys = opened.keys_of_readable(conditions.sql, conditions.parameters)
-        paths, left_out = PackedStrings(opened.keys.paths_of(keys)), list(opened.errors())
+        keys, moved = opened.keys_of_readable(conditions.sql, conditions.parameters), list[tuple[str, str]]()
+
+        def named() -> Iterator[str]:
+            for key in keys:
+                if opened.keys.key_of_absolute(key) == key:
+                    yield key
+                else:  # the same video may have a row under the other key
+                    moved.append((key, "was outside of the store's root when it was indexed: build the store again"))
+
+        paths, left_out = PackedStrings(opened.keys.paths_of(named())), list(opened.errors())
         if not len(paths):
             raise none_left(len(opened))
-    tell_left_out(opened.path, ["cannot be indexed"] * len(left_out), len(paths) + len(left_out), "videos")
+    kinds = ["cannot be indexed"] * len(left_out) + ["from before the store was moved"] * len(moved)
+    left_out += moved
+    tell_left_out(opened.path, kinds, len(paths) + len(left_out), "videos")
     return make_table(paths, {}, {}, lambda row: opened.path), (), left_out
 
 

@@ -23,7 +23,10 @@ def given(value: object) -> str:
     if isinstance(value, int) and value.bit_length() > 256:  # Python refuses to write the longest
         return f"an integer of {value.bit_length()} bits"
     is_array = hasattr(value, "dtype") and bool(getattr(value, "ndim", None))
-    return f"{value.dtype} of shape {tuple(value.shape)}" if is_array else repr(value)  # type: ignore[attr-defined]
+    try:
+        return f"{value.dtype} of shape {tuple(value.shape)}" if is_array else repr(value)  # type: ignore[attr-defined]
+    except RuntimeError:  # PyTorch's nested tensors have no shape
+        return f"a {type(value).__name__} without a shape"
 
 
 def shortened(value: Any) -> str:

@@ -300,8 +300,8 @@ def _look_up_all(
     found = dataset.table.frames
     if found is not None and found.content != look_up_state(dataset.table, store):
         warn_user(
-            f"{store.path} has changed since the data set was saved, or relative paths lead to other files: rows are "
-            "looked up again; save the data set again"
+            f"{store.path} has changed since the data set was saved, or its paths lead to other files: rows are looked "
+            "up again; save the data set again"
         )
         found = None
     if found is None:
