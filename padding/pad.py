@@ -85,14 +85,16 @@ def pad(
     """
     mode = check_mode(mode)
     if not (is_integer(first) and is_integer(stop) and 0 <= first < stop <= _LARGEST_STOP):
-        wanted = "the range must be integers, 0 <= first < stop <= 2**62"
-        raise ConfigurationError(f"{wanted}, got first={first!r}, stop={stop!r}")
-    numbers = np.asarray(frame_numbers)
+        in_order = "the range must be integers, 0 <= first < stop <= 2**62"
+        raise ConfigurationError(f"{in_order}, got first={first!r}, stop={stop!r}")
+    wanted = "frame_numbers must be a 1-D array of integers"
+    try:
+        numbers = np.asarray(frame_numbers)
+    except (RuntimeError, TypeError, ValueError) as error:  # of PyTorch, for a tensor that is no array
+        raise ConfigurationError(f"{wanted} ({error})") from None
     integers = np.issubdtype(numbers.dtype, np.integer) and np.can_cast(numbers.dtype, np.int64)
     if numbers.ndim != 1 or (numbers.size and not integers):
-        raise ConfigurationError(
-            f"frame_numbers must be a 1-D array of integers, got {numbers.dtype} of shape {numbers.shape}"
-        )
+        raise ConfigurationError(f"{wanted}, got {numbers.dtype} of shape {numbers.shape}")
     numbers = numbers.astype(np.int64)
     inside = (numbers >= first) & (numbers < stop)
     if mode == "none":

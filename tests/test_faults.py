@@ -226,7 +226,7 @@ def test_threads_that_cannot_be_started_are_an_error_that_says_what_to_do(
 
     def scenario(points: Points) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(threads, "_idle", defaultdict(list))
+            patch.setattr(threads, "_idle", defaultdict(threads._Idle))
             points.watch(patch, threading.Thread, "start")
             try:
                 assert same(frames_of(paths, num_workers=2), expected)

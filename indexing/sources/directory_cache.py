@@ -44,7 +44,7 @@ class DirectoryCache(Generic[Directory]):
         after_fork(self._clear)
 
     def _clear(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal's handler may use the library, too
         self._kept: OrderedDict[Hashable, _Making[Directory]] = OrderedDict()
         self._entries = 0
 

@@ -37,7 +37,7 @@ _MOST_KEPT = 64
 _kept: OrderedDict[_Place, lmdb.Environment] = OrderedDict()
 # All that are open: LMDB allows a process to open each only once, and none across a fork.
 _open: weakref.WeakValueDictionary[_Place, lmdb.Environment] = weakref.WeakValueDictionary()
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal's handler may use the library, too
 # Seconds to wait for another thread that is about to close a database.
 _PATIENCE = 1.0
 
@@ -48,7 +48,7 @@ def _start_anew() -> None:
         inherited.close()
     _open.clear()
     _kept.clear()
-    _lock = threading.Lock()
+    _lock = threading.RLock()
 
 
 after_fork(_start_anew)

@@ -94,11 +94,11 @@ def _by_time(source: str) -> str | None:
 
 
 class Archive(NamedTuple):
-    """What tells whether a member of an archive is unchanged without a look at the member.
+    """The facts about an archive that tell whether a member is unchanged, without a look at the member.
 
     Attributes:
         fingerprint: fingerprint of the archive; empty if each member must be looked at.
-        records: where the record of each key begins, if a file beside the archive says so. That file may change while
+        records: offset of the record of each key, if a file beside the archive says so. That file may change while
             the archive does not.
     """
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -168,6 +169,11 @@ def test_any_integers_of_64_bits_are_exact(mode, asked, first, size):
     assert (frame, inside) == (expected, first <= asked < first + size)
 
 
+def test_a_mode_that_cannot_be_written_is_an_error_of_the_library():
+    with pytest.raises(ConfigurationError, match=r"reflect_101.*, got a Tensor without a shape"):
+        check_mode(NESTED)
+
+
 @pytest.mark.parametrize("mode", ["mirror", "", None, ["edge"]])
 def test_an_unknown_mode_is_an_error_that_names_it_and_the_choice(mode):
     with pytest.raises(ConfigurationError, match=r"reflect_101.*got") as error:
@@ -175,7 +181,11 @@ def test_an_unknown_mode_is_an_error_that_names_it_and_the_choice(mode):
     assert repr(mode) in str(error.value)
 
 
-@pytest.mark.parametrize("bad", [[0.5], [True, False], [[1, 2]], 3, [2**63], [2**64]])
+# Without sizes, PyTorch neither converts it nor tells its shape.
+NESTED = torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)])
+
+
+@pytest.mark.parametrize("bad", [[0.5], [True, False], [[1, 2]], 3, [2**63], [2**64], [[1], [2, 3]], NESTED])
 def test_numbers_that_are_not_a_row_of_integers_are_an_error(bad):
     with pytest.raises(ConfigurationError, match="frame_numbers"):
         pad(bad, 0, 5, "edge")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -119,8 +119,8 @@ def test_nothing_is_fetched_or_held_where_no_thread_can_be_started(
         raise RuntimeError("can't start new thread")
 
     ahead = FetchAhead()
-    monkeypatch.setattr(threads, "_idle", defaultdict(list))
-    monkeypatch.setattr(ThreadPoolExecutor, "submit", no_thread)
+    monkeypatch.setattr(threads, "_idle", defaultdict(threads._Idle))
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
     assert ahead.begin(index.source, None, index, plan_frames(index, [0]), CancelToken()) is None
     assert ahead._held == 0
 

@@ -243,7 +243,7 @@ def test_at_the_interpreters_end_the_jobs_that_wait_come_to_an_end(nvdec_only_h2
     pool.set_pace(8, 8)
     first = pool.submit(lambda reader: going.wait(), INDEX, 1)
     others = [pool.submit(work.job(number), INDEX, 1) for number in range(5)]
-    while pool._main._work_queue.qsize():  # the threads see that one of them is enough
+    while not pool._main._waiting.empty():  # the threads see that one of them is enough
         time.sleep(0.001)
     # As ``concurrent.futures`` leaves it then: nothing new is taken, what was taken is done.
     pool._beside.shutdown(wait=False)

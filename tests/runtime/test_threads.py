@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
 from concurrent.futures import wait
+from typing import Any
 
 import pytest
 from waiting import becomes
@@ -154,12 +154,12 @@ def test_a_ctrl_c_while_a_thread_is_asked_for_loses_none(
 ) -> None:
     plain, interrupted = threads._lend, []
 
-    def lend(name: str, work: Callable[[], object], permit: list[None]) -> None:
-        if began:
-            plain(name, work, permit)
+    def lend(*arguments: Any) -> str | None:
+        refused = plain(*arguments) if began or interrupted else None
         if not interrupted:
             interrupted.append(name)
             raise KeyboardInterrupt
+        return refused
 
     executor, done = LentThreads(1, name), []
     with monkeypatch.context() as patch:

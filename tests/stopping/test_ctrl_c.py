@@ -147,7 +147,7 @@ def test_a_ctrl_c_while_a_thread_starts_leaves_one_thread_that_keeps_the_order(
             raise KeyboardInterrupt
 
     monkeypatch.setattr(threading.Thread, "start", start)
-    monkeypatch.setattr(threads, "_idle", defaultdict(list))  # none that other tests have started
+    monkeypatch.setattr(threads, "_idle", defaultdict(threads._Idle))  # none that other tests have started
     loader = make(data)
     with pytest.raises(KeyboardInterrupt):
         next(iter(loader))

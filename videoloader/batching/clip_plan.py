@@ -47,12 +47,12 @@ UNREADABLE = (DecodeError, IndexingError, SourceError, UnsupportedError)
 # The most files that are opened to find a readable one before any batch is made.
 _MOST_TRIED = 16
 # Users' transforms and frame modes may not be thread-safe, so only one of the threads that read images calls them.
-_one_at_a_time = threading.Lock()
+_one_at_a_time = threading.RLock()  # a signal's handler may use the library, too
 
 
 def _free() -> None:
     global _one_at_a_time
-    _one_at_a_time = threading.Lock()
+    _one_at_a_time = threading.RLock()
 
 
 after_fork(_free)  # another thread may have held it

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -188,7 +188,7 @@ class DecodeWorkers:
         self._processes = ProcessPool(self.num_processes) if self.num_processes else None
         self.fetch_ahead = FetchAhead()
         self._main = executor_of(self.num_workers, "videoloader-decode", lent=self._lent)
-        self._beside = ThreadPoolExecutor(self.cpu_workers, "videoloader-cpu") if self.cpu_workers else None
+        self._beside = executor_of(self.cpu_workers, "videoloader-cpu", lent=False) if self.cpu_workers else None
         self._lock = threading.Lock()
         # Threads that may work on ``_waiting`` and those that do; threads that help. Each ends when it finds no job.
         self._allowed, self._working, self._helping = self.num_workers, 0, 0
@@ -255,7 +255,7 @@ class DecodeWorkers:
                 return
             self._helping += 1
         # At interpreter shutdown no more calls are accepted. Waiting jobs are cancelled, but must still finish.
-        with suppress(RuntimeError):
+        with suppress(RuntimeError, VideoLoaderError):
             self._beside.submit(self._help)
 
     def set_pace(self, ready: int, asked_for: int) -> None:

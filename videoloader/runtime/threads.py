@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from concurrent import futures
-from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, Executor, Future, wait
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -94,17 +95,20 @@ class AtOnce(Executor):
 
 
 class LentThreads(Executor):
-    """An executor whose calls are made by threads of the process, in the order of submission.
+    """An executor whose calls are made by idle threads, in the order of submission.
 
-    Its queues have no locks that a Ctrl-C or a fork could leave locked. After shutdown other executors use its threads.
+    Its queues have no locks that a Ctrl-C or a fork could leave locked, or that a signal's handler, which may use the
+    library, could wait for.
 
     Args:
         most: the largest number of threads that work at once, at least 1.
-        name: start of the threads' names. A thread is lent only under its own name.
+        name: the threads' name.
+        idle: the threads that it uses while they are idle, and to which they return; None for those of the process with
+            this name, which other executors use, too.
     """
 
-    def __init__(self, most: int, name: str) -> None:
-        self._most, self._name = most, name
+    def __init__(self, most: int, name: str, idle: _Idle | None = None) -> None:
+        self._most, self._name, self._own = most, name, idle
         self._waiting: SimpleQueue[Callable[[], None]] = SimpleQueue()
         # One item for each further thread that may start to work.
         self._free: SimpleQueue[None] = SimpleQueue()
@@ -114,26 +118,32 @@ class LentThreads(Executor):
         self._ended = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Queue a call.
+        """Queue a call. If the system starts no more threads, those at work make it.
 
         Raises:
             RuntimeError: the executor has been shut down.
             ConfigurationError: the interpreter ends.
+            VideoLoaderError: no thread can be started, and none is at work.
         """
         future: Future[T] = Outcome()
         self._waiting.put(partial(_call, future, partial(fn, *args, **kwargs)))
         if self._ended and future.cancel():  # checked last: shutdown makes calls already queued
-            raise RuntimeError("cannot schedule new futures after shutdown")
+            raise _none_starts("") if _process_ends else RuntimeError("cannot schedule new futures after shutdown")
         permit: list[None] = []
+        refused = None
         try:
             with suppress(Empty):  # the threads at work will get to it
                 permit.extend(self._one_free())
             if permit:
-                _lend(self._name, self._work, permit)
-        except BaseException:  # a Ctrl-C, or the interpreter ends
-            with suppress(IndexError):  # a thread may have started nevertheless
-                self._free.put(permit.pop())
+                refused = _lend(_idle[self._name] if self._own is None else self._own, self._name, self._work, permit)
+        except BaseException:  # a Ctrl-C
+            self._take_back(permit)
             raise
+        if refused is not None:
+            self._take_back(permit)
+            # A thread gives its permit back before it looks for the last time whether a call waits.
+            if self._free.qsize() == self._most and future.cancel():
+                raise _none_starts(refused)
         return future
 
     def works_now(self) -> bool:
@@ -143,6 +153,10 @@ class LentThreads(Executor):
     def _one_free(self) -> Iterable[None]:
         """Take one item off the queue in one step, so that no Ctrl-C can come between taking and keeping it."""
         return islice(iter(self._free.get_nowait, self), 1)
+
+    def _take_back(self, permit: list[None]) -> None:
+        with suppress(IndexError):  # a thread may have started nevertheless
+            self._free.put(permit.pop())
 
     def _work(self) -> None:
         self._at_work.add(threading.get_ident())
@@ -173,60 +187,72 @@ class LentThreads(Executor):
             for _ in range(self._most - self.works_now()):
                 self._free.get()
             self._do_what_waits()
+        if self._own is not None:
+            self._own.end()
 
 
-class _SafeLocks(ThreadPoolExecutor):
-    """Python's own, with a lock that no exception of a signal's handler leaves locked."""
+class _Thread:
+    """A thread that makes the calls of a queue, until nothing refers to this object any more.
 
-    def __init__(self, most: int, name: str) -> None:
-        super().__init__(most, name)
-        self._idle_semaphore._cond = Condition()  # type: ignore[attr-defined]
+    A ``ThreadPoolExecutor`` holds locks while it takes a call, for which a signal's handler that uses the library would
+    wait for ever.
 
-
-class _Threads(_SafeLocks):
-    """Threads that the main thread lets another thread start.
-
-    ``Thread.start`` waits for the new thread by a lock that it takes and returns in Python. If a signal's handler
-    raises there, that thread may wait for the lock for ever, and the program does not end.
+    Attributes:
+        calls: the queue.
+        refused: reason why the system did not start the thread; None if it did.
     """
 
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        submit = partial(super().submit, fn, *args, **kwargs)
-        if len(self._threads) >= self._max_workers or threading.current_thread() is not threading.main_thread():
-            return submit()
-        submitted: Outcome[Future[T]] = Outcome()
+    def __init__(self, name: str) -> None:
+        self.calls: SimpleQueue[Any] = SimpleQueue()
+        # The queue's method is the callback, since a handler could interrupt a function.
+        work = partial(_make_calls, self.calls, weakref.ref(self, self.calls.put))
+        self.refused = _refused_start(threading.Thread(target=work, name=name))
+
+
+# The queues of all threads; whether they end.
+_queues: set[SimpleQueue[Any]] = set()
+_process_ends = False
+PROGRAM_ENDS = (
+    "the main thread has ended, and with it all reading: let it wait for loops in other threads (thread.join())"
+)
+
+
+def _make_calls(calls: SimpleQueue[Any], end: weakref.ref[_Thread]) -> None:
+    _queues.add(calls)
+    if _process_ends:
+        calls.put(end)
+    while (call := calls.get()) is not end and call is not None:
+        call()
+        del call
+    _queues.discard(calls)
+
+
+# The thread that starts others for the main thread, which starts it by itself, and its name.
+_starter: list[_Thread] = []
+_STARTER = "videoloader-start"
+
+
+def _refused_start(thread: threading.Thread) -> str | None:
+    """Start a thread, and return the reason if the system does not.
+
+    ``Thread.start`` waits for the new thread by locks that it takes and returns in Python. If a signal's handler raises
+    or starts a thread there, one may stay locked, and the program would not end. So the main thread lets another thread
+    start it.
+    """
+    if threading.current_thread() is not threading.main_thread() or thread.name == _STARTER:
         try:
-            _starter.submit(_call, submitted, submit)
-            return submitted.result()
-        finally:
-            submitted.cancel()
-
-
-# The one thread that the main thread starts itself.
-_starter = _SafeLocks(1, "videoloader-start")
-
-
-def _renew_starter() -> None:
-    global _starter
-    _starter = _SafeLocks(1, "videoloader-start")
-
-
-after_fork(_renew_starter)
-
-
-class _OwnThreads(_Threads):
-    """Threads of an executor. If the system starts no more, those that there are make the calls."""
-
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        future: Future[T] = Outcome()
-        try:
-            super().submit(_call, future, partial(fn, *args, **kwargs))
-        except RuntimeError as error:  # after the call was queued
-            if self._shutdown and not _process_ends:
-                raise
-            if not self._threads or _process_ends:
-                raise _none_starts(error) from error
-        return future
+            thread.start()
+        except RuntimeError as error:
+            return str(error)
+        return None
+    if not _starter:
+        first = _Thread(_STARTER)
+        if first.refused is not None:
+            return first.refused
+        _starter.append(first)
+    started: Outcome[str | None] = Outcome()
+    _starter[-1].calls.put(partial(_call, started, partial(_refused_start, thread)))
+    return started.result()
 
 
 def _call(future: Future[T], function: Callable[[], T]) -> None:
@@ -241,41 +267,50 @@ def _call(future: Future[T], function: Callable[[], T]) -> None:
             future.set_result(result)
 
 
-# The idle threads by name, each an executor of one thread and when it worked last; the latest comes last.
-_idle: defaultdict[str, list[tuple[ThreadPoolExecutor, float]]] = defaultdict(list)
+class _Idle(list[tuple[_Thread, float]]):
+    """Idle threads, and when each worked last; the latest comes last."""
+
+    ended = False
+
+    def end(self) -> None:
+        """Let all end, those that still work when they have done so."""
+        self.ended = True
+        self.clear()
+
+
+# Those of the process by name.
+_idle: defaultdict[str, _Idle] = defaultdict(_Idle)
 _SECONDS_IDLE = 60  # after which a thread ends
-_process_ends = False
-PROGRAM_ENDS = (
-    "the main thread has ended, and with it all reading: let it wait for loops in other threads (thread.join())"
-)
 
 
-def _lend(name: str, work: Callable[[], object], permit: list[None]) -> None:
+def _lend(idle: _Idle, name: str, work: Callable[[], object], permit: list[None]) -> str | None:
     """Lend a thread for some work, which it does unless the permit is taken back before it begins.
 
     The thread that worked last is lent first, so that no more threads are in use than are needed.
 
-    Raises:
-        ConfigurationError: the interpreter is shutting down.
-        VideoLoaderError: the system cannot start another thread.
+    Returns:
+        The reason if no thread can be started; otherwise None.
     """
+    if _process_ends:
+        return PROGRAM_ENDS
     try:
-        thread, _ = _idle[name].pop()
+        thread, _ = idle.pop()
     except IndexError:
-        thread = _Threads(1, name)
-    try:
-        thread.submit(_do, thread, name, work, permit)
-    except RuntimeError as error:
-        raise _none_starts(error) from error
+        thread = _Thread(name)
+        if thread.refused is not None:
+            return thread.refused
+    thread.calls.put(partial(_do, thread, idle, work, permit))
+    # One that has ended by now has not taken the permit.
+    return PROGRAM_ENDS if _process_ends and permit else None
 
 
-def _none_starts(error: RuntimeError) -> VideoLoaderError:
+def _none_starts(reason: str) -> VideoLoaderError:
     if _process_ends:
         return ConfigurationError(PROGRAM_ENDS)
-    return VideoLoaderError(f"no thread can be started ({error}): num_workers=0 needs none")
+    return VideoLoaderError(f"no thread can be started ({reason}): num_workers=0 needs none")
 
 
-def _do(thread: ThreadPoolExecutor, name: str, work: Callable[[], object], permit: list[None]) -> None:
+def _do(thread: _Thread, idle: _Idle, work: Callable[[], object], permit: list[None]) -> None:
     try:
         permit.pop()
     except IndexError:
@@ -283,25 +318,29 @@ def _do(thread: ThreadPoolExecutor, name: str, work: Callable[[], object], permi
     else:
         work()
     del work
-    idle, now = _idle[name], time.monotonic()
+    now = time.monotonic()
     idle.append((thread, now))
     with suppress(IndexError):  # others may take them meanwhile
         if now - idle[0][1] > _SECONDS_IDLE:
-            idle.pop(0)  # without its executor, a thread ends
-    if _process_ends:
-        _idle.clear()
+            idle.pop(0)
+    if idle.ended:
+        idle.clear()
 
 
 def _end() -> None:
-    # concurrent.futures does not know a thread whose start a Ctrl-C interrupted: such a thread ends only when nothing
-    # refers to its executor.
     global _process_ends
     _process_ends = True
-    _idle.clear()
+    for calls in list(_queues):
+        calls.put(None)
+
+
+def _begin_anew() -> None:
+    for each in (_idle, _queues, _starter):
+        each.clear()
 
 
 threading._register_atexit(_end)  # type: ignore[attr-defined]
-after_fork(_idle.clear)
+after_fork(_begin_anew)
 
 
 def executor_of(threads: int, name: str, *, lent: bool = True) -> Executor:
@@ -314,11 +353,9 @@ def executor_of(threads: int, name: str, *, lent: bool = True) -> Executor:
     """
     if not threads:
         return AtOnce()
-    return LentThreads(threads, name) if lent else _OwnThreads(threads, name)
+    return LentThreads(threads, name, None if lent else _Idle())
 
 
 def works_now(executor: Executor | None) -> bool:
     """Whether the current thread does a call of this executor, so that it must not wait for other calls of it."""
-    if isinstance(executor, ThreadPoolExecutor):
-        return threading.current_thread() in executor._threads
     return isinstance(executor, LentThreads) and executor.works_now()

@@ -1,0 +1,119 @@
+"""A signal's handler that runs between any two lines: one that uses the library, and one that raises an error.
+
+Every few lines of the main thread, each time other ones, stand for all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import pytest
+from archive_writing import write_lmdb
+from stopped_loaders import at_line, clips_of, make
+
+import videoloader as vl
+from videoloader.runtime import threads
+
+Use = Callable[[], object]
+
+
+class TooLateError(RuntimeError):
+    """What a user's handler raises. Python's own error for threads that do not start is a ``RuntimeError``, too."""
+
+
+@pytest.fixture(scope="module")
+def path(sample: Callable[[str], Path]) -> Path:
+    return sample("h264_mp4")
+
+
+def _frames(path: Path) -> int:
+    return sum(frame.shape[-1] for frame, _ in zip(vl.Video(path, device="cpu"), range(3), strict=False))
+
+
+def _loader(path: Path) -> list[int]:
+    with make(vl.VideoDataset.from_paths([path] * 4)) as loader:
+        return clips_of(list(loader))
+
+
+def _in_this_thread(path: Path) -> list[int]:
+    with make(vl.VideoDataset.from_paths([path] * 4), num_workers=0) as loader:
+        return clips_of(list(loader))
+
+
+def _database(path: Path) -> int:
+    return len(vl.Video(f"{path}::a", device="cpu"))
+
+
+@pytest.mark.parametrize("use", [_frames, _loader, _in_this_thread, _database])
+def test_a_handler_may_use_the_library(use: Callable[[Path], object], path: Path, tmp_path: Path) -> None:
+    if use is _database:
+        path = write_lmdb(tmp_path / "database", {"a": path.read_bytes()})
+    expected, lines = use(path), 0
+    for chosen in count(1, 31):
+        found: list[object] = []
+        with at_line(chosen, lambda found=found: found.append(use(path))) as reached:
+            found.append(use(path))
+        if not reached:
+            break
+        assert found == [expected, expected], reached
+        lines += 1
+    assert lines > 3
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The errors that Python cannot raise, since they arose in finalizers."""
+    errors: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: errors.append(unraisable.exc_value))
+    return errors
+
+
+def test_a_runtime_error_of_a_handler_ends_a_loop(
+    path: Path, told: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(number: int, frame: object) -> None:
+        raise TooLateError
+
+    _frames(path)  # so that no import is interrupted
+    monkeypatch.setattr(threads, "_idle", defaultdict(threads._Idle))  # so that threads are started
+    before = signal.signal(signal.SIGUSR1, fail)
+    for chosen in count(1, 7):
+        told.clear()
+        try:
+            with at_line(chosen, partial(signal.raise_signal, signal.SIGUSR1)) as reached:
+                _frames(path)
+        except TooLateError:
+            continue
+        if not reached:
+            break
+        assert told, reached
+    signal.signal(signal.SIGUSR1, before)
+    assert chosen > 300
+
+
+@pytest.mark.parametrize("kind", ["save", "to_csv", "to_jsonl", "to_parquet"])
+def test_an_interrupted_export_leaves_no_file(kind: str, path: Path, tmp_path: Path) -> None:
+    """As where a signal comes while the system makes the file."""
+    data = vl.VideoDataset.from_paths([path])
+    data.build_store(tmp_path / "s.db")
+    export = data.save if kind == "save" else getattr(vl.IndexStore(tmp_path / "s.db"), kind)
+    plain, written = open, tmp_path / f"out.{kind}"
+
+    def interrupted(name: object, *mode: str) -> object:
+        plain(name, *mode).close()  # type: ignore[call-overload]
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("videoloader.indexing.sources.regular_file.open", interrupted, raising=False)
+        with pytest.raises(KeyboardInterrupt):
+            export(written)
+    assert sorted(os.listdir(tmp_path)) == ["s.db"]
+    export(written)
+    assert sorted(os.listdir(tmp_path)) == [written.name, "s.db"]
