@@ -6,7 +6,6 @@ import fnmatch
 import io
 import os
 import re
-import reprlib
 import stat
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -21,6 +20,7 @@ import numpy.typing as npt
 
 from videoloader.errors import ConfigurationError, SourceError, StaleIndexError, UnsupportedError
 from videoloader.errors.checks import check
+from videoloader.errors.short_text import short_text
 from videoloader.indexing.exact_numbers import exact_rate
 from videoloader.indexing.sources.base import SourceBase
 from videoloader.indexing.sources.natural_order import in_natural_order
@@ -274,7 +274,7 @@ def _path_or_seconds(source: str, timestamps: Timestamps | None) -> str | tuple[
         return tuple(Fraction(str(seconds)) for seconds in np.asarray(timestamps).tolist())
     except (ValueError, TypeError, RuntimeError):  # the last for tensors that have no values, or a gradient
         raise ConfigurationError(
-            f"timestamps must be a list of seconds, or the path of one, got {reprlib.repr(timestamps)}", source
+            f"timestamps must be a list of seconds, or the path of one, got {short_text(timestamps)}", source
         ) from None
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import reprlib
 import stat
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +15,7 @@ from urllib.parse import unquote
 
 from videoloader.errors import ArgumentError, ConfigurationError, SourceError, StaleIndexError
 from videoloader.errors.checks import path_text
+from videoloader.errors.short_text import short_text
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.file_object import FileObjectSource
 from videoloader.indexing.sources.folder import (
@@ -107,7 +107,7 @@ def open_source(source: Openable) -> ByteSource:
     else:
         wanted = "a path, a URL, bytes, a binary file or a ByteSource"
         instead = ": write dataset.build_store(store)" if hasattr(source, "build_store") else ""
-        raise ArgumentError(f"source must be {wanted}, of one video, got {reprlib.repr(source)}{instead}")
+        raise ArgumentError(f"source must be {wanted}, of one video, got {short_text(source)}{instead}")
     if opened.size == 0:
         raise SourceError("is empty", opened.name)
     return opened
@@ -195,7 +195,7 @@ def open_frames(source: Openable, fps: float | Fraction | None, timestamps: Time
     path = local_path(path_text("source", source)) if isinstance(source, str | os.PathLike) else ""
     if not is_frame_folder(path):
         raise ConfigurationError(
-            f"fps and timestamps are for folders of image files, and {reprlib.repr(source)} is not one; AtRate and "
+            f"fps and timestamps are for folders of image files, and {short_text(source)} is not one; AtRate and "
             "Video.between read videos at other rates"
         )
     return FolderSource(path, fps=fps, timestamps=timestamps)

@@ -173,7 +173,7 @@ class StoreBuild:
         self._progress, self._retry = progress, retry
         self._done = self._indexed = self._unchanged = 0
         self._rows: list[Row] = []
-        self._renewed: list[tuple[str, str | bytes]] = []  # (fingerprint, key)
+        self._renewed: list[tuple[str, str | bytes, str | None]] = []  # (fingerprint, key, fingerprint before)
         self._committed = time.monotonic()
 
     def __enter__(self) -> StoreBuild:
@@ -212,12 +212,12 @@ class StoreBuild:
         Raises:
             SourceError: they cannot be written.
         """
-        for key, row, renewed in answers:
+        for key, row, renewed, known in answers:
             self._done += 1
             if row is None:
                 self._unchanged += 1
                 if renewed is not None:
-                    self._renewed.append((renewed, to_sql(key)))
+                    self._renewed.append((renewed, to_sql(key), known))
             else:
                 self._indexed += row.packed is not None
                 place = row.place and row.place._replace(archive=self._keys.key_of(row.place.archive))
@@ -279,18 +279,19 @@ def _is_damaged(record: object, blob: object, frames: object) -> bool:
 
 
 def _write_rows(
-    connection: sqlite3.Connection, rows: Sequence[Row], renewed: Iterable[tuple[str, str | bytes]]
+    connection: sqlite3.Connection, rows: Sequence[Row], renewed: Iterable[tuple[str, str | bytes, str | None]]
 ) -> None:
     """Write all rows in one transaction, each replacing the store's row for the same video.
 
     Args:
-        renewed: (fingerprint, key) of rows that only get another fingerprint.
+        renewed: (fingerprint, key, fingerprint before) of rows that only get another fingerprint. Another build may
+            have written the row since.
     """
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         if rows:
             mark_change(connection)
-        connection.executemany("UPDATE videos SET fingerprint = ? WHERE source = ?", renewed)
+        connection.executemany("UPDATE videos SET fingerprint = ? WHERE source = ? AND fingerprint = ?", renewed)
         for row in rows:
             key = to_sql(row.key)
             place = (None, None, None) if row.place is None else (to_sql(row.place.archive), *row.place[1:])

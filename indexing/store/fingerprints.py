@@ -10,13 +10,13 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Literal, NamedTuple, TypeAlias
 
-from videoloader.errors import VideoLoaderError
+from videoloader.errors import StaleIndexError, VideoLoaderError
 from videoloader.indexing.sources.base import ByteSource, is_number
 from videoloader.indexing.sources.folder import FolderSource, folder_fingerprint, split_times, time_of_change
 from videoloader.indexing.sources.local import FileSource
 from videoloader.indexing.sources.opening import has_members_only, open_source, without_scheme
 from videoloader.indexing.sources.recordio import HEADER_SIZE, keys_beside
-from videoloader.indexing.sources.state import state_of_file
+from videoloader.indexing.sources.state import check_unchanged, state_of_file
 
 # What makes a video the same for a store: the same size and time of change; the same size alone; or the same bytes,
 # which are read if the time differs.
@@ -25,37 +25,52 @@ FingerprintKind: TypeAlias = Literal["mtime", "size", "content"]
 _READ_AT_ONCE = 4 << 20
 
 
-def fingerprint_of(source: str, kind: FingerprintKind = "mtime") -> str | None:
+def fingerprint_of(source: str, kind: FingerprintKind = "mtime", opened: ByteSource | None = None) -> str | None:
     """Return a text that changes when the video does; None if the source does not exist.
 
     By time of change, a file or folder takes one system call. A folder's text changes when files are added, removed or
     renamed, or when its list of times is written; a rewritten file is noticed when it is read. Other sources are
     opened, which takes a request for remote ones. By content, all bytes are read.
+
+    Args:
+        source: name of the video.
+        kind: kind of the fingerprint.
+        opened: the opened source. The text is that of what was opened, whatever lies there by now.
     """
-    now = _by_time(source)
-    if kind == "mtime" or now is None:
-        return now
-    try:
-        if kind == "content":
-            return f"content:{_content(source, now)}:{now}"
-        return f"size:{now.partition('-')[0] if os.path.isfile(source) else _sizes(open_source(source))}"
-    except VideoLoaderError:
-        return None
+    is_known = opened is not None and not isinstance(opened, FolderSource)
+    now = opened.fingerprint if opened is not None and is_known else _by_time(source)
+    return now if now is None else _of_kind(source, kind, now, opened)
 
 
 def is_same(source: str, stored: str) -> bool:
     """Whether the video is the one with the stored fingerprint, of whatever kind."""
-    kind = _kind_of(stored)
-    if kind == "content" and stored.endswith(f":{_by_time(source)}"):
-        return True
-    found = fingerprint_of(source, kind)
-    return found is not None and _without_time(found) == _without_time(stored)
+    return renewed(source, stored, _kind_of(stored)) is not None
 
 
 def renewed(source: str, stored: str, kind: FingerprintKind) -> str | None:
-    """Return the fingerprint to store for an unchanged video: with its present time, and of the kind asked for."""
-    up_to_date = _kind_of(stored) == kind and (kind != "content" or stored.endswith(f":{_by_time(source)}"))
-    return stored if up_to_date else fingerprint_of(source, kind)
+    """Return a new fingerprint for an unchanged video: with its present time, and of a kind; None if it has changed."""
+    now, stored_kind = _by_time(source), _kind_of(stored)
+    if now is None:
+        return None
+    found: str | None = stored
+    if stored_kind != "content" or not stored.endswith(f":{now}"):
+        found = _of_kind(source, stored_kind, now)
+        if found is None or _without_time(found) != _without_time(stored):
+            return None
+    return found if kind == stored_kind else _of_kind(source, kind, now)
+
+
+def _of_kind(source: str, kind: FingerprintKind, now: str, opened: ByteSource | None = None) -> str | None:
+    """Return the fingerprint of a video whose fingerprint by time is ``now``; None if it is another one by now."""
+    if kind == "mtime":
+        return now
+    try:
+        if kind == "content":
+            content = _content(source, now) if opened is None else _hash(opened)
+            return f"content:{content}:{now}"
+        return f"size:{now.partition('-')[0] if os.path.isfile(source) else _sizes(opened or open_source(source))}"
+    except VideoLoaderError:
+        return None
 
 
 def size_alone(url: str, stored: str) -> str | None:
@@ -150,10 +165,21 @@ def _sizes(source: ByteSource) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _content(source: str, now: str) -> str:
-    """Return a hash of all bytes of a source in its current state, computed once per process."""
+    """Return a hash of all bytes of a source in its current state, computed once per process.
+
+    Raises:
+        StaleIndexError: it is in another state.
+    """
     opened = open_source(source)
+    if not isinstance(opened, FolderSource) and opened.fingerprint != now:
+        raise StaleIndexError("has changed meanwhile", source)
+    return _hash(opened)
+
+
+def _hash(opened: ByteSource) -> str:
     hashed = blake2b(_sizes(opened).encode(), digest_size=16)
     for start in range(0, opened.size, _READ_AT_ONCE):
         (data,) = opened.read_ranges([start], [min(_READ_AT_ONCE, opened.size - start)])
         hashed.update(data)
+    check_unchanged(opened)
     return hashed.hexdigest()

@@ -9,7 +9,7 @@ from videoloader.errors import ConfigurationError, IndexingError, SourceError, V
 from videoloader.indexing.build import build_index
 from videoloader.indexing.sources.opening import is_remote, open_source
 from videoloader.indexing.sources.part import PartSource
-from videoloader.indexing.store.fingerprints import FingerprintKind, fingerprint_of, is_same, renewed
+from videoloader.indexing.store.fingerprints import FingerprintKind, fingerprint_of, renewed
 from videoloader.indexing.store.frame_table import pack_index
 from videoloader.indexing.store.schema import Row, facts_of
 
@@ -37,30 +37,34 @@ class Answer(NamedTuple):
         key: key of the task.
         row: the new row; None if the store has the video already.
         fingerprint: new fingerprint for the existing row; None if it stays.
+        known: fingerprint that this row must still have.
     """
 
     key: str
     row: Row | None
     fingerprint: str | None = None
+    known: str | None = None
 
 
 def answer_task(task: Task) -> Answer:
     """Index a video unless the store has it already. If anything goes wrong, that becomes its row."""
-    if task.known is not None and is_same(task.path, task.known):
-        now = renewed(task.path, task.known, task.kind)
-        return Answer(task.key, None, now if now != task.known else None)
-    # Taken before the file is read: if the file changes meanwhile, the row is stale, not wrong.
-    fingerprint = fingerprint_of(task.path, task.kind)
+    if task.known is not None and (now := renewed(task.path, task.known, task.kind)) is not None:
+        return Answer(task.key, None, now if now != task.known else None, task.known)
+    before = None if is_remote(task.path) else fingerprint_of(task.path)
+    fingerprint = None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the facts have what warnings would say
             source = open_source(task.path)
+            fingerprint = fingerprint_of(task.path, task.kind, source)
             index = build_index(source)
             if fingerprint is None and not is_remote(task.path):  # later builds and readers would take any file for it
                 raise SourceError("could not be read for a moment, so nothing tells when it changes", task.path)
-            place = source.place if type(source) is PartSource and source.fingerprint == fingerprint else None
+            place = source.place if type(source) is PartSource and task.kind == "mtime" else None
             row = Row(task.key, fingerprint, facts=facts_of(index), packed=pack_index(index), place=place)
     except VideoLoaderError as error:
+        if fingerprint is None and before is not None and before == fingerprint_of(task.path):  # it was not opened
+            fingerprint = fingerprint_of(task.path, task.kind)
         row = failed_row(task, fingerprint, error)
     except Exception as error:
         # A bug with one file of a million must not cost the others their index.

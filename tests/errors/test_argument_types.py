@@ -113,6 +113,12 @@ def test_integers_of_numpy_become_those_of_python(kind: type, sample: Callable[[
             "stride must be an integer in …1, 16777216…",
         ),
         (lambda: vl.RandomHorizontalFlip(p=10**400), "RandomHorizontalFlip's p must be an integer of at most 64 bits"),
+        (
+            lambda: vl.RandomWindow(4, clips=[10**5000]),
+            "clips must be a positive integer, got .an integer of 16610 bits",
+        ),
+        (lambda: vl.Reverse((1, 10**5000)), "Reverse's p must be a number in .0, 1., got .1, an integer of 16610 bits"),
+        (lambda: vl.IndexStore([10**5000]), "IndexStore's path must be a string or a Path, got .an integer of 16610"),
         (lambda: vl.Rotate(1, fill=(10**400, 0, 0)), "Rotate's fill must be one or three numbers in"),
         (lambda: vl.Rotate(1, fill=range(10**12)), "Rotate's fill must be one or three numbers in"),
         (lambda: vl.Rotate((0, 10**400)), "Rotate's degrees must be a finite number"),

@@ -172,6 +172,10 @@ def test_any_integers_of_64_bits_are_exact(mode, asked, first, size):
 def test_a_mode_that_cannot_be_written_is_an_error_of_the_library():
     with pytest.raises(ConfigurationError, match=r"reflect_101.*, got a Tensor without a shape"):
         check_mode(NESTED)
+    with pytest.raises(ConfigurationError, match=r"reflect_101.*, got .an integer of 16610 bits"):
+        check_mode([10**5000])
+    with pytest.raises(ConfigurationError, match=r"reflect_101.*, got np.void"):
+        check_mode(np.void(b"a"))
 
 
 @pytest.mark.parametrize("mode", ["mirror", "", None, ["edge"]])

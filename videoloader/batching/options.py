@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Sequence
 from os import PathLike, fspath
 from typing import Literal
@@ -13,6 +12,7 @@ from videoloader.convert.spec import Color, fill_color
 from videoloader.dataset import VideoDataset
 from videoloader.decoding.engine import Decode
 from videoloader.errors import ArgumentError, ConfigurationError, warn_user
+from videoloader.errors.short_text import short_text
 from videoloader.sampling.mode import FrameMode
 from videoloader.sampling.roles import roles_of
 from videoloader.transforms.compose import Compose
@@ -72,4 +72,4 @@ def check_dataset(dataset: object) -> None:
         instead = "write data[subset.indices], or use data.split(0.8), which keeps the rows of a video together"
     elif hasattr(dataset, "datasets"):
         instead = "data sets are joined as one + other"
-    raise ArgumentError(f"dataset must be a VideoDataset, got {reprlib.repr(dataset)}: {instead}")
+    raise ArgumentError(f"dataset must be a VideoDataset, got {short_text(dataset)}: {instead}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, SupportsIndex
@@ -13,6 +12,7 @@ import numpy as np
 from videoloader.dataset.entry import plain_integer
 from videoloader.dataset.table import NONE, EntryTable
 from videoloader.errors import ConfigurationError, warn_user
+from videoloader.errors.short_text import short_text
 from videoloader.indexing.sources.natural_order import natural_order
 
 # Longer numbers are names: no data set has so many classes. pandas writes columns with gaps as 2.0.
@@ -47,7 +47,7 @@ def names_in_order(class_names: object) -> tuple[str, ...] | None:
     if is_set or not all(isinstance(name, str) for name in names) or len({name.strip() for name in names}) < len(names):
         wanted = "different names in order, as ['run', 'walk'], or with all numbers from 0, as {'run': 0, 'walk': 1}"
         hint = ": a set has no order" if is_set else ""
-        raise ConfigurationError(f"class_names must be {wanted}, got {reprlib.repr(class_names)}{hint}")
+        raise ConfigurationError(f"class_names must be {wanted}, got {short_text(class_names)}{hint}")
     return tuple(map(str, names))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import threading
 from array import array
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -15,6 +16,7 @@ from videoloader.dataset.raw_table import ROWS_AT_ONCE, RawTable, beyond_table, 
 from videoloader.errors import ConfigurationError
 from videoloader.errors.checks import check
 from videoloader.indexing.limits import current_limits
+from videoloader.runtime.forks import after_fork
 
 _SEPARATORS = ",\t;|"
 _REFERENCE = 8  # bytes
@@ -42,7 +44,6 @@ def read_delimited(source: str, given: Sequence[str] | None = None, separator: s
         ConfigurationError: the file is not such a table (the message has the line), or an argument has a value that is
             not allowed.
     """
-    line_of = array("q")
     names = given if isinstance(given, list | tuple) else ()
     are_names = given is None or (names and all(isinstance(name, str) for name in names))
     check("header", given, are_names, "a list of names, as ['path', 'label']", source=source)
@@ -53,7 +54,25 @@ def read_delimited(source: str, given: Sequence[str] | None = None, separator: s
         raise ConfigurationError(f"begins as JSON does: {_ONE_A_LINE}, and ends with .jsonl", source)
     if given is None and first.startswith("#"):
         raise ConfigurationError(f"the header begins with #{_COMMENT}", source)
-    limit, usual = current_limits().cell_characters, csv.field_size_limit()  # csv has one global limit
+    with _one_at_a_time:
+        return _read_delimited(source, given, separator, first)
+
+
+# csv has one limit for all threads.
+_one_at_a_time = threading.RLock()
+
+
+def _free() -> None:
+    global _one_at_a_time
+    _one_at_a_time = threading.RLock()
+
+
+after_fork(_free)  # another thread may have held it
+
+
+def _read_delimited(source: str, given: Sequence[str] | None, separator: str | None, first: str) -> RawTable:
+    line_of = array("q")
+    limit, usual = current_limits().cell_characters, csv.field_size_limit()
     try:
         numbered: Iterator[tuple[int, list[str]]]
         if separator == " ":

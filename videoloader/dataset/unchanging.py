@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import reprlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from videoloader.errors import ArgumentError
+from videoloader.errors.short_text import short_text
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -26,7 +26,7 @@ class Unchanging(Sequence[T_co]):
         for place in range(*slice(start, stop).indices(len(self))):
             if self[place] == self._sought(value):
                 return place
-        raise ArgumentError(f"{reprlib.repr(value)} is not in this sequence of {len(self)} items")
+        raise ArgumentError(f"{short_text(value)} is not in this sequence of {len(self)} items")
 
     def count(self, value: Any) -> int:
         """The number of items that equal this value."""
@@ -36,7 +36,7 @@ class Unchanging(Sequence[T_co]):
         kind, instead = self._holds
         if isinstance(item, kind) or not isinstance(item, str | os.PathLike):
             return item
-        raise ArgumentError(f"only a {kind.__name__} can be in it, got {reprlib.repr(item)}: {instead}")
+        raise ArgumentError(f"only a {kind.__name__} can be in it, got {short_text(item)}: {instead}")
 
     if not TYPE_CHECKING:  # type checkers report this themselves
 

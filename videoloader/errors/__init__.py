@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import re
-import reprlib
 import sys
 import warnings
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from contextlib import contextmanager
 from traceback import walk_tb
 
 from videoloader.errors.of_handlers import error_of_handler
+from videoloader.errors.short_text import short_text
 
 # Modules whose code is not a user's.
 _NOT_THE_USERS = frozenset((*sys.stdlib_module_names, "videoloader", "numpy", "torch")) - {"__main__"}
@@ -155,7 +155,7 @@ def no_method(instance: object, method: str) -> ConfigurationError:
 def wrong_result(instance: object, method: str, wanted: str, result: object) -> ConfigurationError:
     """The error for a wrong result of a user's method or function."""
     name = type(instance).__name__
-    return ConfigurationError(f"{name}.{method} must give {wanted}, got {reprlib.repr(result)}")
+    return ConfigurationError(f"{name}.{method} must give {wanted}, got {short_text(result)}")
 
 
 def no_copy(loader: object) -> ArgumentError:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import reprlib
 import sys
 import types
 from collections import ChainMap
@@ -30,6 +29,7 @@ from videoloader.errors import (
     what_the_system_lacks,
 )
 from videoloader.errors.names_elsewhere import alike, meant
+from videoloader.errors.short_text import short_text
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _EXAMPLES: Mapping[str, object] = dict(
@@ -165,12 +165,12 @@ def _what_is_wrong(function: Callable[..., Any], args: tuple[Any, ...], argument
         # A type that fits everything is not known, and several lists are not meant as one list of lists.
         apart = not any(isinstance(each, list | tuple) for each in args)
         if apart and len(by_place) == 1 and fits(args, hint := hints[by_place[0]]) and not fits(object(), hint):
-            return f"{shown}: write {name}(({', '.join(map(reprlib.repr, args))}))"
+            return f"{shown}: write {name}(({', '.join(map(short_text, args))}))"
         if not by_name:
-            return f"{name} takes {len(by_place)} arguments, got {len(args)}: {reprlib.repr(extra[0])} is too many"
+            return f"{name} takes {len(by_place)} arguments, got {len(args)}: {short_text(extra[0])} is too many"
         if not fits(extra[0], hints[by_name[0]]):
-            return f"{shown} ({', '.join(by_name)}), got {reprlib.repr(extra[0])}"
-        return f"{shown}: write {by_name[0]}={reprlib.repr(extra[0])}, if that is what is meant"
+            return f"{shown} ({', '.join(by_name)}), got {short_text(extra[0])}"
+        return f"{shown}: write {by_name[0]}={short_text(extra[0])}, if that is what is meant"
     for each in parameters.values():
         if each.name in by_place[: len(args)]:
             if each.name in arguments:
@@ -210,10 +210,10 @@ def argument_of_wrong_type(
             default = signature.parameters[name].default
             told = default and not callable(default) and fits(default, hint)
             example = f": such as {name}={default!r}" if told else ""
-            return f"{name} must be {_called(hint)}, got {reprlib.repr(value)}{example}"
+            return f"{name} must be {_called(hint)}, got {short_text(value)}{example}"
         for place, element, kind in _elements(name, value, hints[name]):
             if not fits(element, kind):
-                return f"{place} must be {_called(kind)}, got {reprlib.repr(element)}"
+                return f"{place} must be {_called(kind)}, got {short_text(element)}"
     return None
 
 

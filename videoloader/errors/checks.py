@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import reprlib
 from collections.abc import Callable, Hashable, Iterable
 from numbers import Integral, Real
 from typing import Any, TypeVar
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from videoloader.errors import ArgumentError, ConfigurationError, warn_user
+from videoloader.errors.short_text import short_text
 
 _T = TypeVar("_T")
 # The largest integer that files, arrays and tensors hold.
@@ -20,20 +20,22 @@ _LARGEST = (1 << 63) - 1
 
 def given(value: object) -> str:
     """A value for a message; arrays and tensors by type and shape, huge integers by their size."""
-    if isinstance(value, int) and value.bit_length() > 256:  # Python refuses to write the longest
-        return f"an integer of {value.bit_length()} bits"
+    if isinstance(value, int) and value.bit_length() > 256:
+        return short_text(value)
     is_array = hasattr(value, "dtype") and bool(getattr(value, "ndim", None))
     try:
         return f"{value.dtype} of shape {tuple(value.shape)}" if is_array else repr(value)  # type: ignore[attr-defined]
     except RuntimeError:  # PyTorch's nested tensors have no shape
         return f"a {type(value).__name__} without a shape"
+    except ValueError:  # Python refuses to write the longest integers
+        return short_text(value)
 
 
 def shortened(value: Any) -> str:
     """A value shortened for a message: arrays by type and shape, other values as a short ``repr``."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
-    return given(value) if isinstance(value, int) or getattr(value, "ndim", False) else reprlib.repr(value)
+    return given(value) if isinstance(value, int) or getattr(value, "ndim", False) else short_text(value)
 
 
 def check(name: str, value: object, holds: object, wanted: str, hint: str = "", source: str | None = None) -> None:
@@ -67,7 +69,11 @@ def check_choice(name: str, value: object, allowed: Iterable[object]) -> None:
     """Raise ConfigurationError unless an argument has one of the allowed values."""
     values = tuple(allowed)
     # A look at the type first: asking an abstract base class takes a microsecond, and geometries are checked per clip.
-    if (type(value) is not str and not isinstance(value, Hashable)) or value not in values:
+    try:
+        is_one = (type(value) is str or isinstance(value, Hashable)) and value in values
+    except TypeError:  # of NumPy, for a structured value
+        is_one = False
+    if not is_one:
         raise ConfigurationError(f"{name} must be one of {', '.join(map(str, values))}, got {given(value)}")
 
 
@@ -203,7 +209,7 @@ def is_true(name: str, given: object) -> bool:
     try:
         return bool(given)
     except (RuntimeError, ValueError):  # arrays and tensors of several values
-        raise ConfigurationError(f"{name} must give True or False, got {reprlib.repr(given)}") from None
+        raise ConfigurationError(f"{name} must give True or False, got {short_text(given)}") from None
 
 
 class ClassNumber(int):

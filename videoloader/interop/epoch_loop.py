@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 import math
-import reprlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from videoloader.batching.batch import Batch
 from videoloader.errors import ArgumentError
 from videoloader.errors.checks import check_type
+from videoloader.errors.short_text import short_text
 from videoloader.loader import VideoLoader
 from videoloader.order.epoch import check_state
 from videoloader.order.shuffle import InOrder
@@ -27,7 +27,7 @@ def check_maker(name: str, make: object) -> None:
     except ValueError:
         return  # some functions have no known signature
     wanted = "a function of shard_id= and num_shards=, such as partial(VideoLoader, data, mode, batch_size=8)"
-    raise ArgumentError(f"{name} must be {wanted}, got {reprlib.repr(make)}")
+    raise ArgumentError(f"{name} must be {wanted}, got {short_text(make)}")
 
 
 class EpochLoop:

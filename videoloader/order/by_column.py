@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -11,6 +10,7 @@ from hashlib import blake2b
 import numpy as np
 
 from videoloader.errors import ConfigurationError
+from videoloader.errors.short_text import short_text
 from videoloader.order.clip_table import ClipTable
 from videoloader.permutation import Integers
 from videoloader.runtime.cached_property import cached_property
@@ -120,7 +120,7 @@ def _numbers(table: ClipTable, column: str) -> Integers:
         group = np.full(len(rows), -1)
     # Each group has at least one row, so a number beyond the rows means a gap; counting groups would take memory.
     if len(group) and not 0 <= group.min() <= group.max() < len(group):
-        got = reprlib.repr(list(dict.fromkeys(values)))
+        got = short_text(list(dict.fromkeys(values)))
         raise ConfigurationError(f"column {column!r} must hold the numbers of groups, 0, 1, 2, …, got {got}")
     return group
 

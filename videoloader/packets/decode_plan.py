@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +13,7 @@ import numpy.typing as npt
 
 from videoloader.errors import ArgumentError, counted
 from videoloader.errors.argument_names import tells_of_arguments
+from videoloader.errors.short_text import short_text
 from videoloader.indexing.bitstream.mpeg4_headers import is_packed
 from videoloader.indexing.index import DISPOSABLE_YES, VideoIndex
 
@@ -108,7 +108,7 @@ def plan_frames(index: VideoIndex, frames: npt.ArrayLike) -> DecodePlan:
     """
     frames = np.asarray(frames)
     if frames.size and frames.dtype.kind not in "iu":
-        raise ArgumentError(f"frames must be integers, got {reprlib.repr(frames.tolist())}")
+        raise ArgumentError(f"frames must be integers, got {short_text(frames.tolist())}")
     if not frames.size:
         return DecodePlan((), 0)
     if len(index.packet_size) == len(index) == 1:

@@ -18,6 +18,7 @@ from videoloader.convert.cuda import convert_surfaces
 from videoloader.convert.spec import ColorSpec, Conversion, OutputSpec, color_spec, fill_pixel
 from videoloader.convert.surface import CudaSurface
 from videoloader.convert.upload import upload_frame
+from videoloader.errors import UnsupportedError
 from videoloader.indexing import VideoIndex
 from videoloader.padding import CONSTANT_FRAME
 from videoloader.reading.clip_slots import ClipSlots
@@ -153,7 +154,13 @@ class ClipSink:
                 # A picture whose size differs from the video's is shown at the size of the video. ``frame.reformat``
                 # keeps a scaler for each thread, with threads of its own. A forked process that frees it waits for them
                 # forever.
-                frame = VideoReformatter().reformat(frame, info.width, info.height, threads=1)
+                try:
+                    frame = VideoReformatter().reformat(frame, info.width, info.height, threads=1)
+                except av.error.FFmpegError as error:  # swscale has limits
+                    sizes = f"{frame.width}×{frame.height} to {info.width}×{info.height}"
+                    raise UnsupportedError(
+                        f"a picture cannot be scaled from {sizes} pixels ({error.strerror})"
+                    ) from None
             colors = color_spec(info, frame)
             if self._cuda_stream is not None and (surface := upload_frame(frame, self._cuda_stream)):
                 self.collect_surface(packet, surface, self._cuda_stream)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import ArgumentError, enough_memory
+from videoloader.errors.short_text import short_text
 
 
 def one_integer(value: Any) -> int | None:
@@ -85,7 +86,7 @@ def positions_in(asked: Any, count: int, one: str, whole: str) -> tuple[npt.NDAr
         return np.flatnonzero(numbers), False
     outside = (numbers < -count) | (numbers >= count)
     if outside.any():
-        raise IndexError(f"{one} {numbers[outside][0]} is outside {whole}'s {count} {one}s")
+        raise IndexError(f"{one} {short_text(int(numbers[outside][0]))} is outside {whole}'s {count} {one}s")
     positions = numbers.astype(np.int64)
     return np.where(positions < 0, positions + count, positions), number is not None
 
@@ -99,7 +100,7 @@ def positions_in_slice(asked: slice, count: int) -> npt.NDArray[np.int64]:
     try:
         return np.arange(*asked.indices(count), dtype=np.int64)
     except (TypeError, ValueError):
-        told = f"the ends of a slice must be integers and its step not 0, got {asked}"
+        told = f"the ends of a slice must be integers and its step not 0, got {short_text(asked)}"
         raise ArgumentError(f"{told}: video.between(start, stop) takes seconds") from None
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import reprlib
 import time
 from collections.abc import Iterator
 
 from videoloader.batching.batch import Batch
 from videoloader.errors import ArgumentError
 from videoloader.errors.argument_names import tells_of_arguments
+from videoloader.errors.short_text import short_text
 from videoloader.live_line import shown_line, told
 from videoloader.loader import VideoLoader
 
@@ -36,7 +36,7 @@ def show_progress(loader: VideoLoader, description: str = "batches") -> Iterator
     """
     if not callable(getattr(loader, "stats", None)):
         wanted = "a VideoLoader, as VideoLoader(data, mode, batch_size=8)"
-        raise ArgumentError(f"show_progress takes {wanted}, got {reprlib.repr(loader)}")
+        raise ArgumentError(f"show_progress takes {wanted}, got {short_text(loader)}")
     return _shown(loader, description)
 
 

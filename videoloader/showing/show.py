@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, get_args
@@ -19,6 +18,7 @@ from videoloader.dataset.ranges import entry_range
 from videoloader.errors import ArgumentError, counted
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.checks import check_choice, check_integer, check_positive, check_type
+from videoloader.errors.short_text import short_text
 from videoloader.reading.clip import Clip
 from videoloader.showing.contact_sheet import Strip, Tile, contact_sheet
 from videoloader.transforms.normalize import Normalize
@@ -77,7 +77,7 @@ def show(
     check_type("normalize", normalize, isinstance(normalize, Normalize | None), "a Normalize(mean, std)")
     strips = [strip for strip in _strips(what, clips, frames, layout) if strip.tiles]
     if not strips:
-        raise ArgumentError(f"there is nothing to show: {reprlib.repr(what)} is empty")
+        raise ArgumentError(f"there is nothing to show: {short_text(what)} is empty")
     count = len(what) if isinstance(what, Batch | VideoDataset) else len(strips)
     kind = "rows" if isinstance(what, VideoDataset) else "clips"
     note = f"{clips} of {count} {kind}" if count > clips else ""
@@ -110,7 +110,7 @@ def _strips(what: Any, clips: int, frames: int, layout: Layout | None) -> list[S
         order = layout or _layout_of(tuple(several.shape[1:]))
         return [_some(list(map(Tile, _moved(several[row], order))), frames) for row in range(len(several))]
     takes = "a Batch, a Clip, a Video, a VideoDataset, a tensor or array of 2 to 5 dimensions, or a list of these"
-    raise ArgumentError(f"show takes {takes}, got {reprlib.repr(what)}")
+    raise ArgumentError(f"show takes {takes}, got {short_text(what)}")
 
 
 def video_strip(video: Video, frames: int) -> Strip:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import reprlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from videoloader.errors import ArgumentError, ConfigurationError, warn_user
 from videoloader.errors.checks import check_choice
 from videoloader.errors.notes import note_rows
 from videoloader.errors.of_handlers import errors_suppressed
+from videoloader.errors.short_text import short_text
 from videoloader.transforms.foreign_randomness import WATCHED_CALLS, generator_states, tell_of_foreign_randomness
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Params, PixelTransform
 
@@ -283,7 +283,7 @@ class PythonFunction(PixelTransform):
         result = np.asarray(given)
         if result.shape != frames.shape or result.dtype != np.uint8:
             name = self._name
-            got = f"{result.dtype} of shape {result.shape}" if result.ndim else reprlib.repr(given)
+            got = f"{result.dtype} of shape {result.shape}" if result.ndim else short_text(given)
             raise ConfigurationError(f"{name} gave {got} for uint8 of shape {frames.shape}")
         if result is not frames:
             frames[...] = result

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import reprlib
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ from videoloader.dataset import VideoDataset
 from videoloader.errors import ArgumentError
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.checks import check, check_positive_or_none, check_uint64
+from videoloader.errors.short_text import short_text
 from videoloader.indexing import Openable
 from videoloader.indexing.limits import current_limits
 from videoloader.indexing.sources.folder import is_image_name
@@ -123,7 +123,7 @@ def _sources_of(source: Openable | VideoDataset | Iterable[Openable]) -> Sequenc
     if is_iterator or isinstance(source, Sequence | Set) or hasattr(source, "tolist"):
         return list(source)
     wanted = "a path, bytes or a file of one video, a folder, a list of videos or a VideoDataset"
-    raise ArgumentError(f"source must be {wanted}, got {reprlib.repr(source)}")
+    raise ArgumentError(f"source must be {wanted}, got {short_text(source)}")
 
 
 def _holds_images(folder: str | os.PathLike[str]) -> bool:

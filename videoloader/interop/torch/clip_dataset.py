@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, get_args
@@ -25,6 +24,7 @@ from videoloader.errors import ArgumentError, FrameRangeError, counted, warn_use
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.attribute_names import tells_of_attributes
 from videoloader.errors.checks import check_choice, check_shared_epoch, check_uint64, shortened
+from videoloader.errors.short_text import short_text
 from videoloader.indexing import IndexStore
 from videoloader.order.clip_table import build_clip_table
 from videoloader.reading.cancellation import CancelToken
@@ -249,7 +249,7 @@ _NAMES = {"frames", "label", *BY_FRAME, "path", "clip", "row", "columns", "box",
 
 def _batch(samples: Sequence[dict[str, Any]], *, stacks: bool) -> Batch:
     if not (len(samples) and all(isinstance(each, Mapping) and each.keys() >= _NAMES for each in samples)):
-        raise ArgumentError(f"a list of samples of a ClipDataset is wanted, got {reprlib.repr(samples)}")
+        raise ArgumentError(f"a list of samples of a ClipDataset is wanted, got {short_text(samples)}")
     if stacks:
         shapes = {tuple(each["frames"].shape[each["layout"].index(axis)] for axis in "THW") for each in samples}
         check_same_shapes(shapes, "collate_fn=list_clips")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, get_args
@@ -16,6 +15,7 @@ from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.errors.attribute_names import RowColumns
 from videoloader.errors.checks import ClassNumber, check_integer
 from videoloader.errors.notes import note
+from videoloader.errors.short_text import short_text
 from videoloader.transforms.augmentation import Augmentation
 from videoloader.transforms.backends.apply import apply_operations
 from videoloader.transforms.crop_to_box import check_boxes_first
@@ -199,7 +199,7 @@ def list_transforms(transforms: Transforms) -> list[Transform | torch.nn.Module]
     if isinstance(transforms, Set):
         raise ArgumentError(f"transforms must be a list, got a {type(transforms).__name__}, which has no order")
     if transforms is not None and not is_list:
-        told = f"transforms must be a list of transforms, got {reprlib.repr(transforms)}"
+        told = f"transforms must be a list of transforms, got {short_text(transforms)}"
         raise ArgumentError(f"{told}: {_instead_of(transforms)}")
     return [] if transforms is None else list(transforms)
 
@@ -257,7 +257,7 @@ def arrange_transforms(
         elif isinstance(step, PixelTransform | GeometryStep | ViewStep | Normalize | ToFloat):
             steps.append(step)
         else:
-            told = f"number {number} of the transforms is {reprlib.repr(step)}, which is not a transform"
+            told = f"number {number} of the transforms is {short_text(step)}, which is not a transform"
             raise ArgumentError(f"{told}: {_instead_of(step)}")
     to_floats = [step for step in steps if isinstance(step, Normalize | ToFloat)]
     if len(to_floats) > 1:

@@ -1,0 +1,14 @@
+"""A short text for any value, in messages."""
+
+from __future__ import annotations
+
+import reprlib
+
+
+class _Short(reprlib.Repr):
+    def repr_int(self, x: int, level: int) -> str:
+        """An integer, or its size: Python refuses to write the longest."""
+        return super().repr_int(x, level) if x.bit_length() <= 256 else f"an integer of {x.bit_length()} bits"
+
+
+short_text = _Short().repr
