@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import defaultdict
 from concurrent.futures import Future
 from dataclasses import replace
 from types import SimpleNamespace
@@ -14,8 +15,9 @@ from synthetic_index import make_index
 from waiting import PATIENCE, becomes
 
 import videoloader.reading.workers
-from videoloader.errors import DecodeError
+from videoloader.errors import DecodeError, VideoLoaderError
 from videoloader.reading.workers import DecodeWorkers
+from videoloader.runtime import threads as lent_threads
 
 SMALL = make_index([0, 1], {0})
 INDEX = replace(SMALL, stream=replace(SMALL.stream, width=1280, height=720))
@@ -307,3 +309,36 @@ def test_a_reader_that_cannot_be_made_is_the_error_of_each_job(
                 job.result(timeout=PATIENCE)
     assert not work.done
     assert pool.submit(work.job(7), INDEX, 1).result(timeout=PATIENCE) == 7, "the threads live on"
+
+
+def test_where_no_thread_starts_no_job_of_another_thread_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = DecodeWorkers(torch.device("cpu"), num_workers=2)
+    mine = [threading.Thread(target=lambda: outcomes.append(outcome())) for _ in range(4)]
+    start, outcomes = threading.Thread.start, list[set[str]]()
+    monkeypatch.setattr(lent_threads, "_idle", defaultdict(lent_threads._Idle))
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread in mine:
+            return start(thread)
+        time.sleep(0.0005)  # in which others submit jobs, too
+        raise RuntimeError("can't start new thread")
+
+    def outcome() -> set[str]:
+        told = set[str]()
+        for _ in range(50):
+            try:
+                pool.submit(lambda reader: 1, INDEX, 1).result(PATIENCE)
+            except VideoLoaderError as error:
+                told.add(str(error))
+        return told
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    for each in mine:
+        each.start()
+    for each in mine:
+        each.join()
+    assert outcomes == [{"no thread can be started (can't start new thread): num_workers=0 needs none"}] * 4
+    assert not pool._waiting
+    monkeypatch.undo()
+    assert pool.submit(lambda reader: 2, INDEX, 1).result(PATIENCE) == 2
+    pool.close()

@@ -206,3 +206,38 @@ def test_an_executor_of_its_own_threads_does_with_those_that_start(
         else:
             with pytest.raises(VideoLoaderError, match=r"no thread can be started \(can't start new thread\)"):
                 executor.submit(abs, -1)
+
+
+@pytest.mark.parametrize("lent", [True, False])
+def test_where_no_thread_starts_no_call_of_another_thread_is_lost(
+    name: str, monkeypatch: pytest.MonkeyPatch, lent: bool
+) -> None:
+    """A call may rely on the thread that another call starts, which the system refuses."""
+    mine = [threading.Thread(target=lambda: outcomes.append(outcome())) for _ in range(4)]
+    start, outcomes = threading.Thread.start, list[set[str]]()
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread in mine:
+            return start(thread)
+        threading.Event().wait(0.0005)  # in which others submit calls, too
+        raise RuntimeError("can't start new thread")
+
+    def outcome() -> set[str]:
+        told = set[str]()
+        for _ in range(100):
+            try:
+                executor.submit(abs, -1).result(20)
+            except VideoLoaderError as error:
+                told.add(str(error))
+        return told
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with executor_of(2, name, lent=lent) as executor:
+        for each in mine:
+            each.start()
+        for each in mine:
+            each.join()
+        refused = "no thread can be started (can't start new thread): num_workers=0 needs none"
+        assert outcomes == [{refused}] * 4
+        monkeypatch.undo()
+        assert executor.submit(abs, -2).result(20) == 2

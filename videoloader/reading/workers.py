@@ -241,12 +241,34 @@ class DecodeWorkers:
                 missing = max(min(self._may_work() - self._working, waiting), 0)
                 self._working += missing
             while missing:
-                self._main.submit(self._work)
+                self._main.submit(self._work).add_done_callback(self._after_work)
                 missing -= 1
-        finally:
-            if missing:  # at interpreter shutdown, or after Ctrl-C
-                with self._lock:
-                    self._working -= missing
+        except BaseException as error:
+            self._count_out(missing, error)
+            raise
+
+    def _after_work(self, work: Future[None]) -> None:
+        if error := work.exception():
+            self._count_out(1, error)
+
+    def _count_out(self, threads: int, error: BaseException) -> None:
+        """Count threads no longer that do not work after all. Jobs of other threads may rely on them.
+
+        If no thread can be started and none works, jobs that wait end with this error. After a Ctrl-C, others start.
+        """
+        refused, jobs = isinstance(error, RuntimeError | VideoLoaderError), list[_Job[Any]]()
+        with self._lock:
+            self._working -= threads
+            if refused and not self._working:
+                for queue in (self._waiting, self._waiting_for_cpu):
+                    jobs += queue
+                    queue.clear()
+        for job in jobs:
+            if job.future.set_running_or_notify_cancel():
+                job.future.set_exception(error)
+        if threads and not refused:
+            with suppress(RuntimeError, VideoLoaderError):
+                self._start_work()
 
     def _call_help(self) -> None:
         """Let one more CPU thread help, if there is work for it."""
@@ -255,8 +277,18 @@ class DecodeWorkers:
                 return
             self._helping += 1
         # At interpreter shutdown no more calls are accepted. Waiting jobs are cancelled, but must still finish.
-        with suppress(RuntimeError, VideoLoaderError):
-            self._beside.submit(self._help)
+        try:
+            self._beside.submit(self._help).add_done_callback(self._after_help)
+        except (RuntimeError, VideoLoaderError):
+            self._count_out_help()
+
+    def _after_help(self, help_: Future[None]) -> None:
+        if help_.exception():
+            self._count_out_help()
+
+    def _count_out_help(self) -> None:
+        with self._lock:
+            self._helping -= 1
 
     def set_pace(self, ready: int, asked_for: int) -> None:
         """Set how many threads decode: all of them until half of the batches are ready, then fewer and fewer.

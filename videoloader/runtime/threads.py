@@ -109,7 +109,7 @@ class LentThreads(Executor):
 
     def __init__(self, most: int, name: str, idle: _Idle | None = None) -> None:
         self._most, self._name, self._own = most, name, idle
-        self._waiting: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._waiting: SimpleQueue[partial[None]] = SimpleQueue()  # of ``_call``
         # One item for each further thread that may start to work.
         self._free: SimpleQueue[None] = SimpleQueue()
         for _ in range(most):
@@ -129,6 +129,15 @@ class LentThreads(Executor):
         self._waiting.put(partial(_call, future, partial(fn, *args, **kwargs)))
         if self._ended and future.cancel():  # checked last: shutdown makes calls already queued
             raise _none_starts("") if _process_ends else RuntimeError("cannot schedule new futures after shutdown")
+        if future in self._let_one_work() and (error := future.exception()):
+            raise error
+        return future
+
+    def _let_one_work(self) -> list[Future[Any]]:
+        """Lend a thread for what waits, and return the futures of calls that nobody makes, since none can be started.
+
+        Calls of other threads rely on the permit while this thread has it.
+        """
         permit: list[None] = []
         refused = None
         try:
@@ -138,13 +147,22 @@ class LentThreads(Executor):
                 refused = _lend(_idle[self._name] if self._own is None else self._own, self._name, self._work, permit)
         except BaseException:  # a Ctrl-C
             self._take_back(permit)
+            if self._waiting.qsize() > 1:  # not only the call of this thread
+                self._let_one_work()
             raise
-        if refused is not None:
-            self._take_back(permit)
-            # A thread gives its permit back before it looks for the last time whether a call waits.
-            if self._free.qsize() == self._most and future.cancel():
-                raise _none_starts(refused)
-        return future
+        if refused is None:
+            return []
+        self._take_back(permit)
+        futures: list[Future[Any]] = []
+        # A thread gives its permit back before it looks for the last time whether a call waits.
+        if self._free.qsize() == self._most:
+            with suppress(Empty):
+                while True:
+                    future = self._waiting.get_nowait().args[0]
+                    if future.set_running_or_notify_cancel():
+                        future.set_exception(_none_starts(refused))
+                        futures.append(future)
+        return futures
 
     def works_now(self) -> bool:
         """Whether the current thread is one of those at work."""
