@@ -13,6 +13,7 @@ import av.video.codeccontext
 import numpy as np
 
 from videoloader.errors import UnsupportedError
+from videoloader.errors.of_handlers import error_of_handler
 from videoloader.indexing.bitstream.nal import MOST_HELD
 from videoloader.indexing.bitstream.picture import configs_not_cut
 from videoloader.indexing.images.metadata import check_metadata
@@ -218,7 +219,9 @@ def decode_packet(
         return context.decode(packet)
     except av.error.FFmpegError:  # some of these are ValueErrors
         raise
-    except ValueError:
+    except ValueError as error:
+        if error_of_handler(error) is not None:
+            raise
         raise av.error.ArgumentError(errno.EINVAL, "its configuration is damaged") from None
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import ConfigurationError
-from videoloader.errors.checks import check_choice, is_integer
+from videoloader.errors.checks import check_choice, given, is_integer
 
 CONSTANT_FRAME = -1
 """The frame number that stands for the fill value in mode ``constant``."""
@@ -86,7 +86,7 @@ def pad(
     mode = check_mode(mode)
     if not (is_integer(first) and is_integer(stop) and 0 <= first < stop <= _LARGEST_STOP):
         in_order = "the range must be integers, 0 <= first < stop <= 2**62"
-        raise ConfigurationError(f"{in_order}, got first={first!r}, stop={stop!r}")
+        raise ConfigurationError(f"{in_order}, got first={given(first)}, stop={given(stop)}")
     wanted = "frame_numbers must be a 1-D array of integers"
     try:
         numbers = np.asarray(frame_numbers)

@@ -258,3 +258,26 @@ def test_a_video_is_copied_while_a_stream_of_it_is_open(sample: Callable[[str], 
     copied = how(video)
     assert torch.equal(copied[0], first)
     assert torch.equal(torch.stack([first, *frames]), copied[:])
+
+
+def test_a_process_forked_in_a_callback_ends_there(sample: Callable[[str], Path]) -> None:
+    """What follows a callback in a thread of the library waits for threads that a child does not have."""
+    program = f"""
+import os, signal
+import videoloader as vl
+
+signal.alarm({HANGS})
+data, children = vl.VideoDataset.from_paths([{str(sample("h264_mp4"))!r}] * 3), []
+
+def on_indexed():
+    if not children:
+        children.append(os.fork())
+        if not children[0]:
+            signal.alarm({HANGS // 3})
+
+vl.VideoLoader(data, [0], batch_size=2, device="cpu", num_workers=2, on_indexed=on_indexed)
+print(os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]))
+"""
+    done = run_program(program)
+    assert done.stdout.split() == ["1"]
+    assert "a process that is forked in a callback must end there, by os._exit" in done.stderr

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -17,6 +18,7 @@ from videoloader.dataset.readers import DatasetReaders
 from videoloader.dataset.table import NONE, EntryTable
 from videoloader.errors import ConfigurationError
 from videoloader.errors.checks import check, check_integer, check_positive
+from videoloader.indexing.exact_numbers import exact
 from videoloader.permutation import Integers, permute
 
 # A data set of as many rows takes 20 GB.
@@ -82,8 +84,8 @@ def apportion(ratios: Sequence[float], lengths: Sequence[int], rows: int | None)
         ConfigurationError: a ratio is not positive, or a data set gets no row.
     """
     try:
-        shares = [Fraction(str(ratio)) for ratio in ratios]
-    except (ValueError, ZeroDivisionError):
+        shares = [Fraction(text) if "/" in text else exact("ratios", Decimal(text)) for text in map(str, ratios)]
+    except (ArithmeticError, ValueError):
         shares = []
     check("ratios", list(ratios), shares and min(shares) > 0, "positive numbers")
     whole = sum(shares)
@@ -92,9 +94,9 @@ def apportion(ratios: Sequence[float], lengths: Sequence[int], rows: int | None)
         if rows > _MOST_ROWS:
             raise ConfigurationError(f"no row is lost by these ratios only with {rows} rows: give a number of rows=")
     check_integer("rows", rows, 1, _MOST_ROWS)
-    exact = [rows * share / whole for share in shares]
-    sizes = [math.floor(size) for size in exact]
-    by_remainder = sorted(range(len(sizes)), key=lambda i: (sizes[i] - exact[i], i))
+    due = [rows * share / whole for share in shares]
+    sizes = [math.floor(size) for size in due]
+    by_remainder = sorted(range(len(sizes)), key=lambda i: (sizes[i] - due[i], i))
     for i in by_remainder[: rows - sum(sizes)]:
         sizes[i] += 1
     if not min(sizes):

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from videoloader.errors import ArgumentError, ConfigurationError, warn_user
-from videoloader.errors.short_text import short_text
+from videoloader.errors.short_text import repr_of, short_text
 
 _T = TypeVar("_T")
 # The largest integer that files, arrays and tensors hold.
@@ -24,11 +24,9 @@ def given(value: object) -> str:
         return short_text(value)
     is_array = hasattr(value, "dtype") and bool(getattr(value, "ndim", None))
     try:
-        return f"{value.dtype} of shape {tuple(value.shape)}" if is_array else repr(value)  # type: ignore[attr-defined]
+        return f"{value.dtype} of shape {tuple(value.shape)}" if is_array else repr_of(value)  # type: ignore[attr-defined]
     except RuntimeError:  # PyTorch's nested tensors have no shape
         return f"a {type(value).__name__} without a shape"
-    except ValueError:  # Python refuses to write the longest integers
-        return short_text(value)
 
 
 def shortened(value: Any) -> str:

@@ -12,3 +12,11 @@ class _Short(reprlib.Repr):
 
 
 short_text = _Short().repr
+
+
+def repr_of(value: object) -> str:
+    """The ``repr`` of a value, or a short text where Python refuses to write it, since an integer in it is too long."""
+    try:
+        return repr(value)
+    except ValueError:
+        return short_text(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Iterator, Mapping
+from operator import index
 from typing import Any
 
 from videoloader.batching.batch import Batch
@@ -114,6 +115,6 @@ class EpochLoop:
         self._loader.load_state_dict(state["loader"])
         ended = state["under_way"] not in (None, self._epoch())
         in_epoch = state["under_way"] is not None and not ended
-        self._under_way, self._before = None, int(state["batches"]) if in_epoch else 0
+        self._under_way, self._before = None, index(state["batches"]) if in_epoch else 0
         self._resumed = state["under_way"], state["batches"]
         return ended

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 from hashlib import blake2b
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from videoloader.errors import ConfigurationError
 from videoloader.errors.short_text import short_text
+from videoloader.indexing.exact_numbers import exact
 from videoloader.order.clip_table import ClipTable
 from videoloader.permutation import Integers
 from videoloader.runtime.cached_property import cached_property
@@ -115,7 +117,7 @@ def _numbers(table: ClipTable, column: str) -> Integers:
     rows = table.ranges.rows.tolist()
     values = table.dataset.table.take(table.ranges.rows).column(column)
     try:
-        group = np.array([int(value) for value in values], np.int64)
+        group = np.array([int(exact(column, each) if isinstance(each, Decimal) else each) for each in values], np.int64)
     except (TypeError, ValueError, OverflowError):
         group = np.full(len(rows), -1)
     # Each group has at least one row, so a number beyond the rows means a gap; counting groups would take memory.

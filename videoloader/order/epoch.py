@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from operator import index
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 
 from videoloader.errors import ConfigurationError
 from videoloader.errors.checks import check, check_uint64, is_integer
+from videoloader.errors.short_text import repr_of
 from videoloader.order.by_column import ByColumn, ClipGroups, group_clips
 from videoloader.order.clip_table import ClipTable
 from videoloader.order.sharding import LAST_BATCH, MOST_LANES, Deal, LastBatch, Left, damaged_state, even_bounds
@@ -118,7 +120,7 @@ class Epochs:
             ConfigurationError: the state is of another data set, frame mode, order or seed, or is damaged.
         """
         try:
-            epoch, parts, fingerprint = int(state["epoch"]), int(state["parts"]), str(state["fingerprint"])
+            epoch, parts, fingerprint = index(state["epoch"]), index(state["parts"]), str(state["fingerprint"])
             deals = tuple(map(Deal.parse, state["dealt"].split(",")))
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             raise not_a_state(state) from None
@@ -152,7 +154,7 @@ class Epochs:
     def description(self) -> dict[str, str]:
         """Descriptions of what a state belongs to, from which another loader can say what differs."""
         order = "a sampler" if isinstance(self.order, SampledClips) else repr(self.order)
-        parts = {"data set": self.table.rows_name, "frame mode": repr(self.settings), "order": order}
+        parts = {"data set": self.table.rows_name, "frame mode": repr_of(self.settings), "order": order}
         parts |= {
             "seed": str(self.seed),
             "sharding": repr(self.sharding) if self._ordered_in_parts else "all clips in one order",

@@ -258,7 +258,8 @@ class DecodeWorkers:
         """
         refused, jobs = isinstance(error, RuntimeError | VideoLoaderError), list[_Job[Any]]()
         with self._lock:
-            self._working -= threads
+            # A Ctrl-C may have come when a thread had begun that is counted here.
+            self._working = max(self._working - threads, 0)
             if refused and not self._working:
                 for queue in (self._waiting, self._waiting_for_cpu):
                     jobs += queue
@@ -345,9 +346,9 @@ class DecodeWorkers:
     def _take(self) -> _Job[Any] | None:
         """Return the oldest job; None ends the thread, because there is none or enough others work."""
         with self._lock:
-            if self._working <= self._may_work():
+            if self._working <= self._may_work() > 0:
                 return (self._waiting or self._waiting_for_cpu).popleft()
-            self._working -= 1
+            self._working = max(self._working - 1, 0)
             return None
 
     def _may_work(self) -> int:

@@ -7,6 +7,8 @@ has needed for a while: each keeps decoders, and much may have gone on at once w
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
 import weakref
@@ -230,6 +232,7 @@ class _Thread:
 # The queues of all threads; whether they end.
 _queues: set[SimpleQueue[Any]] = set()
 _process_ends = False
+_process = object()  # another one after a fork
 PROGRAM_ENDS = (
     "the main thread has ended, and with it all reading: let it wait for loops in other threads (thread.join())"
 )
@@ -274,7 +277,11 @@ def _refused_start(thread: threading.Thread) -> str | None:
 
 
 def _call(future: Future[T], function: Callable[[], T]) -> None:
-    """Call a function, and put the result or error into its future."""
+    """Call a function, and put the result or error into its future.
+
+    If the function has forked, the child ends here: what follows waits for threads of its parent.
+    """
+    process = _process
     if future.set_running_or_notify_cancel():
         try:
             result = function()
@@ -283,6 +290,10 @@ def _call(future: Future[T], function: Callable[[], T]) -> None:
             del future, function  # as in AtOnce
         else:
             future.set_result(result)
+    if process is not _process:
+        print("videoloader: a process that is forked in a callback must end there, by os._exit", file=sys.stderr)
+        sys.stderr.flush()
+        os._exit(1)
 
 
 class _Idle(list[tuple[_Thread, float]]):
@@ -353,6 +364,8 @@ def _end() -> None:
 
 
 def _begin_anew() -> None:
+    global _process
+    _process = object()
     for each in (_idle, _queues, _starter):
         each.clear()
 

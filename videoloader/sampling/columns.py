@@ -14,6 +14,7 @@ from videoloader import padding
 from videoloader.errors import ConfigurationError
 from videoloader.errors.attribute_names import no_such_column
 from videoloader.errors.checks import check, shortened
+from videoloader.errors.short_text import repr_of
 from videoloader.indexing.exact_numbers import exact
 from videoloader.padding import Mode
 from videoloader.sampling.exact_time import Time, as_times
@@ -123,7 +124,7 @@ def _listed(
     try:
         return read(f"column {column!r}", list(map(cell, cells_of(value))) if isinstance(value, str) else value)
     except (ConfigurationError, ArithmeticError, TypeError, ValueError):
-        told = f"column {column!r} must be a list of {what}, got {value!r}"
+        told = f"column {column!r} must be a list of {what}, got {repr_of(value)}"
         raise ConfigurationError(told, video.index.source) from None
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors.checks import check_count, check_flag
+from videoloader.errors.short_text import repr_of
 from videoloader.padding import check_mode
 from videoloader.sampling.columns import Pad, PadColumn, pad_of
 from videoloader.sampling.sampled_video import SampledVideo
@@ -43,7 +44,7 @@ class SavedRepr:
 
     def __repr__(self) -> str:
         named = [(each, getattr(self, each.name)) for each in fields(self)]  # type: ignore[arg-type]
-        shown = [f"{each.name}={value!r}" for each, value in named if each.repr or value != each.default]
+        shown = [f"{each.name}={repr_of(value)}" for each, value in named if each.repr or value != each.default]
         return f"{type(self).__name__}({', '.join(shown)})"
 
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from videoloader.errors import ConfigurationError
 from videoloader.errors.checks import check
+from videoloader.errors.short_text import repr_of
 from videoloader.indexing.index import VideoIndex
 from videoloader.padding import CONSTANT_FRAME
 
@@ -61,7 +62,9 @@ def target_times(index: VideoIndex, frame_numbers: npt.NDArray[np.int64], roles:
     """
     places = [*roles.inputs[:1], *roles.inputs[-1:], *roles.targets]
     if len(places) < 2 + len(roles.targets) or not 0 <= min(places) <= max(places) < len(frame_numbers):
-        raise ConfigurationError(f"{roles} do not name places of clips of {len(frame_numbers)} frames", index.source)
+        raise ConfigurationError(
+            f"{repr_of(roles)} do not name places of clips of {len(frame_numbers)} frames", index.source
+        )
     numbers = frame_numbers[places]
     shown = numbers != CONSTANT_FRAME
     times = np.where(shown, index.clock[np.where(shown, numbers, 0)] - index.clock[max(numbers[0], 0)], np.nan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
@@ -100,7 +101,11 @@ class Timestamps(OneClip):
         frames[[unit > end for unit in units]] = stop
         outside = (frames < first) | (frames >= stop)
         if outside.any() and pad_of(self.pad, video) == "none":
-            missing = float(listed[int(outside.argmax())])
+            time = listed[int(outside.argmax())]
+            try:
+                missing = float(time)
+            except OverflowError:
+                missing = math.copysign(math.inf, 1 if time > 0 else -1)
             where = "near" if self.at == "nearest" else self.at
             raise FrameRangeError(
                 f"no frame of {first} to {stop - 1} is at or {where} {missing} s: they last {told_span(video)}",

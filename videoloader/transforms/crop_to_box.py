@@ -13,10 +13,13 @@ import numpy as np
 from videoloader.convert.spec import Geometry
 from videoloader.errors import ConfigurationError
 from videoloader.errors.checks import check, check_numbers
+from videoloader.errors.short_text import repr_of
 from videoloader.sampling.columns import cells_of
 from videoloader.transforms.geometry.fusing import cut
 from videoloader.transforms.operations import ClipInfo, checked
 from videoloader.transforms.planning.steps import Choice, GeometryStep, Step, ViewStep
+
+_FAR = 1e12  # pixels
 
 _MARGIN = "a share of the box's sides in [0, 10], such as 0.2"
 
@@ -74,7 +77,7 @@ class CropToBox(GeometryStep):
         """The geometry with this step added."""
         given = self._box(clip)
         sides = (clip.width, clip.height, clip.width, clip.height) if self.relative else (1, 1, 1, 1)
-        left, top, right, bottom = (edge * side for edge, side in zip(given, sides, strict=True))
+        left, top, right, bottom = (_near(edge * side) for edge, side in zip(given, sides, strict=True))
         spans = (top, bottom, clip.height), (left, right, clip.width)
         if not all(start < stop and start < length and stop > 0 for start, stop, length in spans):
             unit = "shares of its sides, 0 to 1, as relative=True says" if self.relative else "pixels"
@@ -82,7 +85,8 @@ class CropToBox(GeometryStep):
                 f"the box {given} of column {self.column!r} (x0, y0, x1, y1 in {unit}) shows "
                 f"nothing of a picture that is {clip.width} wide and {clip.height} high"
             )
-        wide = [(start - self.margin * (stop - start), stop + self.margin * (stop - start)) for start, stop, _ in spans]
+        margins = [_near(self.margin * (stop - start)) for start, stop, _ in spans]
+        wide = [(start - margin, stop + margin) for (start, stop, _), margin in zip(spans, margins, strict=True)]
         if self.square:
             side = min(max(stop - start for start, stop in wide), clip.height, clip.width)
             side = max(_rounded(side), 1)
@@ -106,10 +110,12 @@ class CropToBox(GeometryStep):
         except (TypeError, ValueError, OverflowError):
             x0 = y0 = x1 = y1 = math.nan
         if not all(map(math.isfinite, (x0, y0, x1, y1))):
-            raise ConfigurationError(f"column {self.column!r} must be four numbers, x0, y0, x1 and y1, got {given!r}")
+            raise ConfigurationError(
+                f"column {self.column!r} must be four numbers, x0, y0, x1 and y1, got {repr_of(given)}"
+            )
         whole = not isinstance(given, str) and all(isinstance(each, Integral) for each in given)
         if not self.relative and not whole and 0 < max(x0, y0, x1, y1) <= 1:
-            told = f"column {self.column!r} is in pixels, got {given!r}"
+            told = f"column {self.column!r} is in pixels, got {repr_of(given)}"
             raise ConfigurationError(f"{told}: write CropToBox(…, relative=True) if these are shares of the picture")
         return x0, y0, x1, y1
 
@@ -131,6 +137,11 @@ def check_boxes_first(transforms: Sequence[Step | ViewStep], first: bool = True)
 
 def _is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
+
+
+def _near(pixels: float) -> float:
+    """A distance that sums of a few others do not take beyond what a float holds. All pictures are smaller."""
+    return min(max(pixels, -_FAR), _FAR)
 
 
 def _rounded(value: float) -> int:
