@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -80,10 +81,10 @@ def look_up_state(table: EntryTable, store: IndexStore) -> str:
     """
     text, bounds = table.path.utf8()
     first = np.frombuffer(text, np.uint8)[bounds[:-1][table.path.sizes > 0]]
-    rest = [table.path[row] for row in np.flatnonzero(table.path.sizes > 0)[first != ord("/")].tolist()]
-    schemes = {name.partition("/")[0] if is_url(name) else "" for name in rest}
+    rest = map(table.path.__getitem__, np.flatnonzero(table.path.sizes > 0)[first != ord("/")].tolist())
+    lies_here = cache(lambda scheme: not scheme or not is_missing(scheme))  # a file here may have a name like a URL
     state = [store.content]
-    if any(not scheme or not is_missing(scheme) for scheme in schemes):  # a file here may have a name like a URL
+    if any(lies_here(name.partition("/")[0] if is_url(name) else "") for name in rest):
         state.append(store.keys.key_of("here"))
     if found := [match.start() for match in re.finditer(rb"\.\.|/::", text)]:
         rows = np.unique(np.searchsorted(bounds, found, side="right") - 1).tolist()
