@@ -6,17 +6,17 @@ import os
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import lru_cache
 from hashlib import blake2b
 from typing import Literal, NamedTuple, TypeAlias
 
 from videoloader.errors import StaleIndexError, VideoLoaderError
 from videoloader.indexing.sources.base import ByteSource, is_number
+from videoloader.indexing.sources.directory_cache import DirectoryCache
 from videoloader.indexing.sources.folder import FolderSource, folder_fingerprint, split_times, time_of_change
 from videoloader.indexing.sources.local import FileSource
 from videoloader.indexing.sources.opening import has_members_only, open_source, without_scheme
 from videoloader.indexing.sources.recordio import HEADER_SIZE, keys_beside
-from videoloader.indexing.sources.state import check_unchanged, state_of_file
+from videoloader.indexing.sources.state import check_unchanged, state_of, state_of_file
 
 # What makes a video the same for a store: the same size and time of change; the same size alone; or the same bytes,
 # which are read if the time differs.
@@ -163,7 +163,10 @@ def _sizes(source: ByteSource) -> str:
     return f"{source.size}-{blake2b(repr((names, source.offsets)).encode(), digest_size=16).hexdigest()}"
 
 
-@lru_cache(maxsize=1 << 16)
+# Hashes by name and state, of which the inodes tell files of one name, size and time apart.
+_hashes: DirectoryCache[str] = DirectoryCache(1 << 22, lambda _: 1)
+
+
 def _content(source: str, now: str) -> str:
     """Return a hash of all bytes of a source in its current state, computed once per process.
 
@@ -173,7 +176,8 @@ def _content(source: str, now: str) -> str:
     opened = open_source(source)
     if not isinstance(opened, FolderSource) and opened.fingerprint != now:
         raise StaleIndexError("has changed meanwhile", source)
-    return _hash(opened)
+    state = state_of(opened)
+    return _hash(opened) if state is None else _hashes.get((opened.name, state), lambda: _hash(opened))
 
 
 def _hash(opened: ByteSource) -> str:

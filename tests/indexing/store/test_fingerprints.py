@@ -120,6 +120,28 @@ def test_bytes_are_read_where_the_time_is_another_one_alone(data: Path, monkeypa
         assert [len(IndexStore(folder / "index.db").get(source)) for source in sources(folder)] == [60, 60, 3]
 
 
+@pytest.mark.parametrize("replaced", [True, False])
+def test_another_file_of_one_name_size_and_time_is_stale(
+    replaced: bool, tmp_path: Path, sample: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hash that was computed before is not taken for that of a file in another folder, or of one that replaces it."""
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        shutil.copy(sample("h264_mp4"), tmp_path / folder / "v.mp4")
+    build_here([tmp_path / "a/v.mp4"], tmp_path / "a/s.db", fingerprint="content")
+    shutil.copy(tmp_path / "a/s.db", tmp_path / "b/s.db")
+    change_a_byte(tmp_path / "b/v.mp4")
+    os.utime(tmp_path / "a/v.mp4", ns=(1, 2 * 10**18))
+    monkeypatch.chdir(tmp_path / "a")
+    assert len(IndexStore("s.db").get("v.mp4")) == 60
+    if replaced:
+        os.replace(tmp_path / "b/v.mp4", "v.mp4")
+    else:
+        monkeypatch.chdir(tmp_path / "b")
+    with pytest.raises(StaleIndexError):
+        IndexStore("s.db").get("v.mp4")
+
+
 def test_a_store_keeps_its_kind_until_it_is_given_another(data: Path) -> None:
     store = data / "index.db"
 
