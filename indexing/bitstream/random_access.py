@@ -113,10 +113,13 @@ def has_break(config: bytes, payload: bytes | memoryview) -> bool:
     return has_unit("hevc", config, payload, (*HEVC_ENDS, *HEVC_BLA))
 
 
-@cache
 def end_of_sequence(config: bytes) -> re.Pattern[bytes]:
     """Return a pattern that finds an end of a sequence or bitstream among the last bytes of a packet of HEVC."""
-    length_size = nal_length_size("hevc", config)
+    return _end_of_sequence(nal_length_size("hevc", config))
+
+
+@cache  # not by the record, of which each video has its own
+def _end_of_sequence(length_size: int) -> re.Pattern[bytes]:
     if not length_size:
         return re.compile(rb"\x00\x00\x01[\x48-\x4b]")
     # Such a unit is only its header of two bytes, but writers may have put padding into it.

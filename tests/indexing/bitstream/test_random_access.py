@@ -9,7 +9,7 @@ from sample_videos import RECIPES
 
 from videoloader.indexing import build_index, open_source
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size
-from videoloader.indexing.bitstream.random_access import is_random_access
+from videoloader.indexing.bitstream.random_access import end_of_sequence, is_random_access
 
 AVCC = bytes([1, 100, 0, 10, 0xFF, 0xE1, 0])
 HVCC = bytes([1]) + bytes(20) + bytes([3, 0])
@@ -252,3 +252,8 @@ def test_encoders_keyframes_are_told_from_their_recovery_points(sample, name):
     if name == "h264_mp4_intra_refresh":  # its later "keyframes" recover after a dozen frames
         assert keys == [0]
     assert np.flatnonzero(starts).tolist() == keys
+
+
+def test_no_record_of_hevc_is_kept_for_the_life_of_the_process() -> None:
+    records = [bytes([1, *bytes(20), 0xF0 | size, 0, 0, number]) for size in (0, 1, 3) for number in range(50)]
+    assert len({id(end_of_sequence(record)) for record in records}) == 3
