@@ -18,7 +18,7 @@ from videoloader.indexing.sources.base import SourceBase
 from videoloader.indexing.sources.local import most_open_files
 from videoloader.indexing.sources.regular_file import check_regular, from_here
 from videoloader.indexing.sources.state import SourceState, require_same, state_of_file
-from videoloader.runtime.forks import after_fork
+from videoloader.runtime.forks import after_fork, free_after_fork
 
 if TYPE_CHECKING:
     import lmdb
@@ -37,18 +37,16 @@ _MOST_KEPT = 64
 _kept: OrderedDict[_Place, lmdb.Environment] = OrderedDict()
 # All that are open: LMDB allows a process to open each only once, and none across a fork.
 _open: weakref.WeakValueDictionary[_Place, lmdb.Environment] = weakref.WeakValueDictionary()
-_lock = threading.RLock()  # a signal's handler may use the library, too
+_lock = free_after_fork(threading.RLock())  # a signal's handler may use the library, too
 # Seconds to wait for another thread that is about to close a database.
 _PATIENCE = 1.0
 
 
 def _start_anew() -> None:
-    global _lock
     for inherited in list(_open.values()):
         inherited.close()
     _open.clear()
     _kept.clear()
-    _lock = threading.RLock()
 
 
 after_fork(_start_anew)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections import defaultdict
@@ -341,4 +342,29 @@ def test_where_no_thread_starts_no_job_of_another_thread_is_lost(monkeypatch: py
     assert not pool._waiting
     monkeypatch.undo()
     assert pool.submit(lambda reader: 2, INDEX, 1).result(PATIENCE) == 2
+    pool.close()
+
+
+def test_jobs_of_other_threads_are_done_where_a_handler_raises_a_runtime_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, jobs = DecodeWorkers(torch.device("cpu"), num_workers=1), list[Future[int]]()
+    submit = pool._main.submit
+
+    def of_another_thread() -> None:
+        jobs.append(pool.submit(lambda reader: 3, INDEX, 1))  # the main thread is about to wake a thread for it
+
+    def handle(number: int, frame: object) -> None:
+        monkeypatch.setattr(pool._main, "submit", submit)
+        thread = threading.Thread(target=of_another_thread)
+        thread.start()
+        thread.join()
+        raise RuntimeError("too late")
+
+    monkeypatch.setattr(pool._main, "submit", lambda *call: signal.raise_signal(signal.SIGALRM))
+    before = signal.signal(signal.SIGALRM, handle)
+    try:
+        with pytest.raises(RuntimeError, match="too late"):
+            pool.submit(lambda reader: 2, INDEX, 1)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert jobs[0].result(PATIENCE) == 3
     pool.close()

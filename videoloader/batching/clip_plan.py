@@ -35,7 +35,7 @@ from videoloader.order.video_range import UNOPENED, SameIndex, VideoRange
 from videoloader.padding.pad import real_frames
 from videoloader.reading.own_code import contents, is_own
 from videoloader.runtime.cached_property import cached_property
-from videoloader.runtime.forks import after_fork
+from videoloader.runtime.forks import free_after_fork
 from videoloader.sampling.mode import FrameMode, chosen_frames, clip_rng, padded, tell_of_no_own_frame
 from videoloader.sampling.roles import Roles, roles_of
 from videoloader.transforms.foreign_randomness import WATCHED_CALLS, generator_states, tell_of_foreign_randomness
@@ -47,15 +47,7 @@ UNREADABLE = (DecodeError, IndexingError, SourceError, UnsupportedError)
 # The most files that are opened to find a readable one before any batch is made.
 _MOST_TRIED = 16
 # Users' transforms and frame modes may not be thread-safe, so only one of the threads that read images calls them.
-_one_at_a_time = threading.RLock()  # a signal's handler may use the library, too
-
-
-def _free() -> None:
-    global _one_at_a_time
-    _one_at_a_time = threading.RLock()
-
-
-after_fork(_free)  # another thread may have held it
+_one_at_a_time = free_after_fork(threading.RLock())  # a signal's handler may use the library, too
 
 
 class ClipName(NamedTuple):

@@ -16,7 +16,7 @@ from videoloader.dataset.raw_table import ROWS_AT_ONCE, RawTable, beyond_table, 
 from videoloader.errors import ConfigurationError
 from videoloader.errors.checks import check
 from videoloader.indexing.limits import current_limits
-from videoloader.runtime.forks import after_fork
+from videoloader.runtime.forks import free_after_fork
 
 _SEPARATORS = ",\t;|"
 _REFERENCE = 8  # bytes
@@ -59,15 +59,7 @@ def read_delimited(source: str, given: Sequence[str] | None = None, separator: s
 
 
 # csv has one limit for all threads.
-_one_at_a_time = threading.RLock()
-
-
-def _free() -> None:
-    global _one_at_a_time
-    _one_at_a_time = threading.RLock()
-
-
-after_fork(_free)  # another thread may have held it
+_one_at_a_time = free_after_fork(threading.RLock())
 
 
 def _read_delimited(source: str, given: Sequence[str] | None, separator: str | None, first: str) -> RawTable:

@@ -20,7 +20,7 @@ from videoloader.errors.checks import check_positive
 from videoloader.indexing.bitstream.formats import PictureFormat
 from videoloader.runtime.condition import Condition
 from videoloader.runtime.device import own_stream, resolve_device, trim_heaps
-from videoloader.runtime.forks import after_fork
+from videoloader.runtime.forks import after_fork, free_after_fork
 
 # A session is made for the largest picture of its class, so that it can take any smaller one. Width and height are each
 # rounded up to one of these.
@@ -348,7 +348,7 @@ def _close(sessions: list[Session]) -> None:
 
 
 _pools: dict[int, SessionPool] = {}
-_pools_lock = threading.Lock()
+_pools_lock = free_after_fork(threading.Lock())
 # Pools of the process that this one was forked from. CUDA does not survive a fork, so they are neither used nor closed.
 _inherited: list[SessionPool] = []
 
@@ -370,10 +370,8 @@ def _close_all() -> None:
 
 
 def _leave_to_parent() -> None:
-    global _pools_lock
     _inherited.extend(_pools.values())
     _pools.clear()
-    _pools_lock = threading.Lock()
 
 
 after_fork(_leave_to_parent)

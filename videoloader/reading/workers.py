@@ -22,6 +22,7 @@ from videoloader.decoding.engine import Decode, choose_engine
 from videoloader.decoding.nvdec_codecs import INEXACT_CODECS
 from videoloader.errors import ConfigurationError, VideoLoaderError
 from videoloader.errors.checks import check_integer
+from videoloader.errors.of_handlers import error_of_handler
 from videoloader.indexing import VideoIndex
 from videoloader.reading.clip_reader import ClipReader, reader_of_thread
 from videoloader.reading.fetch_ahead import FetchAhead
@@ -254,9 +255,11 @@ class DecodeWorkers:
     def _count_out(self, threads: int, error: BaseException) -> None:
         """Count threads no longer that do not work after all. Jobs of other threads may rely on them.
 
-        If no thread can be started and none works, jobs that wait end with this error. After a Ctrl-C, others start.
+        If no thread can be started and none works, jobs that wait end with this error. After an error of a signal's
+        handler, such as Ctrl-C, others start.
         """
-        refused, jobs = isinstance(error, RuntimeError | VideoLoaderError), list[_Job[Any]]()
+        refused = isinstance(error, RuntimeError | VideoLoaderError) and error_of_handler(error) is None
+        jobs = list[_Job[Any]]()
         with self._lock:
             # A Ctrl-C may have come when a thread had begun that is counted here.
             self._working = max(self._working - threads, 0)

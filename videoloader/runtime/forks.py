@@ -12,8 +12,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib import _bootstrap
 from types import MethodType
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
+
+Lock = TypeVar("Lock", bound=Any)
 
 # For each object, functions of its class, in the order of registration.
 _objects: WeakKeyDictionary[object, list[Callable[[object], object]]] = WeakKeyDictionary()
@@ -34,6 +36,16 @@ def after_fork(start: Callable[[], object]) -> None:
         _objects.setdefault(start.__self__, []).append(start.__func__)
     else:
         _functions.append(start)
+
+
+def free_after_fork(lock: Lock) -> Lock:
+    """Return the lock, which is free at the begin of each forked process: a thread of the parent may hold it.
+
+    Args:
+        lock: a ``threading.Lock`` or ``threading.RLock`` that lasts as long as the process.
+    """
+    after_fork(lock._at_fork_reinit)  # as ``threading`` and ``logging`` do with theirs
+    return lock
 
 
 # The default arguments are there when the interpreter ends and the names of modules are cleared.
