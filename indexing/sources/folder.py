@@ -9,6 +9,7 @@ import re
 import stat
 from bisect import bisect_right
 from collections.abc import Iterable
+from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
 from hashlib import blake2b
@@ -38,6 +39,7 @@ _COLONS = re.compile("(?=::)")
 _TIMED = re.compile(r"(.+)::(fps|timestamps)=(.+)", re.DOTALL)
 # The seconds of each file, or the path of a list of them.
 Timestamps: TypeAlias = "str | os.PathLike[str] | Iterable[float | Fraction] | npt.NDArray[np.floating[Any]]"
+_Marks: TypeAlias = tuple[int, int, int, int]  # see ``_marks_of``
 
 
 class FolderSource(SourceBase):
@@ -102,8 +104,7 @@ class FolderSource(SourceBase):
         folder, pattern = _folder_and_pattern(plain)
         self._folder = folder or "."
         # Taken before the folder is listed, so that no later change is missed.
-        self._changed = time_of_change(self._folder)
-        self._times_changed = time_of_change(self.timestamps_file) if self.timestamps_file else None
+        self._changed, self._marks_of_times = time_of_change(self._folder), self._marks_of_list()
         found = _image_files(folder, pattern, self.name)
         names, self.numbers = in_natural_order(found)
         self.files = list(map(os.path.join(folder, "").__add__, names))
@@ -120,6 +121,16 @@ class FolderSource(SourceBase):
         """Path of the list of times; "" if there is none."""
         return os.path.join(self._folder, self.timestamps) if isinstance(self.timestamps, str) else ""
 
+    def _marks_of_list(self) -> list[_Marks]:
+        """Return the marks of the list of times, or none if there is no such list."""
+        with suppress(OSError, ValueError):
+            return [_marks_of(os.stat(self.timestamps_file))] if self.timestamps_file else []
+        return []
+
+    @property
+    def _times_changed(self) -> int | None:
+        return next((time for _, time, _, _ in self._marks_of_times), None)
+
     @cached_property
     def fingerprint(self) -> str:
         """A short text for the current files: names, sizes, times of change, and where their frame times come from."""
@@ -131,13 +142,14 @@ class FolderSource(SourceBase):
     @cached_property
     def state(self) -> SourceState:
         """A mark that changes with the files. Numbers made of all inodes, and of their times, stand for one inode's."""
-        inodes, changed = (hash(tuple(marks[part] for marks in self._listed)) for part in (2, 3))
+        all_marks = self._listed + self._marks_of_times
+        inodes, changed = (hash(tuple(marks[part] for marks in all_marks)) for part in (2, 3))
         return SourceState(self.fingerprint, inodes, changed, self._host)
 
     def is_current(self) -> bool:
-        """Whether no file was added, removed or renamed since the folder was listed, or found to have changed."""
+        """Whether no file was added, removed, renamed or found to have changed since, nor the list of times written."""
         unchanged = self._changed is not None and self._changed == time_of_change(self._folder)
-        return unchanged and not self._file_changed
+        return unchanged and not self._file_changed and self._marks_of_times == self._marks_of_list()
 
     def check_unchanged(self, known: SourceState | None = None) -> None:
         """Check that the listed files are those of an index. Each file is checked when it is read.
@@ -278,7 +290,7 @@ def _path_or_seconds(source: str, timestamps: Timestamps | None) -> str | tuple[
         ) from None
 
 
-def _marks_of(status: os.stat_result) -> tuple[int, int, int, int]:
+def _marks_of(status: os.stat_result) -> _Marks:
     """Return the size, time of change, inode, and time of change of the inode."""
     return status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns
 

@@ -52,7 +52,7 @@ def _start_anew() -> None:
 after_fork(_start_anew)
 
 
-def _environment(path: str) -> tuple[_Place, lmdb.Environment]:
+def _database(path: str) -> tuple[_Place, lmdb.Environment]:
     with needs("reading LMDB needs lmdb: pip install 'videoloader[lmdb]'", path):
         import lmdb
     try:
@@ -61,8 +61,10 @@ def _environment(path: str) -> tuple[_Place, lmdb.Environment]:
         place = os.path.realpath(path), status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
         with _lock:
             opened = _open.get(place)
-            for earlier in [each for each in _kept if each[0] == place[0] and each != place]:
-                del _kept[earlier]  # LMDB goes by paths, too: as long as that one is open, no other is opened here
+            # Other threads, and signals' handlers, read meanwhile, and change the order.
+            for earlier in [each for each in list(_kept) if each[0] == place[0] and each != place]:
+                # LMDB goes by paths, too: as long as that one is open, no other is opened here.
+                _kept.pop(earlier, None)
             if opened is None:
                 opened = _opened_here(path)
                 # Touching mapped memory beyond the end of the file would kill the process.
@@ -113,7 +115,7 @@ def read_lmdb(path: str, wanted: Callable[[str, int], bool]) -> dict[str, bytes 
         ConfigurationError: the package lmdb is not installed.
         SourceError: the database cannot be opened or read.
     """
-    _, environment = _environment(path)
+    _, environment = _database(path)
     try:
         with environment.begin(buffers=True) as transaction:
             # The size of a value is known without reading its pages.
@@ -142,7 +144,7 @@ class LmdbSource(SourceBase):
     def __init__(self, path: str, key: str, known: SourceState | None = None) -> None:
         self.name = f"{path}::{key}"
         self._path, self._key, self._known = path, key, known
-        self._place, environment = _environment(path)
+        self._place, environment = _database(path)
         self._file = _data_file(from_here(path))
         self.size = self._with_value(environment, len)
         try:
@@ -179,7 +181,7 @@ class LmdbSource(SourceBase):
             kept = _kept[self._place]
             _kept.move_to_end(self._place)
         except KeyError:  # it has been closed, or the process was forked
-            place, kept = _environment(self._place[0])
+            place, kept = _database(self._place[0])
             if place != self._place:
                 raise StaleIndexError("has changed since it was opened", self.name) from None
         return kept

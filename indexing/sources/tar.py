@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import posixpath
-from bisect import bisect_left
 from collections import ChainMap
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -153,7 +152,9 @@ def open_tar_member(archive: ByteSource, name: str) -> ByteSource:
     member = directory.find(name)
     if member is None or member.offset == _DANGLING:
         if member is not None:
-            raise SourceError(f"member {name!r} is a link to a file that is not in the archive", archive.name)
+            raise SourceError(
+                f"member {name!r} is a link to a file that is not in the archive, or not before it", archive.name
+            )
         near = near_names(_plain(name), (each.name for each in directory.members()))
         raise SourceError(f"has no member {name!r} (it has {len(directory)}){near}", archive.name)
     if member.offset == _SPARSE:
@@ -294,30 +295,35 @@ def _doubt_at_end(archive: ByteSource, position: int) -> str:
 def _with_links_followed(members: list[Member], links: dict[int, tuple[str, bool]]) -> list[Member]:
     """Return the members, with the bytes to which links lead.
 
-    A hard link leads to the last file of that name before it, and other links to the last one of all, as if they were
-    unpacked. A hard link to its own name, which GNU tar writes for a file that it is given twice, is left out.
+    They are those that the files have once all is unpacked, in order: a hard link becomes what has that name at that
+    time, and other links lead to what has the name in the end. A hard link to what its own name already is, as GNU tar
+    writes for a file that it is given twice, is left out.
 
     Args:
         members: all files and links of an archive, in order.
         links: targets by number of the member: the name, and whether it is a hard link.
     """
-    places: dict[str, list[int]] = {}
+    # For each name, the number of the file or soft link that it is.
+    unpacked: dict[str, int] = {}
+    kept: list[tuple[Member, int | None]] = []
     for number, member in enumerate(members):
-        places.setdefault(member.name, []).append(number)
+        name, is_hard = links.get(number, ("", False))
+        at = unpacked.get(name) if is_hard else number
+        if at is None:
+            unpacked.pop(member.name, None)
+        elif is_hard and at == unpacked.get(member.name):
+            continue
+        else:
+            unpacked[member.name] = at
+        kept.append((member, at))
     followed: list[Member] = []
-    for number, member in enumerate(members):
-        at: int | None = number
+    for member, at in kept:
         for _ in range(_LONGEST_LINK_CHAIN):
             if at is None or at not in links:
                 break
-            name, is_hard = links[at]
-            there = places.get(name)
-            at = there[(bisect_left(there, at) if is_hard else 0) - 1] if there else None
-        found = None if at is None or at in links else members[at]
-        if found is None or at == number:
-            followed.append(member)
-        elif found.name != member.name:
-            followed.append(found._replace(name=member.name))
+            at = unpacked.get(links[at][0])
+        found = member if at is None or at in links else members[at]
+        followed.append(found._replace(name=member.name))
     return followed
 
 

@@ -246,6 +246,8 @@ class StoreBuild:
             vanished = [key for key in known if key not in self._paths and self._keys.is_gone(key)]
             if prune and vanished:
                 _delete_rows(self._connection, vanished)
+            if self._connection.execute(_HAS_UNUSED_RECORDS).fetchone()[0]:
+                delete_unused_records(self._connection)
         return BuildReport(
             indexed=self._indexed,
             unchanged=self._unchanged,
@@ -264,6 +266,8 @@ class StoreBuild:
         self._rows, self._renewed = [], []
 
 
+# A store of which files are indexed again and again must not grow.
+_HAS_UNUSED_RECORDS = "SELECT (SELECT count(*) FROM records) > (SELECT count(*) FROM videos)"
 _UPSERT = (
     f"INSERT INTO videos ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))}) "
     f"ON CONFLICT (source) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in COLUMNS)}"
@@ -330,7 +334,12 @@ def _delete_rows(connection: sqlite3.Connection, keys: Iterable[str]) -> None:
         mark_change(connection)
         for key in map(to_sql, keys):
             _delete_row(connection, key)
-        connection.execute("DELETE FROM records WHERE key NOT IN (SELECT record FROM frame_tables)")
+        delete_unused_records(connection)
+
+
+def delete_unused_records(connection: sqlite3.Connection) -> None:
+    """Delete what only rows had that have been removed or replaced. It reads all frame tables."""
+    connection.execute("DELETE FROM records WHERE key NOT IN (SELECT record FROM frame_tables)")
 
 
 def _delete_row(connection: sqlite3.Connection, key: str | bytes) -> None:

@@ -37,8 +37,7 @@ def fingerprint_of(source: str, kind: FingerprintKind = "mtime", opened: ByteSou
         kind: kind of the fingerprint.
         opened: the opened source. The text is that of what was opened, whatever lies there by now.
     """
-    is_known = opened is not None and not isinstance(opened, FolderSource)
-    now = opened.fingerprint if opened is not None and is_known else _by_time(source)
+    now = _by_time(source) if opened is None or isinstance(opened, FolderSource) else opened.fingerprint
     return now if now is None else _of_kind(source, kind, now, opened)
 
 

@@ -16,7 +16,7 @@ from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.checks import check, path_text
 from videoloader.indexing.sources.opening import begins_as_url
 from videoloader.indexing.sources.regular_file import is_same_file, status_at
-from videoloader.indexing.store.building import Progress, rename_moved, write_row
+from videoloader.indexing.store.building import Progress, delete_unused_records, rename_moved, write_row
 from videoloader.indexing.store.frame_table import PackedIndex
 from videoloader.indexing.store.keys import SourceKeys, from_sql, path_here, to_sql
 from videoloader.indexing.store.schema import (
@@ -194,7 +194,7 @@ class _Merge:
         """Remove records that nothing refers to any more."""
         if self.counts["replaced"]:
             with told_as_unwritable(self._path), self._connection:
-                self._connection.execute("DELETE FROM records WHERE key NOT IN (SELECT record FROM frame_tables)")
+                delete_unused_records(self._connection)
 
     def _write_row(self, row: tuple[Any, ...]) -> _Outcome:
         *columns, record, blob = row

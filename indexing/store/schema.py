@@ -15,8 +15,8 @@ from urllib.parse import quote
 import numpy as np
 
 from videoloader.errors import IndexingError, SourceError, system_reason, warn_user
-from videoloader.errors.checks import shortened
 from videoloader.errors.names_elsewhere import nearest
+from videoloader.errors.short_text import short_text
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources.regular_file import check_regular, is_missing, open_regular
 from videoloader.indexing.sources.state import Place
@@ -108,7 +108,7 @@ def check_values(row: Sequence[object], names: Sequence[str], store: str | None)
     """
     for value, name in zip(row, names, strict=True):
         if value is not None and name in COLUMNS and not isinstance(value, _TYPES[COLUMNS[name]]):
-            what = f"a video has {name}={shortened(value)}: delete it and build it again"
+            what = f"a video has {name}={short_text(value)}: delete it and build it again"
             raise IndexingError(f"the index store is damaged: {what}", store)
 
 
@@ -422,16 +422,17 @@ def _distrust(connection: sqlite3.Connection) -> None:
 
 def _check_schema(connection: sqlite3.Connection, path: str) -> None:
     """Raise IndexingError unless a file has exactly the tables of an index store of this version."""
+    found = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
     application, version = (
         connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
     )
     if application != APPLICATION_ID:
-        raise IndexingError("is not an index store, but empty or another application's database", path)
+        what = "another application's database" if found else "empty, as until the first build has created its tables"
+        raise IndexingError(f"is not an index store, but {what}", path)
     if version != SCHEMA_VERSION:
         other = f"is an index store of version {version}; this videoloader reads version {SCHEMA_VERSION}"
         raise IndexingError(f"{other}: build a new one", path)
     # Views, triggers and computed columns would be run in place of the tables.
-    found = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
     others = [str(name) for name, sql in found if sql not in _TABLES]
     if others or len(found) != len(_TABLES):
         what = f"it defines {others[0]!r:.80}" if others else "it lacks a table"

@@ -379,7 +379,7 @@ def executor_of(threads: int, name: str, *, lent: bool = True) -> Executor:
 
     Args:
         threads: number of threads, at least 0.
-        name: start of the threads' names.
+        name: name of the threads.
         lent: whether the threads belong to the process; otherwise they belong to the executor and end with it.
     """
     if not threads:

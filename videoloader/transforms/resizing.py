@@ -24,7 +24,8 @@ class Resize(GeometryStep):
             the shorter edge follows from the ratio, truncated to whole pixels. With ``size=None`` the longer edge
             always gets that length.
         interpolation: str, default ``"bilinear"``. ``"bilinear"``, ``"bicubic"`` or ``"nearest"``; see ``Geometry``.
-            Successive resizes become one resize, with the interpolation of the last.
+            Successive resizes become one resize, with the interpolation of the last. A crop between them takes whole
+            pixels of the video, so after an enlarging resize its edges may move by half a pixel of the video.
         antialias: bool, default True. Whether to widen the filter as frames get smaller.
 
     Raises:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -123,3 +124,26 @@ if (child := os.fork()) == 0:  # which opens its own
 print(os.waitpid(child, 0)[1])
 """
     assert run_program(program).stdout == "0\n"
+
+
+def test_databases_are_opened_while_other_threads_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lmdb_value, "_MOST_KEPT", 1000)
+    names = [f"{path}::k" for path in databases(tmp_path, 60)]
+    sources, ends = [open_source(name) for name in names], threading.Event()
+
+    def read() -> None:
+        while not ends.is_set():
+            for source in sources:
+                source.read(0, 1)
+
+    threads, interval = [threading.Thread(target=read) for _ in range(3)], sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        assert [open_source(name).size for name in names * 5] == [source.size for source in sources * 5]
+    finally:
+        ends.set()
+        sys.setswitchinterval(interval)
+        for thread in threads:
+            thread.join()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from archive_writing import tar_bytes
 from example_count import examples
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from videoloader.errors import IndexingError, SourceError, UnsupportedError, VideoLoaderError
@@ -102,6 +102,26 @@ def test_a_hard_link_leads_to_the_last_file_of_that_name_before_it() -> None:
             assert read_by_python is not None
             assert read(data, name) == read_by_python.read() == content
     assert [each.name for each in tar_directory(MemorySource(data)).members()].count("a.mp4") == 3
+
+
+@settings(max_examples=examples(200))
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["", "a", "b", "c"])), max_size=8))
+@example([("a", ""), ("b", "a"), ("a", ""), ("a", "b")])
+@example([("b", "a"), ("a", ""), ("a", "")])
+def test_hard_links_lead_where_they_do_when_the_archive_is_unpacked(members: list[tuple[str, str]]) -> None:
+    buffer, unpacked = io.BytesIO(), dict[str, bytes | None]()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for number, (name, target) in enumerate(members):
+            member, content = tarfile.TarInfo(name), b"" if target else b"file %d" % number
+            member.type, member.linkname, member.size = b"1" if target else b"0", target, len(content)
+            archive.addfile(member, io.BytesIO(content))
+            unpacked[name] = unpacked.get(target) if target else content
+    for name, content in unpacked.items():
+        if content is not None:
+            assert read(buffer.getvalue(), name) == content
+            continue
+        with pytest.raises(SourceError, match="is a link to a file that is not in the archive, or not before it"):
+            read(buffer.getvalue(), name)
 
 
 def test_the_rest_of_a_file_from_another_volume_is_refused() -> None:

@@ -136,6 +136,17 @@ def test_members_of_archives_and_folders_of_images_are_known_again(videos, tmp_p
     assert len(IndexStore(tmp_path / "s.db").get(str(folder))) == 4
 
 
+def test_a_store_does_not_grow_with_the_changes_of_a_file(tmp_path):
+    path, store = tmp_path / "v", tmp_path / "index.db"
+    path.mkdir()
+    for size in range(16, 96, 16):
+        Image.new("RGB", (size, 16)).save(path / "0.png")
+        os.utime(path, ns=(size, size))
+        assert build_store([path], store, workers=1).indexed == 1
+    with closing(sqlite3.connect(store)) as connection:
+        assert connection.execute("SELECT count(*) FROM records").fetchone() == (1,)
+
+
 def test_unreadable_files_are_tried_again_when_they_change_or_when_asked(videos, store_path):
     assert build_store(videos, store_path, workers=1, retry=True).unchanged == 5
     shutil.copy(videos[0], videos[-1])

@@ -255,10 +255,14 @@ def test_facts_are_those_of_the_index(store, videos):
 
 class TestDamage:
     def test_a_file_that_is_no_store_is_refused(self, tmp_path):
-        for name, content in {"empty.db": b"", "text.db": b"not a database, but long enough for a header" * 9}.items():
-            (tmp_path / name).write_bytes(content)
-            with pytest.raises(IndexingError, match=f"{name}: is not an index store"):
-                IndexStore(tmp_path / name)
+        text = b"not a database, but long enough for a header" * 9
+        for content, what in {
+            b"": ", but empty, as until the first build has",
+            text: r" \(file is not a database",
+        }.items():
+            (tmp_path / "a.db").write_bytes(content)
+            with pytest.raises(IndexingError, match=rf"a\.db: is not an index store{what}"):
+                IndexStore(tmp_path / "a.db")
         with pytest.raises(SourceError, match="No such file"):
             IndexStore(tmp_path / "none.db")
 
@@ -277,9 +281,9 @@ class TestDamage:
             connection.execute("CREATE TABLE videos (source TEXT)")
         connection.close()
         before = path.read_bytes()
-        with pytest.raises(IndexingError, match="is not an index store"):
+        with pytest.raises(IndexingError, match="is not an index store, but another application's database"):
             IndexStore(path)
-        with pytest.raises(IndexingError, match="is not an index store"):
+        with pytest.raises(IndexingError, match="is not an index store, but another application's database"):
             build_store(videos, path, workers=1)
         assert path.read_bytes() == before
         text = tmp_path / "notes.txt"
