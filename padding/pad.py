@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import ConfigurationError
-from videoloader.errors.checks import check_choice, is_integer
-from videoloader.errors.short_text import given
+from videoloader.errors.checks import check_choice, given, is_integer
 
 CONSTANT_FRAME = -1
 """The frame number that stands for the fill value in mode ``constant``."""

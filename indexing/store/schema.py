@@ -15,8 +15,8 @@ from urllib.parse import quote
 import numpy as np
 
 from videoloader.errors import IndexingError, SourceError, system_reason, warn_user
+from videoloader.errors.checks import shortened
 from videoloader.errors.names_elsewhere import nearest
-from videoloader.errors.short_text import short_text
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources.regular_file import check_regular, is_missing, open_regular
 from videoloader.indexing.sources.state import Place
@@ -108,7 +108,7 @@ def check_values(row: Sequence[object], names: Sequence[str], store: str | None)
     """
     for value, name in zip(row, names, strict=True):
         if value is not None and name in COLUMNS and not isinstance(value, _TYPES[COLUMNS[name]]):
-            what = f"a video has {name}={short_text(value)}: delete it and build it again"
+            what = f"a video has {name}={shortened(value)}: delete it and build it again"
             raise IndexingError(f"the index store is damaged: {what}", store)
 
 

@@ -15,8 +15,7 @@ from videoloader.convert.spec import Layout
 from videoloader.errors import ArgumentError, ConfigurationError, counted
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.attribute_names import tells_of_attributes
-from videoloader.errors.checks import check, check_integer
-from videoloader.errors.short_text import short_text
+from videoloader.errors.checks import check, check_integer, shortened
 from videoloader.reading.clip import tensor_summary
 from videoloader.reading.frames_by_role import FramesByRole, frames_at
 from videoloader.runtime.device import check_gpu
@@ -273,7 +272,7 @@ def _numbers(name: str, given: Sequence[int] | torch.Tensor, count: int | None) 
     one = one_integer(given)
     numbers = several_integers(given) if one is None else np.array(one)
     if numbers is None or numbers.dtype == np.bool_:
-        raise ArgumentError(f"{name} must be a list of integers, got {short_text(given)}")
+        raise ArgumentError(f"{name} must be a list of integers, got {shortened(given)}")
     if len(wrong := numbers[(numbers < 0) | (numbers >= (math.inf if count is None else count))]):
         raise ConfigurationError(f"{name} must be in [0, {'…' if count is None else count - 1}], got {wrong[0]}")
     return numbers.astype(np.int64)

@@ -17,8 +17,7 @@ import torch
 from videoloader.convert.border import Border
 from videoloader.convert.rounding import to_uint8
 from videoloader.errors import ConfigurationError, UnsupportedError
-from videoloader.errors.checks import check, check_choice
-from videoloader.errors.short_text import given
+from videoloader.errors.checks import check, check_choice, given
 from videoloader.indexing.bitstream.picture import picture_format
 from videoloader.indexing.stream_info import StreamInfo
 

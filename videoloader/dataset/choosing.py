@@ -6,8 +6,7 @@ import numpy as np
 
 from videoloader.dataset.table import EntryTable
 from videoloader.errors import ConfigurationError
-from videoloader.errors.checks import check, check_flag, check_uint64, is_finite
-from videoloader.errors.short_text import short_text
+from videoloader.errors.checks import check, check_flag, check_uint64, is_finite, shortened
 from videoloader.indexing.store.keys import SourceKeys
 from videoloader.permutation import Integers, permute
 from videoloader.sampling.integers import positions_in
@@ -24,7 +23,7 @@ def chosen_rows(index: object, count: int) -> tuple[Integers, bool]:
     if found is None:
         wanted = "data[3], data[10:20], data[[0, 3]] or a mask of bools"
         column = "data.table.column(name) is a column"
-        raise TypeError(f"rows are chosen by numbers, as {wanted}, got {short_text(index)}; {column}")
+        raise TypeError(f"rows are chosen by numbers, as {wanted}, got {shortened(index)}; {column}")
     return found
 
 

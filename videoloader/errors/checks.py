@@ -11,11 +11,29 @@ from typing import Any, TypeVar
 import numpy as np
 
 from videoloader.errors import ArgumentError, ConfigurationError, warn_user
-from videoloader.errors.short_text import given, short_text
+from videoloader.errors.short_text import repr_of, short_text
 
 _T = TypeVar("_T")
 # The largest integer that files, arrays and tensors hold.
 _LARGEST = (1 << 63) - 1
+
+
+def given(value: object) -> str:
+    """A value for a message; arrays and tensors by type and shape, huge integers by their size."""
+    if isinstance(value, int) and value.bit_length() > 256:
+        return short_text(value)
+    is_array = hasattr(value, "dtype") and bool(getattr(value, "ndim", None))
+    try:
+        return f"{value.dtype} of shape {tuple(value.shape)}" if is_array else repr_of(value)  # type: ignore[attr-defined]
+    except RuntimeError:  # PyTorch's nested tensors have no shape
+        return f"a {type(value).__name__} without a shape"
+
+
+def shortened(value: Any) -> str:
+    """A value shortened for a message: arrays by type and shape, other values as a short ``repr``."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    return given(value) if isinstance(value, int) or getattr(value, "ndim", False) else short_text(value)
 
 
 def check(name: str, value: object, holds: object, wanted: str, hint: str = "", source: str | None = None) -> None:
@@ -36,7 +54,7 @@ def check(name: str, value: object, holds: object, wanted: str, hint: str = "", 
 def check_type(name: str, value: object, holds: object, wanted: str, hint: str = "") -> None:
     """Raise ArgumentError unless an argument has the right type; see ``check``. The message shortens long values."""
     if not holds:
-        raise ArgumentError(f"{name} must be {wanted}, got {short_text(value)}{hint}")
+        raise ArgumentError(f"{name} must be {wanted}, got {shortened(value)}{hint}")
 
 
 def check_shape(name: str, tensor: Any, holds: object, wanted: str) -> None:

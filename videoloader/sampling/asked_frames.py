@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import ConfigurationError, FrameRangeError
-from videoloader.errors.short_text import short_text
+from videoloader.errors.checks import shortened
 from videoloader.indexing.exact_numbers import exact_rate
 from videoloader.indexing.index import VideoIndex
 from videoloader.sampling.at_rate import AtRate
@@ -60,7 +60,7 @@ def asked_frames(asked: Any, count: int, source: str) -> tuple[npt.NDArray[np.in
     if found is None:
         raise TypeError(
             "the index of a video must be an integer, a slice, or a list, 1-D array or 1-D tensor of integers or a "
-            f"bool for each frame, got {short_text(asked)}"
+            f"bool for each frame, got {shortened(asked)}"
         )
     return found
 

@@ -13,8 +13,8 @@ import numpy as np
 from videoloader import padding
 from videoloader.errors import ConfigurationError
 from videoloader.errors.attribute_names import no_such_column
-from videoloader.errors.checks import check
-from videoloader.errors.short_text import repr_of, short_text
+from videoloader.errors.checks import check, shortened
+from videoloader.errors.short_text import repr_of
 from videoloader.indexing.exact_numbers import exact
 from videoloader.padding import Mode
 from videoloader.sampling.exact_time import Time, as_times
@@ -84,7 +84,7 @@ def integer_tuple(name: str, values: Any) -> tuple[int, ...]:
     """
     numbers = several_integers(values)
     if numbers is None or not len(numbers) or not np.can_cast(numbers.dtype, np.int64) or numbers.dtype == np.bool_:
-        raise ConfigurationError(f"{name} must be a list of one or more integers, got {short_text(values)}")
+        raise ConfigurationError(f"{name} must be a list of one or more integers, got {shortened(values)}")
     return tuple(numbers.tolist())
 
 

@@ -19,9 +19,8 @@ from videoloader.errors import (
     warn_user,
     wrong_result,
 )
-from videoloader.errors.checks import check_integer, check_uint64
+from videoloader.errors.checks import check_integer, check_uint64, shortened
 from videoloader.errors.notes import note
-from videoloader.errors.short_text import short_text
 from videoloader.sampling.columns import PadColumn, pad_of
 from videoloader.sampling.exact_time import told_span
 from videoloader.sampling.frame_list import FrameList
@@ -109,7 +108,7 @@ def mode_of(given: Any) -> FrameMode:
     if numbers is None or numbers.dtype == np.bool_:
         raise ArgumentError(
             "mode must be a frame mode, such as RandomWindow(16, stride=4), or a list, range, 1-D array or 1-D tensor "
-            f"of frame numbers, got {short_text(given)}"
+            f"of frame numbers, got {shortened(given)}"
         )
     return FrameList(numbers.tolist())
 

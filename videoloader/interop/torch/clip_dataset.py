@@ -23,7 +23,7 @@ from videoloader.dataset import VideoDataset
 from videoloader.errors import ArgumentError, FrameRangeError, counted, warn_user
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.attribute_names import tells_of_attributes
-from videoloader.errors.checks import check_choice, check_shared_epoch, check_uint64
+from videoloader.errors.checks import check_choice, check_shared_epoch, check_uint64, shortened
 from videoloader.errors.short_text import short_text
 from videoloader.indexing import IndexStore
 from videoloader.order.clip_table import build_clip_table
@@ -196,7 +196,7 @@ class ClipDataset(Dataset[dict[str, Any]]):
     def _plan(self, clip: int) -> PlannedClip:
         asked = one_integer(clip)
         if asked is None:
-            raise ArgumentError(f"clips are asked for by number, as clips[0], got {short_text(clip)}")
+            raise ArgumentError(f"clips are asked for by number, as clips[0], got {shortened(clip)}")
         number = asked + len(self) if asked < 0 else asked
         if not 0 <= number < len(self):
             raise FrameRangeError(f"clip {clip} does not exist: there are {len(self)}")
