@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +26,20 @@ def encoded(image: Image.Image, kind: str, **options: object) -> bytes:
     file = io.BytesIO()
     image.save(file, kind, **options)
     return file.getvalue()
+
+
+def png_of(*chunks: tuple[bytes, bytes]) -> bytes:
+    """A PNG file of chunks, each its type and data."""
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in (*chunks, (b"IEND", b""))
+    )
+
+
+def grey_pixel(*chunks: tuple[bytes, bytes]) -> bytes:
+    """A PNG file of a grey pixel, with other chunks before it."""
+    head = b"IHDR", struct.pack(">2I5B", 1, 1, 8, 0, 0, 0, 0)
+    return png_of(head, *chunks, (b"IDAT", zlib.compress(b"\0\x80")))
 
 
 def write_frames(folder: Path, names: list[str], *, size: tuple[int, int] = (48, 32), first: int = 0) -> Path:

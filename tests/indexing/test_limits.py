@@ -19,12 +19,12 @@ from bit_writing import BitWriter, with_emulation_prevention
 from example_count import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from image_files import grey_pixel, png_of
 from remuxing import remux, rewritten
 
 import videoloader as vl
 from videoloader.errors import ConfigurationError, IndexingError, UnsupportedError
 from videoloader.indexing import Limits, build_index, open_source, set_limits
-from videoloader.indexing.images.metadata import check_metadata
 from videoloader.indexing.libav import index_by_decoding
 from videoloader.indexing.limits import current_limits
 from videoloader.indexing.store.frame_table import pack_index
@@ -127,13 +127,8 @@ class TestMembers:
 
 
 def png(width: int, height: int) -> bytes:
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
     header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(99))) + chunk(b"IEND", b"")
-    )
+    return png_of((b"IHDR", header), (b"IDAT", zlib.compress(bytes(99))))
 
 
 def tiff(width: int, height: int) -> bytes:
@@ -259,86 +254,6 @@ class TestDecoding:
             build_index(data)
 
 
-def png(*chunks: tuple[bytes, bytes]) -> bytes:
-    """A grey picture of one pixel, with other chunks before its own."""
-    head, pixel = (b"IHDR", struct.pack(">2I5B", 1, 1, 8, 0, 0, 0, 0)), (b"IDAT", zlib.compress(b"\0\x80"))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-        for kind, data in (head, *chunks, pixel, (b"IEND", b""))
-    )
-
-
-def exif(entries: int, levels: int, order: str = "<") -> bytes:
-    """Exif data in which each entry of a directory points to the one directory of the next level."""
-    size = 2 + 12 * entries + 4
-    directories = [
-        struct.pack(f"{order}H", entries)
-        + struct.pack(f"{order}HHII", 0x8769, 4, 1, 8 + size * level) * entries
-        + bytes(4)
-        for level in range(1, levels)
-    ]
-    last = struct.pack(f"{order}H", entries) + struct.pack(f"{order}HHII", 0x100, 4, 1, 7) * entries + bytes(4)
-    return {"<": b"II*\0", ">": b"MM\0*"}[order] + struct.pack(f"{order}I", 8) + b"".join([*directories, last])
-
-
-def jpeg(data: bytes) -> bytes:
-    """A JPEG file of 16×16 pixels with Exif data."""
-    encoder = av.CodecContext.create("mjpeg", "w")
-    assert isinstance(encoder, av.VideoCodecContext)
-    encoder.width = encoder.height = 16
-    encoder.pix_fmt, encoder.time_base = "yuvj420p", Fraction(1, 25)
-    picture = b"".join(map(bytes, [*encoder.encode(av.VideoFrame(16, 16, "yuvj420p")), *encoder.encode(None)]))
-    segment = b"Exif\0\0" + data
-    return picture[:2] + b"\xff\xe1" + struct.pack(">H", len(segment) + 2) + segment + picture[2:]
-
-
-def test_a_jpeg_file_of_thousands_of_scans_is_refused(tmp_path: Path) -> None:
-    """An empty scan of 35 bytes takes libavcodec as long as the picture is large."""
-    path, picture = tmp_path / "scans.jpg", jpeg(b"")
-    path.write_bytes(picture)
-    assert vl.Video(path, device="cpu")[0].shape == (3, 16, 16)
-    path.write_bytes(picture[:-2] + 1000 * b"\xff\xda\0\x02" + picture[-2:])
-    with pytest.raises(UnsupportedError, match=r"scans\.jpg: has a JPEG picture of more than 1000 scans"):
-        vl.Video(path, device="cpu")[0]
-
-
-class TestExif:
-    """libavcodec reads what is pointed to twice twice, and all of a directory's directories, too."""
-
-    @pytest.mark.parametrize("order", ["<", ">"])
-    @pytest.mark.parametrize(("entries", "levels"), [(60, 4), (9, 3), (2000, 2)])
-    def test_directories_that_fan_out_are_refused(self, entries: int, levels: int, order: str) -> None:
-        for file in (jpeg(exif(entries, levels, order)), png((b"eXIf", exif(entries, levels, order)))):
-            with pytest.raises(UnsupportedError, match="Exif data of more than 64 directories or 16384 entries"):
-                vl.Video(file)[0]
-
-    @pytest.mark.parametrize(("entries", "levels"), [(1, 4), (3, 4), (7, 3), (2000, 1)])
-    def test_others_are_not(self, entries: int, levels: int) -> None:
-        for file in (jpeg(exif(entries, levels)), png((b"eXIf", exif(entries, levels)))):
-            assert len(vl.Video(file)[0]) == 3
-
-    @pytest.mark.parametrize("container", ["mkv", "avi", "mp4"])
-    def test_pictures_of_videos_are_checked_too(self, tmp_path: Path, container: str) -> None:
-        path = tmp_path / f"x.{container}"
-        with av.open(str(path), "w") as target:
-            stream = target.add_stream("mjpeg", rate=25)
-            assert isinstance(stream, av.VideoStream)
-            stream.width, stream.height, stream.pix_fmt = 16, 16, "yuvj420p"
-            for number in range(3):
-                packet = av.Packet(jpeg(exif(60 if number == 1 else 1, 4)))
-                packet.pts = packet.dts = number
-                packet.time_base, packet.stream, packet.is_keyframe = Fraction(1, 25), stream, True
-                target.mux(packet)
-        with pytest.raises(UnsupportedError, match="Exif data of more than 64 directories"):
-            vl.Video(path, device="cpu")[:]
-
-    @given(st.binary(max_size=300), st.sampled_from([b"II*\0", b"MM\0*"]))
-    @settings(max_examples=examples(100))
-    def test_any_bytes_are_read_or_refused(self, data: bytes, order: bytes) -> None:
-        check_metadata("mjpeg", order + data, "x.jpg")
-        check_metadata("webp", memoryview(data + order), "x.webp")
-
-
 def compressed_tables(claimed: int, tables: bytes) -> bytes:
     """An mp4 file with a moov box that is compressed."""
     box = lambda kind, data: struct.pack(">I4s", len(data) + 8, kind) + data  # noqa: E731
@@ -348,12 +263,12 @@ def compressed_tables(claimed: int, tables: bytes) -> bytes:
 
 class TestUnpacking:
     @pytest.mark.parametrize("kind", [b"iCCP", b"zTXt"])
-    def test_colours_and_texts_of_png(self, kind: bytes) -> None:
+    def test_colours_and_texts_of_grey_pixel(self, kind: bytes) -> None:
         small, half = (kind, b"a\0\0" + zlib.compress(bytes(1000))), (kind, b"a\0\0" + zlib.compress(bytes(9 << 20)))
-        assert len(vl.Video(png(small, small))[0]) == 3
-        assert len(vl.Video(png((b"tEXt", bytes(1 << 20)), half))[0]) == 3
+        assert len(vl.Video(grey_pixel(small, small))[0]) == 3
+        assert len(vl.Video(grey_pixel((b"tEXt", bytes(1 << 20)), half))[0]) == 3
         with pytest.raises(UnsupportedError, match="a colour profile or texts of more than 16 MiB unpacked"):
-            vl.Video(png(half, half))[0]
+            vl.Video(grey_pixel(half, half))[0]
 
     @pytest.mark.parametrize("container", ["mov", "avi", "apng"])
     @pytest.mark.parametrize("signature", [b"\x89PNG", b"\x8aMNG"])
@@ -393,7 +308,7 @@ class TestUnpacking:
     def test_texts_of_png_are_counted(self, where: str) -> None:
         """libavcodec compares each with all others."""
         texts = [(b"tEXt", b"%d\0" % number + bytes(20)) for number in range(4000)]
-        few = png(*(texts if where == "before" else ()))
+        few = grey_pixel(*(texts if where == "before" else ()))
         assert len(vl.Video(few)[0]) == 3
         more = b"".join(struct.pack(">I", len(data)) + kind + data + bytes(4) for kind, data in texts[:97])
         at = len(few) - 12
