@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from videoloader.errors import IndexingError
 from videoloader.indexing.store.tasks import Answer, Task, answer_task, failed_row
-from videoloader.runtime.child_process import ChildProcess, Starts, end_processes
+from videoloader.runtime.child_process import ChildProcess, Starts, end_processes, receive
 
 # Both must be picklable.
 TaskT = TypeVar("TaskT")
@@ -39,7 +39,7 @@ class _Worker(ChildProcess):
         Raises:
             EOFError, ConnectionError: the process has died.
         """
-        answers: list[Any] = self.connection.recv()
+        answers: list[Any] = receive(self.connection)
         self.note_begun()
         del self.waiting[: len(answers)]
         return answers
@@ -126,7 +126,7 @@ def serve(descriptor: int, module: str, function: str) -> None:
         connection.send([])  # tells the parent that this process has started
         while True:
             answers, since = [], time.monotonic()
-            for task in connection.recv():
+            for task in receive(connection):
                 answers.append(answer(task))
                 if time.monotonic() - since > _HAND_OVER:
                     connection.send(answers)

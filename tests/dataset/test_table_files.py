@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 import pytest
+from forked_programs import run_program
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -255,3 +256,16 @@ class TestMissingFiles:
     def test_other_words_are_refused(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigurationError, match=r"missing must be 'raise', 'skip' or, .*, got 'drop'"):
             VideoDataset.from_csv(self.write(tmp_path), missing="drop")
+
+
+def test_a_parquet_table_is_read_without_threads(tmp_path: Path) -> None:
+    """Where the system allows no more of them, Arrow ends the process."""
+    table = pyarrow.table({"path": [f"{number}.mp4" for number in range(5000)], "label": list(range(5000))})
+    pyarrow.parquet.write_table(table, tmp_path / "rows.parquet", row_group_size=1000)
+    done = run_program(
+        "import os, sys, pyarrow.parquet, videoloader as vl\n"
+        "read, before = vl.VideoDataset.from_csv, len(os.listdir('/proc/self/task'))\n"
+        "print(len(read(sys.argv[1])), len(os.listdir('/proc/self/task')) - before)",
+        tmp_path / "rows.parquet",
+    )
+    assert done.stdout.split() == ["5000", "0"], done.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -15,13 +14,13 @@ from helpers.converting import convert_frame
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lies.remuxed import demuxed, muxed
+from read_alone import read_alone
 from sample_videos import Recipe, write_video
 from truth import full_decode, hash_of
 
 import videoloader as vl
 from videoloader.convert.spec import Geometry, OutputSpec, color_spec
 from videoloader.decoding.cpu import CpuDecoder
-from videoloader.decoding.damage import decode_run
 from videoloader.indexing import FileSource, MemorySource, build_index
 from videoloader.indexing.video_stream import open_video
 from videoloader.packets.decode_plan import plan_frames
@@ -59,21 +58,6 @@ def mutated(path, index, seed):
         else:
             data[offset + first : offset + size] = choose.randbytes(size - first)
     return bytes(data)
-
-
-def read_alone(source, index, frame, decoder):
-    """(hash of a frame, whether it is called damaged, packets decoded for it)."""
-    (run,) = plan_frames(index, [frame]).runs
-    found = {}
-    fed, corrupt = decode_run(
-        decoder,
-        index,
-        run,
-        partial(read_packets, source, index),
-        lambda packet, picture: found.update({packet: hash_of(picture)}),
-    )
-    ((packet, hashed),) = found.items()
-    return hashed, packet in corrupt, fed
 
 
 def sequential(data, stream):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -14,6 +15,8 @@ from videoloader.indexing.limits import current_limits
 from videoloader.indexing.sources.regular_file import reading
 
 _OBJECT = 64  # bytes, about
+# Arrow then starts no threads. Where the system allows no more of them, Arrow 26 may end the process at its exit.
+_ALONE = {"pre_buffer": False}
 
 
 def read_parquet(source: str) -> RawTable:
@@ -29,10 +32,10 @@ def read_parquet(source: str) -> RawTable:
     try:
         with reading(source, "rb") as opened:
             about = pyarrow.parquet.read_metadata(opened)
-            _check_columns(pyarrow.parquet.ParquetFile(opened, metadata=about).reader)
+            _check_columns(pyarrow.parquet.ParquetFile(opened, metadata=about, **_ALONE).reader)
             texts, size = _plan(about)
             check_table(source, about.num_columns, size)
-            file = pyarrow.parquet.ParquetFile(opened, metadata=about, read_dictionary=texts)
+            file = pyarrow.parquet.ParquetFile(opened, metadata=about, read_dictionary=texts, **_ALONE)
             header = file.schema_arrow.names
             if len(set(header)) < len(header):
                 raise ConfigurationError(f"the table has two columns of one name: {header}", source)
@@ -40,7 +43,8 @@ def read_parquet(source: str) -> RawTable:
             groups = list(range(file.num_row_groups))
             # Arrow cannot join nested texts of several dictionaries, and each group has its own.
             together = [[group] for group in groups] if any("." in text for text in texts) else [groups]
-            for batch in chain.from_iterable(file.iter_batches(ROWS_AT_ONCE, some) for some in together):
+            read = partial(file.iter_batches, ROWS_AT_ONCE, use_threads=False)
+            for batch in chain.from_iterable(map(read, together)):
                 size += sum(_size_of_texts(values, source) for values in batch.columns)
                 check_table(source, len(header), size)
                 parts.append([arrow_column(*each, source) for each in zip(header, batch.columns, strict=True)])
@@ -67,7 +71,7 @@ def _check_columns(reader: Any) -> None:
     reads no values of each group first.
     """
     for group in range(reader.num_row_groups if reader.column_paths else 0):
-        next(reader.iter_batches(0, [group]), None)
+        next(reader.iter_batches(0, [group], use_threads=False), None)
 
 
 def _plan(about: Any) -> tuple[list[str], int]:

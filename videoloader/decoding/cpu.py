@@ -11,6 +11,7 @@ import av
 import av.error
 import av.video.codeccontext
 
+from videoloader.decoding.h263_start import show_sound_h263_endings
 from videoloader.decoding.mpeg4_start import show_first_b_picture, show_sound_endings
 from videoloader.decoding.vp8_check import Vp8Check
 from videoloader.indexing.bitstream.jpeg import HUFFMAN, segments_before_scan, tables_brought
@@ -224,6 +225,8 @@ class CpuDecoder:
             if strict:
                 show_sound_endings(context, index, packet, data)
             show_first_b_picture(context, index, packet, data)
+        elif strict and codec in ("h263", "flv1"):
+            show_sound_h263_endings(context, index, packet, data)
         return _Open(context, key, _headers(codec, record), memory)
 
     def _give_back(self, opened: _Open) -> None:

@@ -25,8 +25,8 @@ Read = Callable[[Run], Iterable[PacketBytes]]
 # libavcodec does not mark the pictures of these codecs that it conceals. None refers to another, so a picture that does
 # not decode is itself damaged. (TIFF is not listed: its strict decoder also refuses intact files.)
 _WITHOUT_MARKS = ("mjpeg",)
-# After this many pictures, the decoder knows for sure how pictures end; see ``show_sound_endings``.
-_MPEG4_PICTURES = 16
+# After this many pictures, the decoders of these codecs know for sure how pictures end; see ``show_sound_endings``.
+_PICTURES_BEFORE = {"mpeg4": 16, "h263": 16, "flv1": 16}
 
 
 def lost_frame(index: VideoIndex, packet: int) -> DecodeError:
@@ -191,5 +191,5 @@ def _earlier_start(index: VideoIndex, start: int) -> int:
     """Return an earlier keyframe to start at; the same one if none before it is of use."""
     if index.container == "images":
         return start
-    before = index.keyframe_before(start - _MPEG4_PICTURES if index.stream.codec == "mpeg4" else start)
+    before = index.keyframe_before(start - _PICTURES_BEFORE.get(index.stream.codec, 0))
     return before if index.config_section[before] == index.config_section[start] else start

@@ -56,14 +56,20 @@ def _show(
     data: bytes | memoryview,
     pictures: Callable[[Layer], list[bytes]],
 ) -> None:
-    """Show a decoder pictures that are made for the layer in force at a packet, and have it forget their contents."""
+    """Show a decoder pictures that are made for the layer in force at a packet."""
     headers = sequence_headers("mpeg4", data)
     layer = find_layer(headers or index.config_at(packet))
-    if layer is None:
-        return
+    if layer is not None:
+        show(context, index, packet, [headers + each for each in pictures(layer)])
+
+
+def show(
+    context: av.video.codeccontext.VideoCodecContext, index: VideoIndex, packet: int, pictures: list[bytes]
+) -> None:
+    """Show a decoder pictures, and have it forget their contents."""
     try:
-        for picture in pictures(layer):
-            context.decode(make_packet(index, headers + picture, packet, None))
+        for picture in pictures:
+            context.decode(make_packet(index, picture, packet, None))
     except av.error.FFmpegError:
         pass  # the stream has fields that are not supported here, and the decoder is unchanged
     context.flush_buffers()

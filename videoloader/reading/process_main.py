@@ -24,7 +24,7 @@ from videoloader.reading.cancellation import CancelToken, ReadCancelled
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.clip_slots import ClipSlots
 from videoloader.reading.read_request import ReadRequest
-from videoloader.runtime.child_process import current_folder
+from videoloader.runtime.child_process import current_folder, receive
 from videoloader.runtime.shared_memory import Place, map_block
 
 # Work for a process: a function of its reader, an object it knows, tensors in shared memory, and a cancel token. It is
@@ -128,7 +128,7 @@ def serve(descriptor: int) -> None:
         runner = _TaskRunner(connection)
         connection.send(None)  # tells the parent that this process is ready
         while True:
-            answer = runner.answer(connection.recv())
+            answer = runner.answer(receive(connection))
             answer.warnings.extend(given)
             given.clear()
             connection.send(answer)

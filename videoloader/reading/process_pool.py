@@ -34,7 +34,7 @@ from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
 from videoloader.reading.process_main import Answer, GivenWarning, Task, Work, read_in_process, serve
 from videoloader.reading.read_request import ReadRequest
-from videoloader.runtime.child_process import ChildProcess, Starts, current_folder, end_processes
+from videoloader.runtime.child_process import ChildProcess, Starts, current_folder, end_processes, receive
 from videoloader.runtime.shared_memory import Place, SharedBlock, block_of, new_shared_block, numbers_in_use
 
 # Milliseconds between checks whether a task has been cancelled.
@@ -89,7 +89,7 @@ class _Process(ChildProcess):
             EOFError, OSError: the process has died, or the system refuses to tell.
         """
         if self.connection.poll():
-            self.connection.recv()
+            receive(self.connection)
             self.note_begun()
         return self.has_begun
 
@@ -119,7 +119,7 @@ class _Process(ChildProcess):
             self._wait(self._has_room, token)
             self._send_block(block)
         self._wait(self._answered, token)
-        answer: Answer = self.connection.recv()
+        answer: Answer = receive(self.connection)
         return answer
 
     def _wait(self, ready: select.poll, token: CancelToken) -> None:

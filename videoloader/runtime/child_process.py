@@ -19,6 +19,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from videoloader.errors import VideoLoaderError, system_reason
+from videoloader.errors.of_handlers import error_of_handler
 
 # Seconds to wait for processes that were killed. One that waits for a disk that does not answer does not end.
 _MOST_WAITED = 5.0
@@ -71,6 +72,22 @@ def start_process(
             [sys.executable, "-c", start], stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True
         )
     return process, ours
+
+
+def receive(connection: Connection[Any, Any]) -> Any:
+    """Return the next object that comes through a pipe.
+
+    Raises:
+        EOFError: the process at the other end has ended, perhaps while it sent the object.
+        ConnectionError: the same.
+    """
+    try:
+        return connection.recv()
+    except OSError as error:
+        # Python tells by an error without a number that a part of an object has come.
+        if error.errno is None and error_of_handler(error) is None:
+            raise EOFError from error
+        raise
 
 
 class Starts:

@@ -43,12 +43,15 @@ def test_a_build_that_cannot_start_python_says_so(videos, tmp_path, monkeypatch)
         build_store(videos, tmp_path / "a.db", workers=1)
 
 
-def test_a_file_that_kills_its_process_costs_no_other_its_row(many, monkeypatch):
-    """The process is told to die over one of the files; no real file is known to do that."""
+@pytest.mark.parametrize("answered", [b"", b"\0", b"\0\0\1\0a part of 256 bytes"])
+def test_a_file_that_kills_its_process_costs_no_other_its_row(many, monkeypatch, answered):
+    """The process is told to die over one of the files, or while it answers; no real file is known to do that."""
     deadly = str(many[7])
     start = (
-        "import os; from videoloader.indexing.store import tasks; true = tasks.answer_task; "
-        f"tasks.answer_task = lambda task: os._exit(9) if task.path == {deadly!r} else true(task); "
+        "import os, sys; from videoloader.indexing.store import tasks; true = tasks.answer_task; "
+        "pipe = lambda: sys._getframe(2).f_locals['connection'].fileno(); "  # that of ``serve``
+        f"tasks.answer_task = lambda task: true(task) if task.path != {deadly!r} else "
+        f"[os.write(pipe(), {answered!r}), os._exit(9)]; "
     )
 
     class Popen(subprocess.Popen):
