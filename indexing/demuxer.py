@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from functools import cache, reduce
 from typing import Any
 
@@ -17,6 +17,7 @@ import av.stream
 import av.video.stream
 
 from videoloader.errors import IndexingError, UnsupportedError, VideoLoaderError
+from videoloader.errors.of_handlers import errors_suppressed
 from videoloader.indexing.bitstream.nal import nal_length_size
 from videoloader.indexing.decoder import common_options
 from videoloader.indexing.limits import begin_search, count_time
@@ -136,7 +137,7 @@ def open_demuxer(source: ByteSource) -> Iterator[av.container.InputContainer]:
 
 def start_by_libavformat(source: ByteSource) -> int | None:
     """Return libavformat's ``start_time`` in microseconds, which depends on how far it reads; None if it tells none."""
-    with suppress(VideoLoaderError), open_demuxer(source) as container:
+    with errors_suppressed(VideoLoaderError), open_demuxer(source) as container:
         start: int | None = container.start_time
         return start
     return None

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from videoloader.errors import ArgumentError, ConfigurationError, SourceError, StaleIndexError
 from videoloader.errors.checks import path_text
+from videoloader.errors.of_handlers import raise_of_handler
 from videoloader.errors.short_text import short_text
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.file_object import FileObjectSource
@@ -117,8 +118,10 @@ def _open_name(name: str) -> ByteSource:
     if not name:
         raise ArgumentError("source is an empty path")
     name = without_scheme(name)
-    with suppress(SourceError):  # nearly all names are those of files
-        return FileSource(name)
+    try:
+        return FileSource(name)  # as nearly all names are
+    except SourceError as error:
+        raise_of_handler(error)
     if is_frame_folder(name):
         return FolderSource(name)
     if kind_at(name):

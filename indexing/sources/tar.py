@@ -20,8 +20,10 @@ from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.directory_cache import DirectoryCache
 from videoloader.indexing.sources.forward import forward
 from videoloader.indexing.sources.index_files import Member, does_not_fit, members_of_tar
+from videoloader.indexing.sources.links import follow_links
 from videoloader.indexing.sources.near_names import near_names
 from videoloader.indexing.sources.part import PartSource
+from videoloader.indexing.sources.remote import RemoteSource
 from videoloader.indexing.sources.state import version_of
 
 _BLOCK = 512
@@ -29,7 +31,6 @@ _BLOCK = 512
 _RECORD = 20 * _BLOCK
 # Limit for a name, or for all pax records of a member: far more than paths and attributes need.
 _LONGEST_EXTENSION = 1 << 20
-_LONGEST_LINK_CHAIN = 40  # as in Linux
 _COMPRESSED = {
     b"\x1f\x8b": "gzip",
     b"BZh": "bzip2",
@@ -39,7 +40,8 @@ _COMPRESSED = {
 }
 # With an index file, this many headers are checked at once, and each other one when its member is read.
 _HEADERS_LOOKED_AT = 8
-# Where a sample is left out, the gap is larger than where a member has a long name or more attributes.
+# Where a sample is left out of a remote archive, the gap is larger than most of those where a member has a long name or
+# more attributes.
 _GAPS_LOOKED_AT = 8
 # Names of at least this length may be truncated in a header.
 _SHORT_NAME = 99
@@ -77,7 +79,7 @@ class TarDirectory:
     def find(self, name: str) -> Member | None:
         """Return the file of that name; if there are several, the last, as it would overwrite the others."""
         try:
-            at = self.names.rfind(b"\0" + os.fsencode(_plain(name)) + b"\0")
+            at = -1 if "\0" in name else self.names.rfind(b"\0" + os.fsencode(_plain(name)) + b"\0")
         except UnicodeEncodeError:  # no file can have this name
             return None
         if at < 0:
@@ -196,10 +198,16 @@ def _check_told(archive: ByteSource, member: Member, index: str) -> None:
 
 
 def _check_gaps(archive: ByteSource, listed: TarDirectory, index: str) -> None:
-    """Check that no other file with a key lies behind those that an index file lists, or in the largest gaps."""
+    """Check that no other file with a key lies behind those that an index file lists, or between them.
+
+    Of a remote archive only the largest gaps are looked at. Each takes a request.
+    """
     ends = np.append(0, -(-(listed.offset + listed.size) // _BLOCK) * _BLOCK)
     gaps = np.append(listed.offset - _BLOCK, archive.size) - ends
-    for number in {len(gaps) - 1, *np.argsort(-gaps, kind="stable")[:_GAPS_LOOKED_AT].tolist()}:
+    numbers = np.flatnonzero(gaps > 0)
+    if isinstance(archive, RemoteSource):
+        numbers = np.argsort(-gaps, kind="stable")[:_GAPS_LOOKED_AT]
+    for number in {len(gaps) - 1, *numbers.tolist()}:
         gap = PartSource(archive, int(ends[number]), int(gaps[number]), archive.name)
         if not gap.read(0, _BLOCK).strip(b"\0"):
             continue
@@ -212,6 +220,7 @@ def _walk(archive: ByteSource, see: Callable[[Member], None] = lambda member: No
     _check_kind(archive)
     members: list[Member] = []
     links: dict[int, tuple[str, bool]] = {}
+    folders: list[str] = []
     for_all: dict[str, str] = {}  # pax records for all following members
     records: dict[str, str] = {}  # pax records for the next member
     sparse_for_all = False
@@ -226,7 +235,8 @@ def _walk(archive: ByteSource, see: Callable[[Member], None] = lambda member: No
         if not _has_checksum(header):
             raise IndexingError(f"the header at byte {position} is damaged", archive.name)
         kind = header[156:157]
-        size = _size(header, records if kind not in b"LKxg" else {}, position, archive)
+        is_of_next = kind in b"LKxXg"
+        size = _size(header, {} if is_of_next else records, position, archive)
         start = position + _BLOCK
         if kind == b"S":
             start = _skip_sparse_map(header, start, archive)
@@ -238,13 +248,13 @@ def _walk(archive: ByteSource, see: Callable[[Member], None] = lambda member: No
                 archive.name,
             )
         position = -(-stop // _BLOCK) * _BLOCK
-        if kind in b"LKxg":
+        if is_of_next:
             if size > _LONGEST_EXTENSION:
                 raise IndexingError(f"the header at byte {start - _BLOCK} tells of {size} bytes of names", archive.name)
             data = archive.read(start, size)
             if kind in b"LK":
                 records["path" if kind == b"L" else "linkpath"] = os.fsdecode(data.partition(b"\0")[0])
-            elif kind == b"x":
+            elif kind in b"xX":  # Solaris writes X
                 records.update(_pax_records(data, start, archive))
             else:
                 told = _pax_records(data, start, archive)
@@ -257,16 +267,16 @@ def _walk(archive: ByteSource, see: Callable[[Member], None] = lambda member: No
         records = {}
         if kind in b"12":
             target = known.get("linkpath") or os.fsdecode(header[157:257].partition(b"\0")[0])
-            folder = posixpath.dirname(_plain(name)) if kind == b"2" else ""
-            links[len(members)] = _plain(posixpath.join(folder, target)), kind == b"1"
+            links[len(members)] = _plain(target) if kind == b"1" else target, kind == b"1"
             start = _DANGLING
         elif kind == b"M":
             raise UnsupportedError("is a part of an archive of several volumes: join them, or unpack it", archive.name)
         elif kind in b"3456V" or name.endswith("/"):  # V is the archive's own name
+            folders += [_plain(name)] * (kind not in b"346V")
             continue
         members.append(Member(_plain(name), _SPARSE if sparse else start, size))
         see(members[-1])
-    return TarDirectory.of_members(_with_links_followed(members, links) if links else members, doubt=doubt)
+    return TarDirectory.of_members(_with_links_followed(members, links, folders) if links else members, doubt=doubt)
 
 
 def _tells_of_holes(records: dict[str, str]) -> bool:
@@ -292,16 +302,17 @@ def _doubt_at_end(archive: ByteSource, position: int) -> str:
     return ""
 
 
-def _with_links_followed(members: list[Member], links: dict[int, tuple[str, bool]]) -> list[Member]:
+def _with_links_followed(members: list[Member], links: dict[int, tuple[str, bool]], folders: list[str]) -> list[Member]:
     """Return the members, with the bytes to which links lead.
 
     They are those that the files have once all is unpacked, in order: a hard link becomes what has that name at that
-    time, and other links lead to what has the name in the end. A hard link to what its own name already is, as GNU tar
-    writes for a file that it is given twice, is left out.
+    time, a file or a soft link, and soft links lead to what is there in the end. A hard link to what its own name is,
+    as GNU tar writes for a file that it is given twice, is left out.
 
     Args:
         members: all files and links of an archive, in order.
         links: targets by number of the member: the name, and whether it is a hard link.
+        folders: names of its folders.
     """
     # For each name, the number of the file or soft link that it is.
     unpacked: dict[str, int] = {}
@@ -316,15 +327,13 @@ def _with_links_followed(members: list[Member], links: dict[int, tuple[str, bool
         else:
             unpacked[member.name] = at
         kept.append((member, at))
-    followed: list[Member] = []
-    for member, at in kept:
-        for _ in range(_LONGEST_LINK_CHAIN):
-            if at is None or at not in links:
-                break
-            at = unpacked.get(links[at][0])
-        found = member if at is None or at in links else members[at]
-        followed.append(found._replace(name=member.name))
-    return followed
+    targets = {name: links[at][0] for name, at in unpacked.items() if at in links}
+    soft = {number: links[at][0] for number, (_, at) in enumerate(kept) if at is not None and at in links}
+    named = [(kept[number][0].name, target) for number, target in soft.items()]
+    ends = follow_links(named, targets, unpacked.keys() - targets.keys(), folders)
+    for number, end in zip(soft, ends, strict=True):
+        kept[number] = kept[number][0], None if end is None else unpacked[end]
+    return [(member if at is None else members[at])._replace(name=member.name) for member, at in kept]
 
 
 def _has_checksum(header: bytes) -> bool:

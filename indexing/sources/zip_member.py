@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import stat
 import struct
 import zipfile
 import zlib
@@ -13,6 +15,7 @@ from videoloader.indexing.limits import beyond, current_limits
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.directory_cache import SEVERAL, DirectoryCache
 from videoloader.indexing.sources.forward import forward
+from videoloader.indexing.sources.links import follow_links
 from videoloader.indexing.sources.local import MemorySource
 from videoloader.indexing.sources.near_names import near_names
 from videoloader.indexing.sources.part import PartSource
@@ -27,6 +30,8 @@ _ENCRYPTED, _UTF_8 = 1, 1 << 11
 # Deflate cannot compress more than this (zlib, "Technical Details").
 _LARGEST_RATIO = 1032
 _PIECE = 1 << 20
+# The system that wrote a member (4.4.2.2), and the most bytes of a path there.
+_UNIX, _LONGEST_TARGET = 3, 4096
 _JOINED = "begin with files that their directory does not list, as joined archives do: these are not read"
 
 
@@ -51,11 +56,16 @@ def open_zip_member(archive: ByteSource, name: str) -> ByteSource:
     """
     directory, _ = _directories.get(version_of(archive), lambda: _read_directory(archive))
     member = directory.get(name)
+    if member is not None and _is_link(member):
+        raise SourceError(f"member {name!r} is a link to a file that is not in the archive", archive.name)
     if member is None:
         raise SourceError(
             f"has no member {name!r} (it has {len(directory)}){near_names(name, directory)}", archive.name
         )
-    full_name = f"{archive.name}::{name}"
+    return _open(archive, member, f"{archive.name}::{name}")
+
+
+def _open(archive: ByteSource, member: zipfile.ZipInfo, full_name: str) -> ByteSource:
     if member.flag_bits & _ENCRYPTED or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise UnsupportedError(f"is encrypted, or packed by method {member.compress_type}", full_name)
     begin = member.header_offset
@@ -91,13 +101,13 @@ def read_zip(archive: ByteSource, wanted: Callable[[str, int], bool]) -> tuple[d
     source = forward(archive)
     directory, doubts = _directories.get(version_of(archive), lambda: _read_directory(archive))
     contents: dict[str, bytes | None] = dict.fromkeys(directory)
-    for member in sorted(directory.values(), key=lambda member: member.header_offset):
-        if wanted(member.filename, member.file_size):
-            contents[member.filename] = b""
+    for name, member in sorted(directory.items(), key=lambda item: item[1].header_offset):
+        if wanted(name, member.file_size) and not _is_link(member):
+            contents[name] = b""
             if member.file_size:
-                content = open_zip_member(source, member.filename).read(0, member.file_size)
-                _check_content(content, member, f"{archive.name}::{member.filename}")
-                contents[member.filename] = content
+                content = open_zip_member(source, name).read(0, member.file_size)
+                _check_content(content, member, f"{archive.name}::{name}")
+                contents[name] = content
     return contents, doubts
 
 
@@ -141,6 +151,18 @@ def _told_members(archive: ByteSource, comment: int) -> int:
     return int(_END_RECORD.unpack_from(end, at)[-1])
 
 
+def _is_link(member: zipfile.ZipInfo) -> bool:
+    """Whether a member is a soft link, by the mode of the Unix that wrote it, as in ``zip --symlinks``."""
+    return member.create_system == _UNIX and stat.S_ISLNK(member.external_attr >> 16)
+
+
+def _target(archive: ByteSource, member: zipfile.ZipInfo) -> str:
+    if not 0 < member.file_size <= _LONGEST_TARGET:
+        return ""
+    source = _open(archive, member, f"{archive.name}::{member.filename}")
+    return os.fsdecode(source.read(0, member.file_size))
+
+
 def _read_directory(archive: ByteSource) -> tuple[dict[str, zipfile.ZipInfo], list[str]]:
     if archive.size == _END_RECORD.size and archive.read(0, 4) == b"PK\5\6":  # an empty one
         return {}, []
@@ -158,6 +180,11 @@ def _read_directory(archive: ByteSource) -> tuple[dict[str, zipfile.ZipInfo], li
     # In Python 3.11 ``is_dir`` fails on an empty name.
     files = [each for each in members if not each.filename.endswith("/")]
     by_name = {each.filename: each for each in files}
+    targets = {name: _target(archive, each) for name, each in by_name.items() if _is_link(each)}
+    if targets:
+        folders = [each.filename.rstrip("/") for each in members if each.filename.endswith("/")]
+        ends = follow_links(targets.items(), targets, by_name.keys() - targets.keys(), folders)
+        by_name |= {name: by_name[end] for name, end in zip(targets, ends, strict=True) if end is not None}
     # zipfile counts offsets from the start of the file, also if another archive comes first.
     first = min((each.header_offset for each in members), default=None)
     is_joined = archive.read(0, 4) == b"PK\3\4" if first is None else first > 0

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from contextlib import suppress
 from hashlib import blake2b
 from typing import Literal, NamedTuple, TypeAlias
 
 from videoloader.errors import StaleIndexError, VideoLoaderError
+from videoloader.errors.of_handlers import errors_suppressed, raise_of_handler
 from videoloader.indexing.sources.base import ByteSource, is_number
 from videoloader.indexing.sources.directory_cache import DirectoryCache
 from videoloader.indexing.sources.folder import FolderSource, folder_fingerprint, split_times, time_of_change
@@ -68,7 +68,8 @@ def _of_kind(source: str, kind: FingerprintKind, now: str, opened: ByteSource | 
             content = _content(source, now) if opened is None else _hash(opened)
             return f"content:{content}:{now}"
         return f"size:{now.partition('-')[0] if os.path.isfile(source) else _sizes(opened or open_source(source))}"
-    except VideoLoaderError:
+    except VideoLoaderError as error:
+        raise_of_handler(error)
         return None
 
 
@@ -94,7 +95,7 @@ def _without_time(fingerprint: str) -> str:
 
 
 def _by_time(source: str) -> str | None:
-    with suppress(OSError, ValueError):
+    with errors_suppressed(OSError, ValueError):
         path, times = split_times(without_scheme(source))
         status = os.stat(path)
         if stat.S_ISDIR(status.st_mode):
@@ -102,7 +103,7 @@ def _by_time(source: str) -> str | None:
             return folder_fingerprint(status.st_mtime_ns, listed)
         if not times:
             return state_of_file(status).fingerprint
-    with suppress(VideoLoaderError):
+    with errors_suppressed(VideoLoaderError):
         return open_source(source).fingerprint
     return None
 
@@ -144,7 +145,7 @@ def has_fingerprint(source: str, known: str, archives: dict[str, Archive] | None
     found = None if archives is None else archives.get(archive)
     if found is None:
         found = Archive()
-        with suppress(OSError, ValueError, VideoLoaderError):  # it is not there, or not any more
+        with errors_suppressed(OSError, ValueError, VideoLoaderError):  # it is not there, or not any more
             alone = archives is None and os.path.isfile(archive) and not os.path.lexists(source)
             if alone or (archives is not None and has_members_only(archive)):
                 file = FileSource(archive)

@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 from videoloader.errors import ConfigurationError, IndexingError, SourceError, VideoLoaderError
+from videoloader.errors.of_handlers import raise_of_handler
 from videoloader.indexing.sources.folder import split_times
 from videoloader.indexing.sources.opening import (
     begins_as_url,
@@ -184,7 +185,8 @@ class SourceKeys(NamedTuple):
         path = self.path_of(key)
         try:
             places = None if is_remote(path) else local_places(path)
-        except VideoLoaderError:  # it cannot be reached
+        except VideoLoaderError as error:  # it cannot be reached
+            raise_of_handler(error)
             return False
         if places is None:
             return False
@@ -241,7 +243,8 @@ def _is_there(path: str) -> bool:
 def _is_same(folder: str, other: str) -> bool:
     try:
         return is_same_file(folder, other)
-    except SourceError:  # one of them cannot be reached
+    except SourceError as error:  # one of them cannot be reached
+        raise_of_handler(error)
         return False
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -23,6 +22,7 @@ from videoloader.errors import (
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.attribute_names import tells_of_attributes
 from videoloader.errors.checks import check_choice, check_numbers, path_text
+from videoloader.errors.of_handlers import errors_suppressed
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.limits import check_picture
 from videoloader.indexing.sources.base import ByteSource
@@ -405,7 +405,7 @@ class IndexStore:
         inode = changed = 0
         # A store knows no inodes, since copies have others. From now on the file must be the one that lies there.
         path = local_path(place.archive if place else source)
-        with suppress(OSError, VideoLoaderError):
+        with errors_suppressed(OSError, VideoLoaderError):
             if place is None and not os.path.isfile(path):
                 if is_frame_folder(path) and (now := state_of(reopen_source(source))):
                     inode, changed = now.inode, now.changed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import io
 import os
 import struct
 import tarfile
@@ -237,6 +238,19 @@ def test_an_index_file_that_leaves_out_a_sample_is_refused(tmp_path: Path, left_
             continue
         with pytest.raises(vl.IndexingError, match=rf"x\.idx: does not match .*it does not tell of {left_out}"):
             vl.VideoDataset.from_archives(path)
+
+
+def test_an_index_file_that_leaves_out_one_of_many_samples_with_attributes_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.tar"
+    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as archive:
+        for number in range(30):
+            member = tarfile.TarInfo(f"{number:02}.mp4")
+            member.size, member.pax_headers = 5, {"comment": "c" * 3000} if number < 20 else {}
+            archive.addfile(member, io.BytesIO(b"video"))
+    lines = wds_index(path).splitlines()
+    path.with_suffix(".idx").write_bytes(b"\n".join([b"v1.2 29", *lines[1:25], *lines[26:], b""]))
+    with pytest.raises(vl.IndexingError, match=r"x\.idx: does not match .*it does not tell of 24\.mp4"):
+        vl.VideoDataset.from_archives(path)
 
 
 def test_index_files_do_not_stay_open(tmp_path: Path) -> None:

@@ -98,6 +98,45 @@ def test_a_runtime_error_of_a_handler_ends_a_loop(
     assert chosen > 300
 
 
+def _skipping(path: Path) -> int:
+    data = vl.VideoDataset.from_paths([path] * 4)
+    with make(data, num_workers=0, on_error="skip") as loader:
+        return len(clips_of(list(loader)))
+
+
+def _verified(path: Path) -> bool:
+    return vl.verify(path, device="cpu").ok
+
+
+def _prepared(path: Path) -> int:
+    with make(vl.VideoDataset.from_paths([path] * 4), on_error="skip") as loader:
+        return len(loader)
+
+
+@pytest.mark.parametrize(("use", "step"), [(_skipping, 331), (_verified, 1999), (_prepared, 31)])
+def test_an_error_of_the_library_in_a_handler_is_no_error_of_a_video(
+    use: Callable[[Path], object], step: int, path: Path, told: list[object]
+) -> None:
+    def fail(number: int, frame: object) -> None:
+        vl.Video("/missing/of the handler.mp4")
+
+    expected, before, raised = use(path), signal.signal(signal.SIGUSR1, fail), 0
+    for chosen in count(1, step):
+        told.clear()
+        try:
+            with at_line(chosen, partial(signal.raise_signal, signal.SIGUSR1)) as reached:
+                found = use(path)
+        except vl.SourceError:
+            raised += 1
+            continue
+        if not reached:
+            break
+        assert found == expected, reached
+        assert told, reached
+    signal.signal(signal.SIGUSR1, before)
+    assert raised > 20
+
+
 @pytest.mark.parametrize("kind", ["save", "to_csv", "to_jsonl", "to_parquet"])
 def test_an_interrupted_export_leaves_no_file(kind: str, path: Path, tmp_path: Path) -> None:
     """As where a signal comes while the system makes the file."""

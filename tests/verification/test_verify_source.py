@@ -154,6 +154,10 @@ def test_bytes_and_folders_of_images_are_verified_too(sample: Sample, tmp_path: 
 def test_a_report_is_json(sample: Sample) -> None:
     report = verify(sample("h264_mp4"))
     told = json.loads(report.to_json())
+    with pytest.raises(
+        vl.ConfigurationError, match=r"to_json's indent must be an integer in \[0, 100\], got 9223372036"
+    ):
+        report.to_json(indent=1 << 63)
     assert told["ok"] is True
     assert told["files"][0]["frames"] == 60
     assert told == json.loads(json.dumps(report.to_dict()))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -243,7 +243,7 @@ def drawn_if_unlike(clips: Sequence[PlannedClip]) -> Sequence[PlannedClip]:
         return clips
     drawn = list(clips)
     for place, clip in enumerate(clips):
-        with suppress(*UNREADABLE):  # the error is handled when the clip is decoded
+        with errors_suppressed(*UNREADABLE):  # the error is handled when the clip is decoded
             drawn[place] = drawn_now(clip)
     return drawn
 
@@ -327,7 +327,7 @@ class ClipPlanner:
     def tell_of_equal_repeats(self) -> None:
         """Warn if the repeats of the first clip are all the same. Its errors are reported when it is made."""
         if self.rule.repeats > 1 and self.rule.transforms.mixing is None:
-            with suppress(VideoLoaderError):
+            with errors_suppressed(VideoLoaderError):
                 if not self.is_random(0, repeat=1):
                     warn_user(f"repeats={self.rule.repeats} gives equal copies of a clip: no transform of it is random")
 

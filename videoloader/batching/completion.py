@@ -23,6 +23,7 @@ from videoloader.batching.rows import BatchRow, FrameMemory, arrange_rows, show_
 from videoloader.convert.spec import OutputSpec
 from videoloader.decoding.gop_cache import GopCache
 from videoloader.errors import CorruptFramesError, DecodeError, VideoLoaderError, reason_of
+from videoloader.errors.of_handlers import error_of_handler
 from videoloader.indexing import VideoIndex
 from videoloader.reading.clip_reader import ClipsReport
 from videoloader.reading.corrupt_frames import OnCorrupt, tell_of_corrupt
@@ -192,7 +193,7 @@ class Completion:
         return self._on_error if isinstance(error, UNREADABLE) else "raise"
 
     def _is_raised(self, error: BaseException) -> bool:
-        return self._remedy(error) == "raise"
+        return self._remedy(error) == "raise" or error_of_handler(error) is not None
 
     def _make_replaced(
         self, row: BatchRow, decoding: DecodingBatch, damage: CorruptFramesError | None, reader: Reader

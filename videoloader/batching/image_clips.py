@@ -24,6 +24,7 @@ from videoloader.convert.spec import Layout, OutputSpec, as_planes
 from videoloader.dataset import VideoEntry
 from videoloader.decoding.engine import Engine, choose_engine
 from videoloader.errors import VideoLoaderError
+from videoloader.errors.of_handlers import raise_of_handler
 from videoloader.indexing import FolderSource, VideoIndex
 from videoloader.indexing.images.index import image_of_a_pixel
 from videoloader.indexing.index import Times
@@ -328,6 +329,7 @@ def _draw_image(
         with cancellable(token.raise_if_cancelled):
             drawn = _DrawnImage(*rule.views_of_unopened(clip, epoch, video, clip_in_video))
     except UNREADABLE as error:
+        raise_of_handler(error)
         return error
     if any(there.shape != (view.shape[0], 3, *view.shape[1:]) for there, view in zip(slots, drawn.views, strict=True)):
         return drawn.made(None)
@@ -355,4 +357,5 @@ def _read_alone(image: ReadRequest, reader: ClipReader, token: CancelToken) -> C
     try:
         return reader.read(image, token)
     except UNREADABLE as error:
+        raise_of_handler(error)
         return error

@@ -10,6 +10,7 @@ from videoloader.dataset.ranges import entry_range
 from videoloader.dataset.table import EntryTable
 from videoloader.errors import NotIndexedError, VideoLoaderError
 from videoloader.errors.notes import note
+from videoloader.errors.of_handlers import raise_of_handler
 from videoloader.indexing import IndexStore, VideoIndex
 from videoloader.live_line import counted_live
 from videoloader.packets.decode_plan import plan_frames
@@ -67,7 +68,8 @@ def estimate_cost(table: EntryTable, mode: FrameMode, store: IndexStore, videos:
             video = VideoPart(*entry_range(entry, index), index, entry.columns)
         except NotIndexedError:
             raise
-        except VideoLoaderError:
+        except VideoLoaderError as error:
+            raise_of_handler(error)
             continue  # the loader reports it
         with note("for {}", entry.path, source=entry.path, row=row):
             count = count_clips(mode, video)

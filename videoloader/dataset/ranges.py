@@ -12,6 +12,7 @@ import numpy.typing as npt
 from videoloader.dataset.entry import FROM_END, VideoEntry, told_ends
 from videoloader.dataset.table import NONE, EntryTable
 from videoloader.errors import FrameRangeError, VideoLoaderError, warn_user
+from videoloader.errors.of_handlers import raise_of_handler
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.indexing.store.frame_facts import TimeRules
@@ -97,6 +98,7 @@ def entry_ranges(
                 first[row], stop[row] = entry_range(entry, index)
                 late[row] = ends_late(entry, index, stop[row])
             except VideoLoaderError as error:
+                raise_of_handler(error)
                 first[row] = stop[row] = 0
                 found[row] = error
     tell_of_late_ends(table, np.flatnonzero(late).tolist(), indexes)

@@ -43,6 +43,12 @@ def error_of_handler(error: BaseException) -> BaseException | None:
     return None
 
 
+def raise_of_handler(error: BaseException) -> None:
+    """Raise an error again if a handler of a signal raised it: the function that handles it is not meant."""
+    if error_of_handler(error) is not None:
+        raise error
+
+
 def _codes_of_handlers() -> set[CodeType | None]:
     return {_code_of(handler) for handler in map(signal.getsignal, _SIGNALS) if callable(handler)}
 
@@ -63,10 +69,10 @@ def _code_of(handler: object) -> CodeType | None:
 
 
 @contextmanager
-def errors_suppressed() -> Iterator[None]:
-    """Suppress all errors but those that a handler of a signal raises."""
+def errors_suppressed(*kinds: type[Exception]) -> Iterator[None]:
+    """Suppress errors of some kinds, by default of all, but not those that a handler of a signal raises."""
+    suppressed = kinds or (Exception,)
     try:
         yield
-    except Exception as error:
-        if error_of_handler(error) is not None:
-            raise
+    except suppressed as error:
+        raise_of_handler(error)

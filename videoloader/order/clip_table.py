@@ -17,6 +17,7 @@ from videoloader.dataset.row_frames import OF_MODES, look_up_rows, look_up_state
 from videoloader.dataset.stores import Store
 from videoloader.errors import ConfigurationError, NotIndexedError, VideoLoaderError, counted, reason_of, warn_user
 from videoloader.errors.notes import note
+from videoloader.errors.of_handlers import raise_of_handler
 from videoloader.indexing import IndexStore, build_index, open_source
 from videoloader.indexing.images.frame_times import OddTimes, odd_times_of, tell_of_frame_times
 from videoloader.indexing.sources.state import state_of
@@ -249,6 +250,7 @@ def _index_all(
             index = indexes[entry.path]
             return *entry_range(entry, index), len(index)
         except VideoLoaderError as error:
+            raise_of_handler(error)
             if not skip_unreadable:
                 raise
             return error

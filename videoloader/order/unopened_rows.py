@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor
-from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from videoloader.dataset import VideoDataset
 from videoloader.dataset.ranges import rows_in_seconds
 from videoloader.dataset.table import NONE
 from videoloader.errors import SourceError, VideoLoaderError
+from videoloader.errors.of_handlers import errors_suppressed, raise_of_handler
 from videoloader.indexing.images.frame_times import OddTimes, odd_times, times_of_names
 from videoloader.indexing.sources.folder import IMAGE_ENDINGS, is_frame_folder, list_names
 from videoloader.indexing.sources.opening import local_path
@@ -54,7 +54,7 @@ def seem_unopened(dataset: VideoDataset, mode: FrameMode, open_folders: bool) ->
     if taken_as_images(dataset, mode).all():
         return True
     folders = not open_folders and bool(counted_if_folders(dataset, mode).all())
-    with suppress(SourceError):  # which the row itself tells
+    with errors_suppressed(SourceError):  # which the row itself tells
         return folders and is_frame_folder(local_path(dataset.table.path[0]))
     return False
 
@@ -89,6 +89,7 @@ def _count_files(path: str) -> CountedFolder | VideoLoaderError | None:
     try:
         listed = list_names(path) if is_frame_folder(path) else None
     except VideoLoaderError as error:
+        raise_of_handler(error)
         return error
     if listed is None:  # another file, or a folder whose times are listed
         return None

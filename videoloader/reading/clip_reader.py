@@ -30,6 +30,7 @@ from videoloader.errors import (
     VideoWarning,
     enough_memory,
 )
+from videoloader.errors.of_handlers import raise_of_handler
 from videoloader.indexing import ByteSource, FolderSource, VideoIndex
 from videoloader.indexing.sources.patience import cancellable
 from videoloader.indexing.sources.remote_reads import NO_READS, RemoteReads, reads_so_far
@@ -259,6 +260,7 @@ def _error_of(
         with _errors_of_files(_source_of(image), image.index, None):
             step(image, sink)
     except VideoLoaderError as error:
+        raise_of_handler(error)
         return error
     return None
 

@@ -21,6 +21,7 @@ import torch
 from videoloader.convert.spec import OutputSpec, full_geometry
 from videoloader.decoding.nvdec_codecs import INEXACT_CODECS
 from videoloader.errors import DecodeError, VideoLoaderError
+from videoloader.errors.of_handlers import raise_of_handler
 from videoloader.indexing import ByteSource, FileSource, FolderSource, Openable, VideoIndex, build_index, open_source
 from videoloader.indexing.sources.part import PartSource
 from videoloader.indexing.sources.stream import StreamSource
@@ -94,6 +95,7 @@ def verify_file(source: Openable, device: torch.device, threads: int, seed: int)
             with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
                 report = _verified(opened, build_index(opened), device, threads, seed)
         except VideoLoaderError as error:
+            raise_of_handler(error)
             name = name or str(error.source or source)
             report = FileReport(name, faults=(Fault("unreadable", error.message),))
     return replace(report, seconds=time.perf_counter() - begin)
@@ -147,6 +149,7 @@ def _decode_in_order(source: ByteSource, index: VideoIndex, devices: Sequence[to
                 # One array instead of an object for each frame, for videos of several hours.
                 prints.setdefault(device, np.zeros((len(index), *given.shape), given.dtype))[number] = given
     except (av.error.FFmpegError, VideoLoaderError) as raised:
+        raise_of_handler(raised)
         error = str(raised)
     decoded = {device: prints.get(device, np.zeros((0, 2), np.uint64))[: len(pts)] for device in devices}
     return _Sequential(decoded, pts, known, corrupt, error)
@@ -270,6 +273,7 @@ class _PictureCheck:
         try:
             report = reader.read(ReadRequest(self._source, self.index, [clip], OutputSpec(), threads=way.threads))
         except VideoLoaderError as error:
+            raise_of_handler(error)
             self._failed.setdefault(way.name, (error.message, []))[1].extend(frames.tolist())
             return
         self.index = report.index

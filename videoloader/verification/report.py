@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from videoloader.errors import ConfigurationError, counted, printable
+from videoloader.errors.checks import check_integer
 
 # Maximum number of frame ranges that are printed.
 _LISTED = 8
+_MOST_SPACES = 100  # of an indent
 
 Ranges = tuple[tuple[int, int], ...]
 
@@ -81,7 +83,7 @@ class FileReport:
         return {"ok": self.ok, **asdict(self)}
 
     def to_json(self, indent: int | None = None) -> str:
-        return json.dumps(self.to_dict(), indent=indent)
+        return _as_json(self.to_dict(), indent)
 
     @classmethod
     def from_dict(cls, told: Mapping[str, Any]) -> FileReport:
@@ -135,7 +137,7 @@ class VerifyReport:
         return {"ok": self.ok, "files": [file.to_dict() for file in self.files]}
 
     def to_json(self, indent: int | None = None) -> str:
-        return json.dumps(self.to_dict(), indent=indent)
+        return _as_json(self.to_dict(), indent)
 
     def __str__(self) -> str:
         if len(self.files) == 1:
@@ -143,6 +145,12 @@ class VerifyReport:
         wrong = [file for file in self.files if not file.ok]
         frames = counted(sum(file.frames for file in self.files), "frame")
         return "\n".join([f"{counted(len(self.files), 'video')}, {frames}: {len(wrong)} not ok", *map(str, wrong)])
+
+
+def _as_json(told: object, indent: int | None) -> str:
+    if indent is not None:
+        check_integer("to_json's indent", indent, 0, _MOST_SPACES)
+    return json.dumps(told, indent=indent)
 
 
 def ranges_of(numbers: Iterable[int]) -> Ranges:

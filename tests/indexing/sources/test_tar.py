@@ -124,6 +124,21 @@ def test_hard_links_lead_where_they_do_when_the_archive_is_unpacked(members: lis
             read(buffer.getvalue(), name)
 
 
+def test_a_name_with_a_zero_byte_names_no_file() -> None:
+    data = tar_bytes({"a.mp4": b"a", "b.mp4": b"b"})
+    with pytest.raises(SourceError, match="has no member"):
+        read(data, "a.mp4\0b.mp4")
+
+
+def test_extended_headers_of_solaris_are_those_of_pax() -> None:
+    data = tar_bytes({"a" * 120: b"long", "b": b"short"}, tarfile.PAX_FORMAT)
+    assert data[156:157] == b"x"
+    header = bytearray(data[:512])
+    header[156:157], header[148:156] = b"X", b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    assert read(bytes(header) + data[512:], "a" * 120) == b"long"
+
+
 def test_the_rest_of_a_file_from_another_volume_is_refused() -> None:
     rest = _header(b"clip.ts", b"M", 4) + b"rest".ljust(512, b"\0")
     with pytest.raises(UnsupportedError, match="is a part of an archive of several volumes"):

@@ -30,6 +30,7 @@ from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.attribute_names import tells_of_attributes
 from videoloader.errors.checks import check_choice, check_positive_or_none, check_type, check_uint64
 from videoloader.errors.notes import note
+from videoloader.errors.of_handlers import raise_of_handler
 from videoloader.indexing import IndexStore
 from videoloader.interop.torch.batch_requests import Requests, find_requests, replace_requests
 from videoloader.interop.torch.clip_request import ClipRequest
@@ -356,6 +357,7 @@ class DecodingLoader(OneLoop):
         except (ConfigurationError, NotIndexedError):
             raise
         except VideoLoaderError as error:
+            raise_of_handler(error)
             if (self._on_corrupt if isinstance(error, CorruptFramesError) else self._on_error) == "raise":
                 raise
             path = error.source or ""
