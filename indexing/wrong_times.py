@@ -253,8 +253,10 @@ def _is_shown_first(index: VideoIndex, source: ByteSource, key: int) -> bool:
 
 def _run_around(index: VideoIndex, source: ByteSource, first: int, last: int) -> tuple[int, int]:
     """Return (first, stop) of the packets to decode in order to see the order of these packets' pictures."""
-    # Pictures that are decoded after a keyframe and shown before it need the keyframe before that one.
     start = _start_before(index, source, max(first - MOST_HELD, 0))
+    # Pictures that are decoded after a keyframe and shown before it need the keyframe before that one.
+    if start and index.packet_pts[start : last + 1].min() < index.packet_pts[start]:
+        start = _start_before(index, source, start - 1)
     return start, min(last + 1 + MOST_HELD, len(index.packet_size))
 
 

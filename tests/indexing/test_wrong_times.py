@@ -322,3 +322,16 @@ def test_vvc_whose_times_are_in_decode_order_is_decoded(corpus):
         with patch("videoloader.indexing.mp4.index.with_decoded_frames", side_effect=lambda index, source: index) as by:
             build_index(MemorySource(data))
         assert by.called == is_decoded
+
+
+def test_a_wrong_offset_among_the_leading_pictures_of_a_gop_of_vvc_is_found(corpus):
+    """There are 23 of them, which a decoder that starts at their keyframe leaves out."""
+    known = corpus / "vvc__media__sample_vvc.mp4"
+    if not known.exists():
+        pytest.skip("the corpus has no VVC")
+    sound = build_index(known)
+    values = offsets(known.read_bytes())
+    values[118] -= 1536
+    found = build_index(MemorySource(with_offsets(known.read_bytes(), values)))
+    assert found.method == "decoded"
+    assert found.frame_packet.tolist() == sound.frame_packet.tolist()
