@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterable, Mapping, Set
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping
 
 # As in Linux.
 _LONGEST_CHAIN, _LONGEST_PATH = 40, 4096
+# The most parts of paths that are followed for one link.
+_MOST_PARTS = 256
 
 
 def follow_links(
@@ -23,21 +26,21 @@ def follow_links(
         files: names of all other files.
         folders: names of folders, of which some may be empty.
     """
-    all_folders = {"", *folders}
-    for name in (*files, *targets):
-        while (name := posixpath.dirname(name)) not in all_folders:
-            all_folders.add(name)
-    return [_followed(posixpath.dirname(name), target, targets, files, all_folders) for name, target in links]
+    # The folders of all names would take memory by the square of their lengths.
+    names = sorted([*files, *targets, *(f"{folder}/" for folder in folders)])
+    return [_followed(posixpath.dirname(name), target, targets, files, names) for name, target in links]
 
 
 def _followed(
-    folder: str, target: str, targets: Mapping[str, str], files: Collection[str], folders: Set[str]
+    folder: str, target: str, targets: Mapping[str, str], files: Collection[str], names: list[str]
 ) -> str | None:
     chain, rest = 1, _parts(target)
-    while rest:
+    for _ in range(_MOST_PARTS):
+        if not rest:
+            break
         part = rest.pop()
         if part == "..":
-            if not folder or folder not in folders:
+            if not _is_folder(folder, names):
                 return None
             folder = posixpath.dirname(folder)
             continue
@@ -51,6 +54,13 @@ def _followed(
         if part == "/" or chain > _LONGEST_CHAIN or len(name) > _LONGEST_PATH:
             return None
     return None
+
+
+def _is_folder(folder: str, names: list[str]) -> bool:
+    """Whether some of these sorted names begin with that of a folder below the archive's own."""
+    begin = f"{folder}/"
+    at = bisect_left(names, begin)
+    return folder != "" and at < len(names) and names[at].startswith(begin)
 
 
 def _parts(target: str) -> list[str]:

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import tarfile
 import tempfile
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,8 @@ from hypothesis import strategies as st
 
 import videoloader as vl
 from videoloader import SourceError
-from videoloader.indexing import open_source
+from videoloader.indexing import FileSource, open_source
+from videoloader.indexing.sources.tar import tar_directory
 
 NAMES = ["a", "b", "d/a", "d/b", "d/e/a", "link"]
 TARGETS = [
@@ -144,3 +146,21 @@ def test_the_label_of_a_link_in_a_zip_archive_is_that_of_its_file(tmp_path: Path
     assert found == {"0.mp4": (b"0.mp4", 3), "1.mp4": (b"0.mp4", 3), "2.mp4": (None, 4)}
     with pytest.raises(SourceError, match=r"x\.zip: member '2\.mp4' is a link to a file that is not in the archive"):
         open_source(f"{tmp_path}/x.zip::2.mp4")
+
+
+def test_deep_names_and_long_targets_cost_little(tmp_path: Path) -> None:
+    path, deep = tmp_path / "x.tar", "a/" * 10_000 + "b"
+    links = {"long": "z/../" * 800 + "z/f", **{f"link {number}": "long" for number in range(200)}}
+    with tarfile.open(path, "w", format=tarfile.GNU_FORMAT) as archive:
+        for name, target in {"z/f": "", deep: "", **links}.items():
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = (tarfile.SYMTYPE if target else tarfile.REGTYPE), target
+            archive.addfile(member)
+    tracemalloc.start()
+    try:
+        members = tar_directory(FileSource(path)).members()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert [each.name for each in members] == ["z/f", deep, *links]
+    assert peak < 10 << 20
