@@ -39,6 +39,17 @@ def exact(name: str, value: Any) -> Fraction:
     return Fraction(number)
 
 
+def number_of_text(text: str) -> Fraction | Decimal:
+    """Return the number that a text is, such as ``29.97`` or ``30000/1001``. It may be huge, or not finite.
+
+    Raises:
+        ValueError, ArithmeticError: it is none, or has an underscore: Python takes 1_0 for 10.
+    """
+    if "_" in text:
+        raise ValueError
+    return Fraction(text) if "/" in text else Decimal(text)
+
+
 def exact_rate(value: Any) -> Fraction:
     """Return the frames per second that are meant: as ``exact``, but a decimal may stand for an NTSC rate.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterable, Sequence
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import ConfigurationError, SourceError, warn_user
-from videoloader.indexing.exact_numbers import exact
+from videoloader.indexing.exact_numbers import exact, number_of_text
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources.folder import FolderSource, split_times
 from videoloader.indexing.sources.natural_order import number_parts
@@ -187,7 +186,7 @@ def _listed_times(source: FolderSource) -> npt.NDArray[np.int64]:
 
 
 def _seconds(text: str) -> Fraction:
-    return Fraction(text) if "/" in text else exact("seconds", Decimal(text))
+    return exact("seconds", number_of_text(text))
 
 
 def _read_times(path: str, names: Sequence[str]) -> list[Fraction]:

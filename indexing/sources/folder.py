@@ -10,7 +10,6 @@ import stat
 from bisect import bisect_right
 from collections.abc import Iterable
 from contextlib import suppress
-from decimal import Decimal
 from fractions import Fraction
 from hashlib import blake2b
 from itertools import accumulate
@@ -22,7 +21,7 @@ import numpy.typing as npt
 from videoloader.errors import ConfigurationError, SourceError, StaleIndexError, UnsupportedError
 from videoloader.errors.checks import check
 from videoloader.errors.short_text import short_text
-from videoloader.indexing.exact_numbers import exact_rate
+from videoloader.indexing.exact_numbers import exact, exact_rate, number_of_text
 from videoloader.indexing.sources.base import SourceBase
 from videoloader.indexing.sources.natural_order import in_natural_order
 from videoloader.indexing.sources.regular_file import is_folder, is_folder_entry, kind_at, open_regular
@@ -267,9 +266,7 @@ def times_suffix(source: str, fps: float | Fraction | str | None, timestamps: Ti
 
 def _rate(source: str, fps: float | Fraction | str) -> Fraction:
     try:
-        given: Any = fps
-        if isinstance(fps, str):
-            given = Fraction(fps) if "/" in fps else Decimal(fps)
+        given = number_of_text(fps) if isinstance(fps, str) else fps
         rate = exact_rate(given).limit_denominator(_LARGEST_FPS_DENOMINATOR)
     except (ConfigurationError, ArithmeticError, ValueError):
         rate = Fraction(0)
@@ -283,8 +280,9 @@ def _path_or_seconds(source: str, timestamps: Timestamps | None) -> str | tuple[
     if timestamps is None or isinstance(timestamps, str | os.PathLike):
         return None if timestamps is None else os.fspath(timestamps)
     try:
-        return tuple(Fraction(str(seconds)) for seconds in np.asarray(timestamps).tolist())
-    except (ValueError, TypeError, RuntimeError):  # the last for tensors that have no values, or a gradient
+        return tuple(exact("timestamps", number_of_text(str(each))) for each in np.asarray(timestamps).tolist())
+    # The last error is that of tensors that have no values, or a gradient.
+    except (ConfigurationError, ArithmeticError, ValueError, TypeError, RuntimeError):
         raise ConfigurationError(
             f"timestamps must be a list of seconds, or the path of one, got {short_text(timestamps)}", source
         ) from None

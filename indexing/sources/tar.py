@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 from collections import ChainMap
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +27,17 @@ from videoloader.indexing.sources.near_names import near_names
 from videoloader.indexing.sources.part import PartSource
 from videoloader.indexing.sources.remote import RemoteSource
 from videoloader.indexing.sources.state import version_of
+from videoloader.indexing.sources.tar_headers import (
+    BLOCK,
+    has_checksum,
+    name_in,
+    pax_records,
+    size_in,
+    skip_sparse_map,
+)
 
-_BLOCK = 512
 # Writers fill an archive up to a multiple of this.
-_RECORD = 20 * _BLOCK
+_RECORD = 20 * BLOCK
 # Limit for a name, or for all pax records of a member: far more than paths and attributes need.
 _LONGEST_EXTENSION = 1 << 20
 _COMPRESSED = {
@@ -43,8 +52,7 @@ _HEADERS_LOOKED_AT = 8
 # Where a sample is left out of a remote archive, the gap is larger than most of those where a member has a long name or
 # more attributes.
 _GAPS_LOOKED_AT = 8
-# Names of at least this length may be truncated in a header.
-_SHORT_NAME = 99
+_Sizes = TypeVar("_Sizes", int, npt.NDArray[np.int64])
 # Stand for the offset of a member whose bytes do not lie in one piece, or whose link leads nowhere.
 _SPARSE, _DANGLING = -1, -2
 
@@ -56,7 +64,7 @@ class TarDirectory:
     Attributes:
         names: names of all files, each between two zero bytes.
         offset, size: int64, position and size of the bytes of each.
-        index: name of the index file that they come from; empty if they come from the headers.
+        index: name of the index file that they come from, by offset; empty if they come from the headers.
         doubt: reason why files may be missing after the last, a phrase that follows "archives"; empty if there is none.
     """
 
@@ -129,15 +137,13 @@ def read_tar(archive: ByteSource, wanted: Callable[[Member], bool]) -> tuple[Tar
             return _walk(source, take)
         index, members = found
         directory = TarDirectory.of_members([each._replace(name=_plain(each.name)) for each in members], index)
-        for number in np.unique(np.linspace(0, len(members) - 1, _HEADERS_LOOKED_AT).astype(int)) if members else ():
-            _check_told(archive, members[number], index)
-        _check_gaps(archive, directory, index)
+        _check_some(archive, directory)
         return directory
 
     directory = _directories.get(version_of(archive), make)
-    for member in directory.members():
+    for number, member in enumerate(directory.members()):
         if directory.index and member.offset not in contents and wanted(member):
-            _check_told(source, member, directory.index)
+            _check_told(source, directory, number, member)
         take(member)
     return directory, contents
 
@@ -162,7 +168,8 @@ def open_tar_member(archive: ByteSource, name: str) -> ByteSource:
     if member.offset == _SPARSE:
         raise UnsupportedError(f"member {name!r} is a sparse file: unpack it", archive.name)
     if directory.index:
-        _check_told(archive, member, directory.index)
+        number = int(np.searchsorted(directory.offset, member.offset))
+        _check_told(forward(archive), directory, number, member._replace(name=_plain(name)))
     return PartSource(archive, member.offset, member.size, f"{archive.name}::{name}")
 
 
@@ -170,50 +177,77 @@ def _plain(name: str) -> str:
     return posixpath.normpath(name).lstrip("/")
 
 
+def _escaped(name: str) -> str:
+    """Return a name as GNU tar shows it in a list, from which DALI's wds2idx takes it."""
+    return re.sub(rb"[^ -[\]-~]", lambda found: b"\\%03o" % found[0][0], os.fsencode(name)).decode("ascii")
+
+
+def _padded(size: _Sizes) -> _Sizes:
+    """Return where the last block of a member ends."""
+    return -(-size // BLOCK) * BLOCK
+
+
 def _check_kind(archive: ByteSource) -> None:
-    head = archive.read(0, _BLOCK)
+    head = archive.read(0, BLOCK)
     for magic, method in _COMPRESSED.items():
         if head.startswith(magic):
             raise UnsupportedError(
                 f"is compressed ({method}): its members cannot be read in place, decompress it first", archive.name
             )
-    if len(head) < _BLOCK or (any(head) and not _has_checksum(head)):
+    if len(head) < BLOCK or (any(head) and not has_checksum(head)):
         raise UnsupportedError("is not an archive: neither tar, zip, TFRecord, RecordIO nor LMDB", archive.name)
 
 
-def _check_told(archive: ByteSource, member: Member, index: str) -> None:
-    """Check that a member's bytes follow a header with its name and size."""
-    header = archive.read(member.offset - _BLOCK, _BLOCK)
-    try:
-        # For files larger than the field can state, the pax records before the header give the size.
-        fits = _has_checksum(header) and _number(header[124:136]) in (member.size, 0) and header[156:157] in b"\x000 7"
-    except ValueError:
-        fits = False
-    if not fits:
-        raise does_not_fit(index, archive, f"no file of {member.size} bytes begins at byte {member.offset}")
-    # Longer names, and names with other characters, are in the records before the header, and altered in it.
-    name = _plain(_name(header))
-    if len(name) < _SHORT_NAME and name.isascii() and name != _plain(member.name) and _plain(member.name).isascii():
-        raise does_not_fit(index, archive, f"the file at byte {member.offset} is {name}, and not {member.name}")
+def _check_some(archive: ByteSource, listed: TarDirectory) -> None:
+    """Check some of the members of an index file, all that other bytes than a header precede, and the archive's end.
 
-
-def _check_gaps(archive: ByteSource, listed: TarDirectory, index: str) -> None:
-    """Check that no other file with a key lies behind those that an index file lists, or between them.
-
-    Of a remote archive only the largest gaps are looked at. Each takes a request.
+    Of a remote archive, only the largest of those bytes are looked at. Each place takes a request.
     """
-    ends = np.append(0, -(-(listed.offset + listed.size) // _BLOCK) * _BLOCK)
-    gaps = np.append(listed.offset - _BLOCK, archive.size) - ends
-    numbers = np.flatnonzero(gaps > 0)
+    gaps = np.append(listed.offset - BLOCK, archive.size) - np.append(0, _padded(listed.offset + listed.size))
+    behind = np.argsort(-gaps, kind="stable")[: np.count_nonzero(gaps > 0)]
     if isinstance(archive, RemoteSource):
-        numbers = np.argsort(-gaps, kind="stable")[:_GAPS_LOOKED_AT]
-    for number in {len(gaps) - 1, *numbers.tolist()}:
-        gap = PartSource(archive, int(ends[number]), int(gaps[number]), archive.name)
-        if not gap.read(0, _BLOCK).strip(b"\0"):
-            continue
-        for name in (member.name for member in _walk(gap).members()):
-            if not posixpath.basename(name).startswith("."):
-                raise does_not_fit(index, archive, f"it does not tell of {name}")
+        behind = behind[:_GAPS_LOOKED_AT]
+    some = np.linspace(0, max(len(listed) - 1, 0), _HEADERS_LOOKED_AT).astype(int)
+    source, members = forward(archive), [*listed.members(), None]
+    for number in sorted({*some.tolist(), *behind.tolist(), len(listed)}):
+        _check_told(source, listed, number, members[number])
+
+
+def _check_told(archive: ByteSource, listed: TarDirectory, number: int, member: Member | None) -> None:
+    """Check that a member of an index file is all that has a key between the one before it and its own end.
+
+    Args:
+        archive: the archive.
+        listed: the members of the index file.
+        number: number of the member; that of members for the archive's end.
+        member: the member; None for the archive's end.
+    """
+    begin = _padded(int(listed.offset[number - 1] + listed.size[number - 1])) if number else 0
+    end = archive.size if member is None else min(_padded(member.offset + member.size), archive.size)
+    part = PartSource(archive, begin, end - begin, archive.name)
+    if member is None and not part.read(0, BLOCK).strip(b"\0"):
+        return
+    try:
+        found = [
+            each._replace(offset=begin + each.offset) if each.offset >= 0 else each for each in _walk(part).members()
+        ]
+    except (IndexingError, UnsupportedError):
+        if member is None:
+            raise does_not_fit(
+                listed.index, archive, f"no header of a file lies at byte {begin}, or after it"
+            ) from None
+        found = []
+    if member is not None:
+        here = next((each for each in found if each[1:] == member[1:]), None)
+        if here is None:
+            raise does_not_fit(listed.index, archive, f"no file of {member.size} bytes begins at byte {member.offset}")
+        if member.name not in (here.name, _escaped(here.name)):
+            why = f"the file at byte {member.offset} is {here.name}, and not {member.name}"
+            raise does_not_fit(listed.index, archive, why)
+        found.remove(here)
+    for name in (each.name for each in found):
+        if not posixpath.basename(name).startswith("."):
+            raise does_not_fit(listed.index, archive, f"it does not tell of {name}")
 
 
 def _walk(archive: ByteSource, see: Callable[[Member], None] = lambda member: None) -> TarDirectory:
@@ -221,25 +255,26 @@ def _walk(archive: ByteSource, see: Callable[[Member], None] = lambda member: No
     members: list[Member] = []
     links: dict[int, tuple[str, bool]] = {}
     folders: list[str] = []
+    long: dict[str, str] = {}  # GNU tar's long name and target of the next member, over which pax records go
     for_all: dict[str, str] = {}  # pax records for all following members
     records: dict[str, str] = {}  # pax records for the next member
     sparse_for_all = False
     position = 0
     while True:
-        header = archive.read(position, _BLOCK)
+        header = archive.read(position, BLOCK)
         if not header.strip(b"\0"):
             doubt = _doubt_at_end(archive, position)
             break
-        if len(header) < _BLOCK:
+        if len(header) < BLOCK:
             raise IndexingError(f"is cut off in the header at byte {position}", archive.name)
-        if not _has_checksum(header):
+        if not has_checksum(header):
             raise IndexingError(f"the header at byte {position} is damaged", archive.name)
         kind = header[156:157]
         is_of_next = kind in b"LKxXg"
-        size = _size(header, {} if is_of_next else records, position, archive)
-        start = position + _BLOCK
+        size = size_in(header, {} if is_of_next else records, position, archive)
+        start = position + BLOCK
         if kind == b"S":
-            start = _skip_sparse_map(header, start, archive)
+            start = skip_sparse_map(header, start, archive)
         # Links, devices and folders have no bytes, whatever their size field says.
         stop = start if kind in b"123456" else start + size
         if stop > archive.size:
@@ -247,31 +282,31 @@ def _walk(archive: ByteSource, see: Callable[[Member], None] = lambda member: No
                 f"is cut off: the member at byte {position} ends at byte {stop}, the file at {archive.size}",
                 archive.name,
             )
-        position = -(-stop // _BLOCK) * _BLOCK
+        position = -(-stop // BLOCK) * BLOCK
         if is_of_next:
             if size > _LONGEST_EXTENSION:
-                raise IndexingError(f"the header at byte {start - _BLOCK} tells of {size} bytes of names", archive.name)
+                raise IndexingError(f"the header at byte {start - BLOCK} tells of {size} bytes of names", archive.name)
             data = archive.read(start, size)
             if kind in b"LK":
-                records["path" if kind == b"L" else "linkpath"] = os.fsdecode(data.partition(b"\0")[0])
+                long["path" if kind == b"L" else "linkpath"] = os.fsdecode(data.partition(b"\0")[0])
             elif kind in b"xX":  # Solaris writes X
-                records.update(_pax_records(data, start, archive))
+                records.update(pax_records(data, start, archive))
             else:
-                told = _pax_records(data, start, archive)
+                told = pax_records(data, start, archive)
                 for_all.update(told)
                 sparse_for_all = sparse_for_all or _tells_of_holes(told)
             continue
-        known = ChainMap(records, for_all)
+        known = ChainMap(records, for_all, long)
         sparse = kind == b"S" or sparse_for_all or _tells_of_holes(records)
-        name = known.get("GNU.sparse.name") or known.get("path") or _name(header)
-        records = {}
+        name = known.get("GNU.sparse.name") or known.get("path") or name_in(header)
+        records, long = {}, {}
         if kind in b"12":
             target = known.get("linkpath") or os.fsdecode(header[157:257].partition(b"\0")[0])
             links[len(members)] = _plain(target) if kind == b"1" else target, kind == b"1"
             start = _DANGLING
         elif kind == b"M":
             raise UnsupportedError("is a part of an archive of several volumes: join them, or unpack it", archive.name)
-        elif kind in b"3456V" or name.endswith("/"):  # V is the archive's own name
+        elif kind in b"3456DV" or name.endswith("/"):  # V is the archive's own name, and D a folder with its list
             folders += [_plain(name)] * (kind not in b"346V")
             continue
         members.append(Member(_plain(name), _SPARSE if sparse else start, size))
@@ -291,13 +326,13 @@ def _doubt_at_end(archive: ByteSource, position: int) -> str:
     """
     if position > archive.size:
         raise IndexingError(f"is cut off in the member before byte {position}", archive.name)
-    if archive.read(position + _BLOCK, _BLOCK).strip(b"\0"):
+    if archive.read(position + BLOCK, BLOCK).strip(b"\0"):
         raise IndexingError(f"the header at byte {position} is damaged: it holds zeros, and more follows", archive.name)
     if position == archive.size:
         return "have no end-of-archive marker, so they may be truncated and later files lost"
-    if archive.read(position, _RECORD + _BLOCK).strip(b"\0"):
+    if archive.read(position, _RECORD + BLOCK).strip(b"\0"):
         return "contain more after the end-of-archive marker, as joined archives do: that part is not read"
-    if archive.size - position > _RECORD + _BLOCK:
+    if archive.size - position > _RECORD + BLOCK:
         return "go on with more zeros than an end needs, as incomplete downloads do, so later files may be lost"
     return ""
 
@@ -334,67 +369,3 @@ def _with_links_followed(members: list[Member], links: dict[int, tuple[str, bool
     for number, end in zip(soft, ends, strict=True):
         kept[number] = kept[number][0], None if end is None else unpacked[end]
     return [(member if at is None else members[at])._replace(name=member.name) for member, at in kept]
-
-
-def _has_checksum(header: bytes) -> bool:
-    """Whether the bytes of the header add up to its checksum, counting the checksum field as spaces."""
-    try:
-        stated = _number(header[148:156])
-    except ValueError:
-        return False
-    if stated == sum(header) - sum(header[148:156]) + 8 * 32:
-        return True
-    # Some old writers summed bytes as signed numbers.
-    signed = np.frombuffer(header, np.int8)
-    return stated == int(signed.sum(dtype=np.int64) - signed[148:156].sum(dtype=np.int64)) + 8 * 32
-
-
-def _number(field: bytes) -> int:
-    """Read an octal number, or a binary one, as GNU tar writes if the octal one does not fit."""
-    if field[0] & 0x80:
-        return int.from_bytes(bytes([field[0] & 0x7F]) + field[1:], "big")
-    return int(field.partition(b"\0")[0].strip() or b"0", 8)
-
-
-def _size(header: bytes, records: dict[str, str], position: int, archive: ByteSource) -> int:
-    try:
-        size = int(records["size"]) if "size" in records else _number(header[124:136])
-    except ValueError:
-        size = -1
-    if not 0 <= size < 1 << 63:
-        raise IndexingError(f"the header at byte {position} is damaged: it has no valid size", archive.name)
-    return size
-
-
-def _name(header: bytes) -> str:
-    name, prefix = header[:100].partition(b"\0")[0], b""
-    if header[257:263] == b"ustar\0":
-        prefix = header[345:500].partition(b"\0")[0]
-    return os.fsdecode(prefix + b"/" + name if prefix else name)
-
-
-def _skip_sparse_map(header: bytes, start: int, archive: ByteSource) -> int:
-    """Return where the data of a member in GNU's old sparse format starts: its map may continue in further blocks."""
-    more = header[482]
-    while more:
-        block = archive.read(start, _BLOCK)
-        if len(block) < _BLOCK:
-            raise IndexingError(f"is cut off in the header at byte {start}", archive.name)
-        more, start = block[504], start + _BLOCK
-    return start
-
-
-def _pax_records(data: bytes, start: int, archive: ByteSource) -> dict[str, str]:
-    r"""Read the records of a pax header, ``"<length> <key>=<value>\n"``, whose length counts the whole record."""
-    records: dict[str, str] = {}
-    at = 0
-    while at < len(data) and data[at]:
-        length, space, _ = data[at : at + 20].partition(b" ")
-        end = at + int(length) if length.isdigit() and space else 0
-        key, equals, value = data[at + len(length) + 1 : end - 1].partition(b"=")
-        if end > len(data) or not equals or data[end - 1 : end] != b"\n":
-            raise IndexingError(f"the pax header at byte {start + at} is damaged", archive.name)
-        # A record without a value cancels an earlier one. A name cannot contain NUL.
-        records[os.fsdecode(key)] = os.fsdecode(value.replace(b"\0", b""))
-        at = end
-    return records

@@ -21,6 +21,7 @@ from videoloader.indexing.store.frame_table import PackedIndex
 from videoloader.indexing.store.keys import SourceKeys, from_sql, path_here, to_sql
 from videoloader.indexing.store.schema import (
     COLUMNS,
+    JOIN_INDEXES,
     close_writer,
     connect_writer,
     mark_change,
@@ -204,7 +205,7 @@ class _Merge:
         known = self._connection.execute(_KNOWN, (ours,)).fetchone()
         if known is not None:
             theirs = (columns[_FINGERPRINT], columns[_ERROR_TYPE], columns[_INDEXER])
-            if known == theirs:
+            if known == theirs and (_state(key, *known)[0] >= 0 or self._has(ours, row)):
                 return "same"
             if _state(key, *theirs) < _state(key, *known):
                 return "older"
@@ -216,6 +217,12 @@ class _Merge:
         write_row(self._connection, columns, PackedIndex(record, blob) if is_whole else None)
         return outcome
 
+    def _has(self, source: str | bytes, row: tuple[Any, ...]) -> bool:
+        """Whether the merged store has this row of a part, but for its names."""
+        ours = self._connection.execute(_WHOLE_ROW, (source,)).fetchone()
+        names = {_SOURCE, _ARCHIVE}
+        return all(number in names or each == row[number] for number, each in enumerate(ours))
+
     def _key(self, stored: str | bytes) -> str:
         """Return the key in this store for a key of a part."""
         key = from_sql(stored, self._part)
@@ -224,4 +231,5 @@ class _Merge:
 
 
 _KIND = "SELECT value FROM settings WHERE name = 'fingerprint'"
+_WHOLE_ROW = f"SELECT {', '.join(COLUMNS)}, records.record, blob FROM videos {JOIN_INDEXES} WHERE source = ?"
 _KNOWN = "SELECT fingerprint, error_type, indexer FROM videos WHERE source = ?"

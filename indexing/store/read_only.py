@@ -114,9 +114,10 @@ class Guard(threading.local):
         """
         is_late = False
         while True:
-            try:
-                yield is_late
-                is_late = self._is_late()
+            try:  # around the inner loop, whose jump back is another place where Python runs handlers
+                while True:
+                    yield is_late
+                    is_late = self._is_late()
             except GeneratorExit:
                 raise
             except BaseException as error:

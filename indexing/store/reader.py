@@ -61,6 +61,9 @@ class StoreReader:
                 if attempts > _WITHOUT_LOCKS or not (needs_rollback(error) or self._has_changed(opened)):
                     raise
                 del self._local.opened  # connecting undoes an unfinished transaction
+            except BaseException:  # of a signal's handler, which may have ended the connection's guard
+                del self._local.opened
+                raise
             else:
                 if not self._has_changed(opened):
                     return result
@@ -151,9 +154,12 @@ class OpenedStore:
         state: state of a file that was opened as immutable; None if it was not.
     """
 
+    process = 0  # until all is there: a signal's handler may raise in the constructor
+
     def __init__(self, connection: sqlite3.Connection, state: tuple[int, int, int] | None) -> None:
-        self.connection, self.state, self.process = connection, state, os.getpid()
+        self.connection, self.state = connection, state
         self._used = no_forks()
+        self.process = os.getpid()
 
     # Defaults, since the module's names are cleared before its last objects when the interpreter ends.
     def __del__(
@@ -163,6 +169,8 @@ class OpenedStore:
         keep: Callable[[sqlite3.Connection], None] = keep_forever,
         close: Callable[[sqlite3.Connection], None] = sqlite3.Connection.close,
     ) -> None:
+        if not self.process:
+            return
         # A thread that is in a call as the program ends never leaves it, so closing would wait forever.
         in_call = program_ends() and not self._used.acquire(blocking=False)
         # Connections are part of a reference cycle, and one that lingers keeps builders from removing the log.

@@ -347,9 +347,9 @@ class IndexStore:
         if is_same_file(path_text("path", path), self.path):
             raise ConfigurationError("is the store, which the table would replace: name another file", self.path)
         if where:
-            self.query(f"SELECT 1 FROM videos WHERE {where} LIMIT 1")  # fail before the file is written
+            self.query(f"SELECT 1 FROM videos WHERE {where}\nLIMIT 1")  # fail before the file is written
         ask = self.query if where else self._reader.select
-        return map(self._row_as_exported, rows_by_id(self._reader, ask, COLUMNS, condition=where or "1"))
+        return map(self._row_as_exported, rows_by_id(self._reader, ask, COLUMNS, condition=f"{where or 1}\n"))
 
     def _row_as_exported(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
         source, *facts = row

@@ -6,6 +6,7 @@ import errno
 import gc
 import io
 import os
+import re
 import struct
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
@@ -253,6 +254,40 @@ def test_an_index_file_that_leaves_out_one_of_many_samples_with_attributes_is_re
         vl.VideoDataset.from_archives(path)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: text.replace(b"a.cls", b"\xc3\xa9.cls"), r"the file at byte 1536 is a\.cls, and not é\.cls"),
+        # An empty file is said to hold the header and the bytes of the file after it.
+        (
+            lambda text: re.sub(rb"0 e\.mp4\n.*f\.mp4", b"1024 e.mp4", text).replace(b"v1.2 5", b"v1.2 4"),
+            "no file of 1024 bytes begins at byte 5632",
+        ),
+    ],
+)
+def test_an_index_file_that_names_other_bytes_is_refused(
+    tmp_path: Path, change: Callable[[bytes], bytes], message: str
+) -> None:
+    files = {"a.mp4": b"v", "a.cls": b"0", "b.mp4": b"v", "b.cls": b"1", "c.mp4": b"v", "e.mp4": b"", "f.mp4": b"v"}
+    path = tmp_path / "x.tar"
+    path.write_bytes(tar_bytes(files, tarfile.USTAR_FORMAT))
+    text = wds_index(path)
+    path.with_suffix(".idx").write_bytes(change(text))
+    assert change(text) != text
+    with pytest.raises(vl.IndexingError, match=rf"x\.idx: does not match .*{message}"):
+        vl.VideoDataset.from_archives(path)
+
+
+def test_damage_after_the_last_file_of_an_index_file_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "x.tar"
+    path.write_bytes(tar_bytes({"a.mp4": b"v"}, tarfile.USTAR_FORMAT)[:1024])
+    path.with_suffix(".idx").write_bytes(wds_index(path))
+    with path.open("ab") as file:
+        file.write(b"x" * 2048)
+    with pytest.raises(vl.IndexingError, match=r"x\.idx: does not match .*no header of a file lies at byte 1024, or"):
+        vl.VideoDataset.from_archives(path)
+
+
 def test_index_files_do_not_stay_open(tmp_path: Path) -> None:
     for number in range(4):
         path = tmp_path / f"{number}.tar"
@@ -275,6 +310,12 @@ def test_long_names_and_other_letters_in_an_index_file(tmp_path: Path) -> None:
         path.write_bytes(tar_bytes(dict.fromkeys(["no_extension.", *names], b"v"), kind))
         path.with_suffix(".idx").write_bytes(wds_index(path))
         assert [each.split("::")[1] for each in vl.VideoDataset.from_archives(path).paths] == names
+        # As the list of GNU tar, from which DALI takes names where it can, shows them.
+        text = re.sub(rb"[^ -~\n]", lambda byte: b"\\%03o" % byte[0][0], wds_index(path))
+        assert b"\\303\\251.mp4" in text
+        path.with_suffix(".idx").write_bytes(text)
+        forget_archives()
+        assert len(vl.VideoDataset.from_archives(path)) == len(names)
 
 
 @pytest.mark.parametrize("change", [lambda starts: starts[:2], lambda starts: [starts[0]] * 3, lambda starts: []])

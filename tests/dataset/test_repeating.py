@@ -90,6 +90,7 @@ class TestWeighted:
             ([1, -1], "v1: row 1: a weight must be a number of at least 0, got -1"),
             ([1, math.nan], "v1: row 1: .* got nan"),
             (["x", 1], "v0: row 0: .* got 'x'"),
+            (["1_0", 1], "v0: row 0: .* got '1_0'"),
             ([0, 0], "the sum of the weights must be positive and finite"),
             ([1.7e308, 1.7e308], "the sum of the weights must be positive and finite"),
             ("w", "the data set has no column 'w'; its columns are none"),

@@ -13,6 +13,7 @@ from archive_writing import example, recordio_bytes, tar_bytes, tfrecord_bytes, 
 
 import videoloader as vl
 from videoloader.dataset import raw_table
+from videoloader.indexing.sources import regular_file
 
 _LARGE = os.urandom(300_000)  # so that each is read by itself
 
@@ -69,6 +70,31 @@ def test_an_archive(
             assert overwritten_at > reads
             assert len(labels) == 1
     assert errors == overwritten_at - 1 >= 3
+
+
+def test_a_table_is_of_one_version_whenever_another_is_renamed_to_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, other = tmp_path / "table.csv", tmp_path / "new.csv"
+    old, new = "a.mp4;3\n", "x,y.mp4;1\n"
+    plain, opened, replaced_at = regular_file.open_with_status, 0, 0
+
+    def replace_once(*arguments: Any) -> Any:
+        nonlocal opened
+        opened += 1
+        if opened == replaced_at:
+            other.write_text(new)
+            other.replace(path)
+        return plain(*arguments)
+
+    monkeypatch.setattr(regular_file, "open_with_status", replace_once)
+    while replaced_at <= opened:
+        opened, replaced_at = 0, replaced_at + 1
+        path.write_text(old)
+        rows = vl.VideoDataset.from_csv(path, header=["path", "label"])
+        found = [(Path(row.path).name, row.label) for row in rows]
+        assert found == [("a.mp4", 3)] or (found[0][0], rows.class_names) == ("x", ("y.mp4;1",))
+    assert replaced_at > 1
 
 
 @pytest.mark.parametrize(("name", "rows"), [("b", 99_999), ("a", 60_000), ("a", 1000)])

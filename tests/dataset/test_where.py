@@ -133,11 +133,22 @@ def test_a_condition_is_one_expression(folder: Path, condition: str) -> None:
         VideoDataset.from_store(folder / "index.db", where=condition)
 
 
-def test_conditions_may_have_lines_brackets_and_comments(folder: Path) -> None:
+@pytest.mark.parametrize("condition", ["count(*) > 0", "row_number() OVER () = 1", "frames = max(frames)"])
+def test_functions_of_several_rows_are_no_conditions(folder: Path, condition: str) -> None:
+    data = VideoDataset.from_store(folder / "index.db")
+    with pytest.raises(ConfigurationError, match=r"is not SQL over the facts of videos .*misuse of"):
+        data.where(condition, store=folder / "index.db")
+    best = data.where("frames = (SELECT max(frames) FROM videos)", store=folder / "index.db")
+    assert 0 < len(best) <= len(data)
+
+
+def test_conditions_may_have_lines_brackets_and_comments(folder: Path, tmp_path: Path) -> None:
     condition = "codec IN (\n'h264' -- and no other\n)\nAND (frames > 0\n) -- all of them"
     found = VideoDataset.from_store(folder / "index.db", where=condition)
     assert [row.path for row in found] == [row.path for row in found.where(condition, store=folder / "index.db")]
     assert len(found) == 3
+    IndexStore(folder / "index.db").to_csv(tmp_path / "some.csv", where=condition)
+    assert len(VideoDataset.from_csv(tmp_path / "some.csv")) == 3
 
 
 def test_rows_of_a_store_come_in_the_order_of_ids_whatever_these_are(folder: Path, tmp_path: Path) -> None:

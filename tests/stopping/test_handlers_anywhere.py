@@ -75,20 +75,21 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return errors
 
 
+@pytest.mark.parametrize(("use", "step"), [(_frames, 7), (_in_this_thread, 13)])
 def test_a_runtime_error_of_a_handler_ends_a_loop(
-    path: Path, told: list[object], monkeypatch: pytest.MonkeyPatch
+    use: Callable[[Path], object], step: int, path: Path, told: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(number: int, frame: object) -> None:
         raise TooLateError
 
-    _frames(path)  # so that no import is interrupted
+    use(path)  # so that no import is interrupted
     monkeypatch.setattr(threads, "_idle", defaultdict(threads._Idle))  # so that threads are started
     before = signal.signal(signal.SIGUSR1, fail)
-    for chosen in count(1, 7):
+    for chosen in count(1, step):
         told.clear()
         try:
             with at_line(chosen, partial(signal.raise_signal, signal.SIGUSR1)) as reached:
-                _frames(path)
+                use(path)
         except TooLateError:
             continue
         if not reached:

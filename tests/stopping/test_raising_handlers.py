@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
+from itertools import count
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, ClassVar
 
 import fsspec
@@ -20,6 +23,7 @@ import videoloader as vl
 from videoloader.errors.of_handlers import errors_suppressed
 from videoloader.indexing import open_source
 from videoloader.indexing.sources import local
+from videoloader.indexing.store.read_only import Guard
 from videoloader.reading.own_code import is_own
 
 Handler = Callable[[int, FrameType | None], Any]
@@ -160,6 +164,38 @@ def test_a_user_who_handles_it_gets_the_library_s_errors_again() -> None:
     except TimeUpError:
         with pytest.raises(vl.SourceError, match="No such file"):
             vl.Video("missing.mp4", device="cpu")
+
+
+@contextmanager
+def raising_at(chosen: int, code: CodeType) -> Iterator[list[int]]:
+    """Raise an error at the line of this number of a function, of those that are run; yield the numbers of all."""
+    lines: list[int] = []
+
+    def trace(frame: FrameType, event: str, _: object) -> object:
+        if frame.f_code is code and event in ("call", "line"):
+            lines.append(frame.f_lineno)
+            if len(lines) == chosen:
+                raise TimeUpError
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield lines
+    finally:
+        sys.settrace(before)
+
+
+def test_the_guard_of_queries_outlives_it_at_any_line() -> None:
+    for chosen in count(1):
+        looks = Guard()._looks()
+        next(looks)
+        with raising_at(chosen, Guard._looks.__code__) as lines:
+            ends = [next(looks) for _ in range(4)]
+        if len(lines) < chosen:
+            break
+        assert ends.count(True) == 1
+    assert chosen > 8
 
 
 def test_it_ends_a_query(sample: Callable[[str], Path], tmp_path: Path) -> None:

@@ -129,6 +129,9 @@ class BatchMaker:
         decoding: SimpleQueue[DecodingBatch | BaseException] = SimpleQueue()
         plan_thread, finish_thread = self._start_threads()
         planned = plan_thread.submit(self._plan_and_submit, requests, unreadable, token, decoding)
+        # Without threads, an error of a signal's handler may leave too few batches in the queue, or none.
+        if planned.done() and (error := planned.exception()) is not None:
+            raise error
         return [BatchInMaking(planned, finish_thread.submit(self._finish, decoding), errors) for errors in unreadable]
 
     def _plan_and_submit(
@@ -139,12 +142,12 @@ class BatchMaker:
         decoding: SimpleQueue[DecodingBatch | BaseException],
     ) -> WeakSet[Future[ClipsReport]]:
         """Plan some batches, submit their decoding, and pass each batch, or its error, to the finishing thread."""
-        self._workers.let_others_run()
-        begin = time.perf_counter()
         batches: list[DecodingBatch] = []
         jobs: WeakSet[Future[ClipsReport]] = WeakSet()
         passed_on = 0
         try:
+            self._workers.let_others_run()
+            begin = time.perf_counter()
             try:
                 with profiler_range("plan", self._device):
                     for request, errors in zip(requests, unreadable, strict=True):
@@ -156,10 +159,13 @@ class BatchMaker:
                     batch.seconds = (time.perf_counter() - begin) / len(batches)
                     decoding.put(batch)
                     passed_on += 1
+            return jobs
         except BaseException as error:
+            if passed_on == len(requests):  # the error of a signal's handler
+                raise
             for _ in requests[passed_on:]:
                 decoding.put(error)
-        return jobs
+            return jobs
 
     @property
     def takes_unopened(self) -> bool:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
-from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,7 +16,7 @@ from videoloader.dataset.readers import DatasetReaders
 from videoloader.dataset.table import NONE, EntryTable
 from videoloader.errors import ConfigurationError
 from videoloader.errors.checks import check, check_integer, check_positive
-from videoloader.indexing.exact_numbers import exact
+from videoloader.indexing.exact_numbers import exact, number_of_text
 from videoloader.permutation import Integers, permute
 
 # A data set of as many rows takes 20 GB.
@@ -84,7 +82,7 @@ def apportion(ratios: Sequence[float], lengths: Sequence[int], rows: int | None)
         ConfigurationError: a ratio is not positive, or a data set gets no row.
     """
     try:
-        shares = [Fraction(text) if "/" in text else exact("ratios", Decimal(text)) for text in map(str, ratios)]
+        shares = [exact("ratios", number_of_text(text)) for text in map(str, ratios)]
     except (ArithmeticError, ValueError):
         shares = []
     check("ratios", list(ratios), shares and min(shares) > 0, "positive numbers")
@@ -119,8 +117,9 @@ def with_ratios(datasets: object, ratios: object) -> tuple[list[Any], list[float
 
 def _weight(value: object, table: EntryTable, row: int) -> float:
     try:
-        weight = float(value)  # type: ignore[arg-type]  # text from a CSV file is checked by trying
-    except (TypeError, ValueError, OverflowError):
+        # Text from a CSV file is checked by trying.
+        weight = float(number_of_text(value) if isinstance(value, str) else value)  # type: ignore[arg-type]
+    except (ArithmeticError, TypeError, ValueError):
         weight = math.nan
     if not 0 <= weight < math.inf:
         raise ConfigurationError(f"row {row}: a weight must be a number of at least 0, got {value!r}", table.path[row])

@@ -8,7 +8,7 @@ import re
 import threading
 from array import array
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from videoloader.dataset.columns import ABSENT, Column, PackedStrings, join, pack
@@ -49,29 +49,30 @@ def read_delimited(source: str, given: Sequence[str] | None = None, separator: s
     check("header", given, are_names, "a list of names, as ['path', 'label']", source=source)
     is_one = isinstance(separator, str) and len(separator) == 1 and separator not in '"\r\n'
     check("separator", separator, separator is None or is_one, "one character, as ',' or ' '", source=source)
-    first = next(lines(source), "")
+    # The file is opened once, since another may be renamed to its path meanwhile.
+    texts = lines(source)
+    first = next(texts, "")
     if first.lstrip().startswith(("[", "{")):
         raise ConfigurationError(f"begins as JSON does: {_ONE_A_LINE}, and ends with .jsonl", source)
     if given is None and first.startswith("#"):
         raise ConfigurationError(f"the header begins with #{_COMMENT}", source)
     with _one_at_a_time:
-        return _read_delimited(source, given, separator, first)
+        return _read_delimited(source, given, separator or max(_SEPARATORS, key=first.count), chain([first], texts))
 
 
 # csv has one limit for all threads.
 _one_at_a_time = free_after_fork(threading.RLock())
 
 
-def _read_delimited(source: str, given: Sequence[str] | None, separator: str | None, first: str) -> RawTable:
+def _read_delimited(source: str, given: Sequence[str] | None, separator: str, texts: Iterator[str]) -> RawTable:
     line_of = array("q")
     limit, usual = current_limits().cell_characters, csv.field_size_limit()
     try:
         numbered: Iterator[tuple[int, list[str]]]
         if separator == " ":
-            numbered = ((number, _words(text)) for number, text in enumerate(lines(source), 1))
+            numbered = ((number, _words(text)) for number, text in enumerate(texts, 1))
         else:
-            delimiter = separator or max(_SEPARATORS, key=first.count)
-            reader = csv.reader(lines(source), delimiter=delimiter, strict=True, skipinitialspace=True)
+            reader = csv.reader(texts, delimiter=separator, strict=True, skipinitialspace=True)
             csv.field_size_limit(limit)
             numbered = ((reader.line_num, cells) for cells in reader)
         header = [name.strip() for name in (next((row for _, row in numbered if row), []) if given is None else given)]

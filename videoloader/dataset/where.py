@@ -159,7 +159,8 @@ def _check_sql(store: IndexStore, conditions: Conditions) -> None:
     own = conditions.each[0]
     try:
         store.query(f"SELECT {own}\nFROM videos LIMIT 0")
-        store.query(f"SELECT {conditions.sql} FROM videos LIMIT 0", conditions.parameters)
+        # Functions of several rows, such as ``count(*) OVER ()``, are no conditions.
+        store.query(f"SELECT 1 FROM videos WHERE {conditions.sql} LIMIT 0", conditions.parameters)
     except ConfigurationError as error:
         wrong = f"condition {own!r} is not SQL over the facts of videos ({explained(error.__context__)})"
         facts = ", ".join(("id", *COLUMNS))

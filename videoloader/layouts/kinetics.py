@@ -14,6 +14,7 @@ from videoloader.dataset.reading import read_table
 from videoloader.errors import ConfigurationError
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.attribute_names import no_such_column
+from videoloader.indexing.exact_numbers import number_of_text
 from videoloader.layouts.list_files import read_json
 from videoloader.layouts.rows import AnyPath, VideoFolder, dataset_of_list, videos_in
 
@@ -109,8 +110,8 @@ def _dataset(table: RawTable, videos: VideoFolder, class_names: Sequence[str] | 
 
 def _seconds(value: Any, where: str) -> float:
     try:
-        seconds = float(value)
-    except (TypeError, ValueError, OverflowError):
+        seconds = float(number_of_text(value) if isinstance(value, str) else value)
+    except (ArithmeticError, TypeError, ValueError):
         seconds = -1.0
     if not 0 <= seconds < 1e9:
         raise ConfigurationError(f"{where}: {value!r} is not a time in seconds")

@@ -197,6 +197,7 @@ def test_times_from_a_file_beside_the_images(gaps, text):
         ("1.png,0\n2.png,1\n", r"times\.txt: has no time for 5\.png and 2 more of 5 files"),
         ("cam0/1.png,0\ncam1/1.png,0.5\n", r"times\.txt: has two times for 1\.png"),
         ("0\n1\n2\n3\n1e30\n", "too large to be seconds"),
+        ("0\n1\n2\n3\n1_0\n", r"times\.txt: '1_0' is not a time"),
     ],
 )
 def test_lists_that_do_not_fit(gaps, text, error):
@@ -209,7 +210,7 @@ def test_arguments_that_make_no_sense(gaps):
     with pytest.raises(vl.SourceError, match=r"gaps/none\.txt: the list of times cannot be read"):
         vl.Video(gaps, timestamps="none.txt")
     gradient = torch.arange(5.0, requires_grad=True)
-    for listed in ([1, "soon"], 3.5, [[1, 2]], [float("nan")] * 5, [True] * 5, gradient):
+    for listed in ([1, "soon"], 3.5, [[1, 2]], [float("nan")] * 5, [True] * 5, ["1_0"], ["1e999999999"], gradient):
         with pytest.raises(vl.ConfigurationError, match="timestamps must be a list of seconds, or the path of one"):
             vl.FolderSource(gaps, timestamps=listed)
     with pytest.raises(vl.ConfigurationError, match="pass either fps or timestamps, not both"):
@@ -222,9 +223,9 @@ def test_arguments_that_make_no_sense(gaps):
         vl.Video(gaps / "1.png", fps=24)
     with pytest.raises(vl.ConfigurationError, match="fps must be a positive number, got '0'"):
         vl.Video(f"{gaps}::fps=0")
-    for endless in ("1e400", "1e999999999", "9" * 5000, "1000000001"):
+    for wrong in ("1e400", "1e999999999", "9" * 5000, "1000000001", "2_4", "2_4/1"):
         with pytest.raises(vl.ConfigurationError, match="fps must be"):
-            vl.Video(f"{gaps}::fps={endless}")
+            vl.Video(f"{gaps}::fps={wrong}")
     with pytest.raises(vl.SourceError, match="the list of times cannot be read"):
         vl.Video(f"{gaps}::timestamps=\0")
     (gaps / "endless.txt").write_text("0\n1e999999999\n")

@@ -139,6 +139,27 @@ def test_extended_headers_of_solaris_are_those_of_pax() -> None:
     assert read(bytes(header) + data[512:], "a" * 120) == b"long"
 
 
+@pytest.mark.parametrize("pax_first", [False, True])
+def test_a_name_in_pax_records_goes_over_a_long_name_of_gnu_tar(pax_first: bool) -> None:
+    pax = _header(b"x", b"x", 14) + b"14 path=b.mp4\n".ljust(512, b"\0")
+    long = _header(b"L", b"L", 101) + (b"a" * 100 + b"\0").ljust(512, b"\0")
+    data = (pax + long if pax_first else long + pax) + _header(b"c", b"0", 4) + b"clip".ljust(512, b"\0") + bytes(1024)
+    assert [each.name for each in tar_directory(MemorySource(data)).members()] == ["b.mp4"]
+
+
+def test_a_folder_with_a_list_of_its_files_is_no_file() -> None:
+    data = _header(b"clips.mp4", b"D", 7) + b"Ya.mp4\0".ljust(512, b"\0") + tar_bytes({"a.mp4": b"clip"})
+    assert [each.name for each in tar_directory(MemorySource(data)).members()] == ["a.mp4"]
+
+
+def test_a_number_with_an_underscore_is_damage() -> None:
+    data = bytearray(tar_bytes({"a.mp4": b"clip"}))
+    data[124:136], data[148:156] = b"0000000_0004"[:11] + b"\0", b" " * 8
+    data[148:156] = b"%06o\0 " % sum(data[:512])
+    with pytest.raises(IndexingError, match="the header at byte 0 is damaged: it has no valid size"):
+        tar_directory(MemorySource(bytes(data)))
+
+
 def test_the_rest_of_a_file_from_another_volume_is_refused() -> None:
     rest = _header(b"clip.ts", b"M", 4) + b"rest".ljust(512, b"\0")
     with pytest.raises(UnsupportedError, match="is a part of an archive of several volumes"):

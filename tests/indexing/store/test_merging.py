@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import sqlite3
+import struct
 import subprocess
 import sys
 import tarfile
@@ -104,6 +105,25 @@ def test_without_times_the_part_given_last_counts(videos: list[Path], tmp_path: 
     assert IndexStore(tmp_path / "a.db.all").query("SELECT value FROM settings WHERE name = 'fingerprint'") == [
         ("size",)
     ]
+
+
+def test_without_times_the_part_given_last_counts_also_for_videos_of_one_size(
+    videos: list[Path], tmp_path: Path
+) -> None:
+    size = max(video.stat().st_size for video in videos)
+    for video, other in zip(("a.mp4", "b.mp4"), videos[:2], strict=True):
+        data = other.read_bytes()
+        (tmp_path / video).write_bytes(
+            data + struct.pack(">I4s", size + 16 - len(data), b"free").ljust(size + 16 - len(data), b"\0")
+        )
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.mp4").replace(tmp_path / "v.mp4")
+        build_here([tmp_path / "v.mp4"], tmp_path / f"{name}.db", fingerprint="size")
+    assert contents(tmp_path / "a.db") != contents(tmp_path / "b.db")
+    for order, expected in (("ab", (1, 1, 0)), ("ba", (1, 1, 0)), ("aa", (1, 0, 1))):
+        report = merge_stores([tmp_path / f"{name}.db" for name in order], tmp_path / f"{order}.all")
+        assert (report.added, report.replaced, report.same) == expected
+        assert contents(tmp_path / f"{order}.all") == contents(tmp_path / f"{order[1]}.db")
 
 
 def test_keys_are_relative_to_the_parts_root_where_they_share_one(videos: list[Path], tmp_path: Path) -> None:
