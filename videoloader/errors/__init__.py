@@ -19,7 +19,8 @@ from videoloader.errors.short_text import short_text
 # Modules whose code is not a user's.
 _NOT_THE_USERS = frozenset((*sys.stdlib_module_names, "videoloader", "numpy", "torch")) - {"__main__"}
 # The errors by which Python, NumPy, PyTorch and the system tell of a lack of memory.
-_OF_MEMORY = (MemoryError, OSError, OverflowError, RuntimeError, ValueError)
+# PyAV imports some of its modules when they are first needed.
+_OF_MEMORY = (ImportError, MemoryError, OSError, OverflowError, RuntimeError, ValueError)
 # Lack of descriptors, in the process and in the system, and of processes or threads.
 _LIMITS = (errno.EMFILE, errno.ENFILE, errno.EAGAIN)
 # A longer message quotes what was given, of which its beginning and end are enough.
@@ -223,6 +224,8 @@ class enough_memory:
 def _lacks_memory(error: BaseException) -> bool:
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
+    if isinstance(error, ImportError):
+        return "failed to map segment" in str(error)
     # Messages of Python, NumPy and PyTorch for sizes that overflow, and of PyTorch's CPU allocator.
     words = ("C ssize_t", "Maximum allowed", "array is too big", "calculation overflowed", "DefaultCPUAllocator")
     return isinstance(error, MemoryError) or any(word in str(error) for word in words)
