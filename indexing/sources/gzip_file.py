@@ -11,7 +11,7 @@ from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.directory_cache import DirectoryCache
 from videoloader.indexing.sources.forward import forward
 from videoloader.indexing.sources.local import MemorySource
-from videoloader.indexing.sources.state import version_of
+from videoloader.indexing.sources.state import check_unchanged, version_of
 from videoloader.indexing.sources.tfrecord import is_tfrecord
 
 _MAGIC = b"\x1f\x8b"
@@ -32,6 +32,7 @@ def unpacked_tfrecord(file: ByteSource, head: bytes) -> ByteSource | None:
     Raises:
         UnsupportedError: unpacked it takes more memory than allowed (``member_bytes`` of ``Limits``).
         IndexingError: the file is damaged or truncated.
+        StaleIndexError: it changed while it was unpacked.
     """
     if not head.startswith(_MAGIC):
         return None
@@ -63,4 +64,5 @@ def _unpack(file: ByteSource) -> MemorySource:
         raise IndexingError(f"is damaged ({error})", file.name) from None
     if not unpacker.eof:
         raise IndexingError("is cut off: its compressed data does not end", file.name)
+    check_unchanged(file)  # the checksums are those of members, each of which may be of another version
     return MemorySource(out.getvalue(), file.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from videoloader.errors import IndexingError
@@ -12,6 +13,7 @@ from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.local import FileSource
 from videoloader.indexing.sources.regular_file import kind_at
 from videoloader.indexing.sources.remote import RemoteSource
+from videoloader.indexing.sources.state import check_unchanged
 
 _BLOCK = 512
 # DALI, tools/wds2idx.py: "v1.2 <samples>", then one line for each sample, with "<extension> <offset> <size> <name>" for
@@ -19,7 +21,12 @@ _BLOCK = 512
 _WDS_VERSION = re.compile(rb"v1\.([2-9]) (\d{1,18})")
 _WDS_SAMPLE = re.compile(rb"\S* (\d{1,18}) (\d{1,18}) ([^\s\0]+)(?: (?=\S* \d)|$)")
 # DALI, tools/tfrecord2idx: "<offset> <size>" of each record, including its header and footer.
-_RECORD_LINES = re.compile(rb"(?:\d{1,18} \d{1,18}\r?\n)*(?:\d{1,18} \d{1,18})?\s*")
+_RECORD_LINE = re.compile(rb"(\d{1,18}) (\d{1,18})\s*")
+# A record's length, data and two checksums.
+_LEAST_RECORD = 16
+# Protocols whose URLs begin with the name of a server.
+_SERVER_ALONE = re.compile(r"(?:^|::)(?:https?|s?ftp|ssh|smb|(?:web)?hdfs)://[^/]*\Z", re.IGNORECASE)
+_PIECE, _LONGEST_LINE = 16 << 20, 16 << 20
 
 
 class Member(NamedTuple):
@@ -39,6 +46,8 @@ def file_beside(archive: ByteSource, endings: tuple[str, ...]) -> ByteSource | N
     """
     if not isinstance(archive, FileSource | RemoteSource):
         return None
+    if isinstance(archive, RemoteSource) and not _has_neighbours(archive.name):
+        return None
     folder, slash, name = archive.name.rpartition("/")
     for ending in endings:
         stem = name if ending.startswith("+") else os.path.splitext(name)[0]
@@ -52,6 +61,29 @@ def file_beside(archive: ByteSource, endings: tuple[str, ...]) -> ByteSource | N
         elif kind_at(beside) not in (0, stat.S_IFDIR):
             return FileSource(beside)
     return None
+
+
+def _has_neighbours(url: str) -> bool:
+    """Whether the last part of a URL is the name of a file, and all that says which file it is."""
+    return not _SERVER_ALONE.search(url) and not set("?#") & set(url.rpartition("/")[2])
+
+
+def lines_of(index: ByteSource) -> Iterator[bytes]:
+    """Yield the lines of an index file, without their line breaks. Little of it is in memory at once.
+
+    Raises:
+        IndexingError: a line is too long for one.
+        StaleIndexError: the file changes meanwhile.
+    """
+    rest = b""
+    for offset in range(0, index.size, _PIECE):
+        *whole, rest = (rest + index.read(offset, _PIECE)).split(b"\n")
+        if len(rest) > _LONGEST_LINE:
+            raise IndexingError(f"has a line of more than {_LONGEST_LINE} bytes: delete it", index.name)
+        yield from whole
+    if rest:
+        yield rest
+    check_unchanged(index)
 
 
 def does_not_fit(index: str, archive: ByteSource, why: str) -> IndexingError:
@@ -72,28 +104,25 @@ def members_of_tar(archive: ByteSource) -> tuple[str, list[Member]] | None:
     index = file_beside(archive, (".idx",))
     if index is None:
         return None
-    lines = index.read(0, index.size).splitlines()
-    head = _WDS_VERSION.fullmatch(lines[0].strip()) if lines else None
+    lines = lines_of(index)
+    head = _WDS_VERSION.fullmatch(next(lines, b"").strip())
     if head is None:  # of an older version, or made by something else
         return None
     members: list[Member] = []
-    for line in lines[1:]:
+    count = end = 0
+    for count, line in enumerate(lines, 1):  # noqa: B007 - it is used after the loop
         line, at = line.rstrip(), 0  # an extension at its begin may be empty
         while found := _WDS_SAMPLE.match(line, at):
-            members.append(Member(os.fsdecode(found[3]), int(found[1]), int(found[2])))
-            at = found.end()
+            name, offset, size = os.fsdecode(found[3]), int(found[1]), int(found[2])
+            if offset % _BLOCK or offset < end + _BLOCK or offset + size > archive.size:
+                raise does_not_fit(index.name, archive, f"{name} cannot lie at bytes {offset} to {offset + size}")
+            members.append(Member(name, offset, size))
+            at, end = found.end(), -(-(offset + size) // _BLOCK) * _BLOCK
         if at < len(line):
             told = os.fsdecode(line[:80])
             raise IndexingError(f"is damaged, or names members with spaces: {told!r}; delete it", index.name)
-    if len(lines) - 1 != int(head[2]):
-        raise IndexingError(
-            f"is cut off: {len(lines) - 1} of {int(head[2])} lines; recreate it, or delete it", index.name
-        )
-    end = 0
-    for name, offset, size in members:
-        if offset % _BLOCK or offset < end + _BLOCK or offset + size > archive.size:
-            raise does_not_fit(index.name, archive, f"{name} cannot lie at bytes {offset} to {offset + size}")
-        end = -(-(offset + size) // _BLOCK) * _BLOCK
+    if count != int(head[2]):
+        raise IndexingError(f"is cut off: {count} of {int(head[2])} lines; recreate it, or delete it", index.name)
     return index.name, members
 
 
@@ -107,13 +136,16 @@ def records_of_tfrecord(file: ByteSource) -> tuple[str, list[int]] | None:
         IndexingError: the index file does not fit.
     """
     index = file_beside(file, ("+.idx", ".idx"))
-    if index is None or _RECORD_LINES.fullmatch(text := index.read(0, index.size)) is None:
+    if index is None:
         return None
-    numbers = [int(number) for number in text.split()]
     starts = [0]
-    for offset, size in zip(numbers[::2], numbers[1::2], strict=True):
-        if offset != starts[-1]:
-            raise does_not_fit(index.name, file, f"no record begins at byte {offset}")
+    for line in filter(bytes.strip, lines_of(index)):
+        found = _RECORD_LINE.fullmatch(line)
+        if found is None:
+            return None
+        offset, size = int(found[1]), int(found[2])
+        if offset != starts[-1] or size < _LEAST_RECORD:
+            raise does_not_fit(index.name, file, f"no record of {size} bytes begins at byte {offset}")
         starts.append(offset + size)
     if starts[-1] != file.size:
         raise does_not_fit(index.name, file, f"its records end at byte {starts[-1]} of {file.size}")

@@ -14,6 +14,7 @@ from typing import BinaryIO, Literal, NamedTuple, TypeAlias, cast
 from urllib.parse import unquote
 
 from videoloader.errors import ArgumentError, ConfigurationError, SourceError, StaleIndexError
+from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.checks import path_text
 from videoloader.errors.of_handlers import raise_of_handler
 from videoloader.errors.short_text import short_text
@@ -60,6 +61,7 @@ _HEAD_SIZE = 512
 LONGEST_PATH = 4096
 
 
+@tells_of_arguments
 def open_source(source: Openable) -> ByteSource:
     """Return a ByteSource for anything that holds the bytes of a video.
 

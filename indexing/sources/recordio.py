@@ -18,17 +18,17 @@ from videoloader.errors import IndexingError, SourceError
 from videoloader.indexing.sources.base import ByteSource, is_number
 from videoloader.indexing.sources.directory_cache import DirectoryCache
 from videoloader.indexing.sources.forward import forward
-from videoloader.indexing.sources.index_files import file_beside
+from videoloader.indexing.sources.index_files import file_beside, lines_of
 from videoloader.indexing.sources.local import MemorySource
 from videoloader.indexing.sources.part import PartSource
 from videoloader.indexing.sources.remote import RemoteSource
-from videoloader.indexing.sources.state import version_of
+from videoloader.indexing.sources.state import check_unchanged, version_of
 
 MAGIC = struct.pack("<I", 0xCED7230A)
 _HEADER = struct.Struct("<4sI")
 HEADER_SIZE = _HEADER.size
 _LENGTH_BITS = 29
-_KEY_LINES = re.compile(rb"(?:\d{1,18}\t\d{1,18}\r?\n)*(?:\d{1,18}\t\d{1,18})?")
+_KEY_LINE = re.compile(rb"(\d{1,18})\t(\d{1,18})\r?")
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
 # python/mxnet/recordio.py, IRHeader: flag, label, id, id2. If the flag is not 0, that many labels follow.
 _IMAGE_HEADER = struct.Struct("<IfQQ")
@@ -133,7 +133,9 @@ def read_header(record: ByteSource) -> RecordHeader | None:
 def _record_of(file: ByteSource, parts: list[_Part], name: str) -> ByteSource:
     if len(parts) == 1:
         return PartSource(file, parts[0].start, parts[0].size, name)
-    return MemorySource(MAGIC.join(file.read(part.start, part.size) for part in parts), name)
+    joined = MAGIC.join(file.read(part.start, part.size) for part in parts)
+    check_unchanged(file)  # from now on, nobody compares the file any more
+    return MemorySource(joined, name)
 
 
 def _find(file: ByteSource, key: str) -> int:
@@ -154,20 +156,24 @@ def keys_beside(file: ByteSource) -> dict[int, int] | None:
     """Return the offset of each key, from the ``.idx`` file beside a ``.rec`` file; None if there is none."""
     if not file.name.endswith(".rec"):
         return None
+    most = file.size // HEADER_SIZE
     if isinstance(file, RemoteSource):  # looked for only once, since it takes a request
-        return _key_tables.get(version_of(file), lambda: _read_keys(file_beside(file, (".idx",)))) or None
+        return _key_tables.get(version_of(file), lambda: _read_keys(file_beside(file, (".idx",)), most)) or None
     beside = file_beside(file, (".idx",))
-    return None if beside is None else _key_tables.get(version_of(beside), lambda: _read_keys(beside))
+    return None if beside is None else _key_tables.get(version_of(beside), lambda: _read_keys(beside, most))
 
 
-def _read_keys(table: ByteSource | None) -> dict[int, int]:
+def _read_keys(table: ByteSource | None, most: int) -> dict[int, int]:
     if table is None:
         return {}
-    text = table.read(0, table.size)
-    if _KEY_LINES.fullmatch(text) is None:
-        raise IndexingError("is not a table of 'key<tab>offset' lines", table.name)
-    numbers = [int(number) for number in text.split()]
-    return dict(zip(numbers[::2], numbers[1::2], strict=True))
+    keys: dict[int, int] = {}
+    for line in lines_of(table):
+        found = _KEY_LINE.fullmatch(line)
+        if found is None or len(keys) > most:
+            why = "lists more records than the file holds" if found else "is not a table of 'key<tab>offset' lines"
+            raise IndexingError(why, table.name)
+        keys[int(found[1])] = int(found[2])
+    return keys
 
 
 def _walk(file: ByteSource, see: Callable[[int], None] = lambda start: None) -> array[int]:

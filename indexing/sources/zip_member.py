@@ -30,6 +30,8 @@ _ENCRYPTED, _UTF_8 = 1, 1 << 11
 # Deflate cannot compress more than this (zlib, "Technical Details").
 _LARGEST_RATIO = 1032
 _PIECE = 1 << 20
+# About two and a half million members.
+_LARGEST_DIRECTORY = 256 << 20
 # The system that wrote a member (4.4.2.2), and the most bytes of a path there.
 _UNIX, _LONGEST_TARGET = 3, 4096
 _JOINED = "begin with files that their directory does not list, as joined archives do: these are not read"
@@ -163,11 +165,26 @@ def _target(archive: ByteSource, member: zipfile.ZipInfo) -> str:
     return os.fsdecode(source.read(0, member.file_size))
 
 
+class _InParts:
+    """What ``zipfile`` needs of a file. It reads a directory at once, however large it claims to be."""
+
+    def __init__(self, archive: ByteSource) -> None:
+        self._name, self._file = archive.name, archive.open()
+        self.seek, self.tell, self.close = self._file.seek, self._file.tell, self._file.close
+
+    def read(self, size: int = -1) -> bytes:
+        """Read bytes, but no more than a directory may have."""
+        if size > _LARGEST_DIRECTORY:
+            what = f"has a directory of more than {_LARGEST_DIRECTORY} bytes: divide the archive, or unpack it"
+            raise UnsupportedError(what, self._name)
+        return self._file.read(size)
+
+
 def _read_directory(archive: ByteSource) -> tuple[dict[str, zipfile.ZipInfo], list[str]]:
     if archive.size == _END_RECORD.size and archive.read(0, 4) == b"PK\5\6":  # an empty one
         return {}, []
     try:
-        with zipfile.ZipFile(archive.open()) as file:
+        with zipfile.ZipFile(_InParts(archive)) as file:
             members, told = file.infolist(), _told_members(archive, len(file.comment))
     except (zipfile.BadZipFile, NotImplementedError, ValueError, IndexError, OverflowError, struct.error) as error:
         raise IndexingError(f"is a damaged zip archive ({error})", archive.name) from None

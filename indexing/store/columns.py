@@ -71,7 +71,8 @@ def unpack_column(data: bytes, at: int) -> tuple[Integers, int]:
         values = np.full(count - is_delta, lowest, np.int64)
     if is_delta:
         values = np.concatenate((np.array([first], np.int64), values))
-        np.cumsum(values, out=values)
+        # Not NumPy's function, which calls it again after a TypeError. That may be the error of a signal's handler.
+        values.cumsum(out=values)
     return values, at
 
 

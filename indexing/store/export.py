@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, TextIO
 import numpy as np
 
 from videoloader.errors import SourceError, needs, system_reason
+from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.checks import check_type, path_text
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources.regular_file import replacing
@@ -23,6 +24,7 @@ from videoloader.indexing.store.schema import COLUMNS
 _ROW_GROUP = 20_000
 
 
+@tells_of_arguments
 def torchcodec_frame_mappings(index: VideoIndex) -> str:
     """Return a video's frames as JSON for ``torchcodec.decoders.VideoDecoder(path, custom_frame_mappings=…)``.
 

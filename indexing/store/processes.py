@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
 from videoloader.errors import IndexingError
+from videoloader.errors.of_handlers import errors_suppressed, raise_of_handler
 from videoloader.indexing.store.tasks import Answer, Task, answer_task, failed_row
 from videoloader.runtime.child_process import ChildProcess, Starts, end_processes, receive
 
@@ -30,7 +30,7 @@ class _Worker(ChildProcess):
 
     def give(self, tasks: list[Any]) -> None:
         self.waiting = list(tasks)
-        with suppress(OSError):  # if it has died, this shows when its answers are taken
+        with errors_suppressed(OSError):  # if it has died, this shows when its answers are taken
             self.connection.send(tasks)
 
     def take(self) -> list[Any]:
@@ -79,6 +79,7 @@ def answer_in_processes(
                     try:
                         idle.append(_Worker(starts, answer))
                     except (OSError, ValueError) as error:
+                        raise_of_handler(error)
                         raise starts.error(error) from error
                     team.append(idle[-1])
                 idle.pop().give(tasks)
@@ -92,7 +93,8 @@ def answer_in_processes(
                 worker = busy[connection]  # type: ignore[index]
                 try:
                     answers = worker.take()
-                except (EOFError, ConnectionError):
+                except (EOFError, ConnectionError) as error:
+                    raise_of_handler(error)
                     answers = []
                     team.remove(worker)
                     worker.bury()

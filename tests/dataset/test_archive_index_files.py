@@ -20,7 +20,7 @@ from range_server import RangeServer, serve
 from sample_videos import Recipe, write_video
 
 import videoloader as vl
-from videoloader.indexing.sources import opening, recordio, tar, tfrecord, zip_member
+from videoloader.indexing.sources import index_files, opening, recordio, remote, tar, tfrecord, zip_member
 
 Sample = Callable[[str], Path]
 
@@ -190,7 +190,10 @@ def test_an_index_file_of_other_records_is_refused(tmp_path: Path) -> None:
     path.write_bytes(tfrecord_bytes([example({"v": b"x" * size}) for size in (10, 20, 30)]))
     (tmp_path / "x.idx").write_bytes(tfrecord_index(path))
     assert len(vl.VideoDataset.from_archives(path, video="v")) == 3
-    for text, message in (("0 40\n", "its records end at byte 40"), ("16 40\n", "no record begins at byte 16")):
+    for text, message in (
+        ("0 40\n", "its records end at byte 40"),
+        ("16 40\n", "no record of 40 bytes begins at byte 16"),
+    ):
         (tmp_path / "x.idx").write_text(text)
         forget_archives()
         with pytest.raises(vl.IndexingError, match=message):
@@ -286,6 +289,26 @@ def test_damage_after_the_last_file_of_an_index_file_is_told(tmp_path: Path) -> 
         file.write(b"x" * 2048)
     with pytest.raises(vl.IndexingError, match=r"x\.idx: does not match .*no header of a file lies at byte 1024, or"):
         vl.VideoDataset.from_archives(path)
+
+
+@pytest.mark.parametrize(
+    ("url", "asked"),
+    [
+        ("https://example.org/a.tar", True),
+        ("memory://a.tar", True),
+        ("https://example.org", False),
+        ("simplecache::https://example.org", False),
+        ("https://example.org/a.tar?version=1.2", False),
+        ("https://example.org/a.tar#1.2", False),
+    ],
+)
+def test_an_index_file_is_looked_for_only_where_a_name_can_be_put_in_place_of_the_archive_s(
+    url: str, asked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[str] = []
+    monkeypatch.setattr(remote.RemoteSource, "exists", lambda self: found.append(self.name))
+    assert index_files.file_beside(remote.RemoteSource(url), (".idx",)) is None
+    assert found == ([url.replace("a.tar", "a.idx")] if asked else [])
 
 
 def test_index_files_do_not_stay_open(tmp_path: Path) -> None:

@@ -12,8 +12,7 @@ import pytest
 from archive_writing import example, recordio_bytes, tar_bytes, tfrecord_bytes, zip_bytes
 
 import videoloader as vl
-from videoloader.dataset import raw_table
-from videoloader.indexing.sources import regular_file
+from videoloader.indexing.sources import regular_file, text_lines
 
 _LARGE = os.urandom(300_000)  # so that each is read by itself
 
@@ -104,7 +103,7 @@ def test_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, row
     header = "" if "{{" in line else "path\n"
     path.write_text(header + line.format("a") * 99_999)
     os.utime(path, (1, 1))
-    plain = raw_table.lines
+    plain = text_lines.lines
 
     def rewritten(*arguments: Any) -> Any:
         for number, text in enumerate(plain(*arguments)):

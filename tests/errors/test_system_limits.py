@@ -6,12 +6,15 @@ import errno
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from inspect import isfunction
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from forked_programs import run_program
 
 import videoloader as vl
+import videoloader.indexing
 from videoloader.errors import what_the_system_lacks
 
 Sample = Callable[[str], Path]
@@ -120,3 +123,10 @@ def test_messages_have_a_bound() -> None:
         vl.VideoDataset.from_folder("a" * 100_000)
     assert len(str(caught.value)) < 11_000
     assert "…" in str(caught.value)
+
+
+@pytest.mark.parametrize("module", [vl, videoloader.indexing], ids=["videoloader", "indexing"])
+def test_all_public_functions_tell_of_it(module: ModuleType) -> None:
+    functions = [each for each in (getattr(module, name) for name in module.__all__) if isfunction(each)]
+    assert [each.__name__ for each in functions if not hasattr(each, "__wrapped__")] == []
+    assert len(functions) > 3

@@ -9,12 +9,13 @@ import tracemalloc
 import zipfile
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 
 import av
 import pytest
-from archive_writing import zip_bytes
+from archive_writing import recordio_bytes, tar_bytes, tfrecord_bytes, zip_bytes
 from bit_writing import BitWriter, with_emulation_prevention
 from example_count import examples
 from hypothesis import HealthCheck, given, settings
@@ -23,7 +24,8 @@ from image_files import grey_pixel, png_of
 from remuxing import remux, rewritten
 
 import videoloader as vl
-from videoloader.errors import ConfigurationError, IndexingError, UnsupportedError
+from videoloader.dataset import VideoDataset
+from videoloader.errors import ConfigurationError, IndexingError, UnsupportedError, VideoLoaderError
 from videoloader.indexing import Limits, build_index, open_source, set_limits
 from videoloader.indexing.libav import index_by_decoding
 from videoloader.indexing.limits import current_limits
@@ -124,6 +126,37 @@ class TestMembers:
         finally:
             tracemalloc.stop()
         assert peak < 4 << 20
+
+
+@pytest.mark.parametrize("name", ["a.idx", "r.idx", "t.tfrecord.idx", "f/times.txt", "a.zip"])
+def test_files_that_only_claim_to_be_large_take_little_memory(tmp_path: Path, name: str) -> None:
+    size = 1 << 30
+    (tmp_path / "f").mkdir()
+    (tmp_path / "f/0.png").write_bytes(png(8, 8))
+    (tmp_path / "a.tar").write_bytes(tar_bytes({"0.mp4": b"video"}))
+    (tmp_path / "r.rec").write_bytes(recordio_bytes([b"video"])[0])
+    (tmp_path / "t.tfrecord").write_bytes(tfrecord_bytes([b"video"]))
+    uses = {
+        "a.idx": lambda: VideoDataset.from_archives(tmp_path / "a.tar"),
+        "r.idx": lambda: open_source(f"{tmp_path}/r.rec::0"),
+        "t.tfrecord.idx": lambda: open_source(f"{tmp_path}/t.tfrecord::0"),
+        "f/times.txt": lambda: build_index(f"{tmp_path}/f::timestamps=times.txt"),
+        "a.zip": lambda: open_source(f"{tmp_path}/a.zip::0"),
+    }
+    with (tmp_path / name).open("wb") as file:
+        if name == "a.zip":
+            file.write(b"PK\3\4")
+            file.seek(size - 22)
+            file.write(struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, 1, 1, size - 22 - 30, 30, 0))
+        file.truncate(size)
+    tracemalloc.start()
+    try:
+        with suppress(VideoLoaderError):
+            uses[name]()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 256 << 20
 
 
 def png(width: int, height: int) -> bytes:

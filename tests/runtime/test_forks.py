@@ -187,3 +187,41 @@ assert os.waitpid(child, 0)[1] == 0
 thread.join()
 """
     run(program, str(sample("h264_mp4")), first)
+
+
+def test_a_process_that_is_forked_beside_one_that_starts_does_not_hold_it_up() -> None:
+    program = """
+import os, signal, subprocess, sys, threading
+from videoloader.indexing.store import processes
+from videoloader.runtime import child_process
+signal.alarm(300)
+order, forking = [], threading.Event()
+
+def fork():
+    forking.set()
+    if not (child := os.fork()):
+        signal.alarm(100)
+        signal.pause()
+    order.append("forked")
+    children.append(child)
+
+children = []
+plain = subprocess._fork_exec
+def start(*arguments):
+    thread = threading.Thread(target=fork)
+    thread.start()
+    forking.wait()
+    thread.join(0.5)  # it has to wait for the start
+    return plain(*arguments)
+
+subprocess._fork_exec = start
+process, connection = child_process.start_process(processes.serve, ("math", "floor"), "math")
+order.append("started")
+while len(order) < 2:
+    signal.sigtimedwait([], 0.01)
+assert order == ["started", "forked"], order
+connection.close()
+assert process.wait() == 0, "it did not notice the end of its pipe"
+os.kill(children[0], signal.SIGKILL)
+"""
+    run(program)

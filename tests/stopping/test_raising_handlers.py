@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
+from multiprocessing.connection import Connection
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, ClassVar
 
 import fsspec
+import numpy as np
 import pytest
 from archive_writing import write_lmdb
 from forked_programs import run_program
@@ -23,6 +25,7 @@ import videoloader as vl
 from videoloader.errors.of_handlers import errors_suppressed
 from videoloader.indexing import open_source
 from videoloader.indexing.sources import local
+from videoloader.indexing.store.columns import pack_column, unpack_column
 from videoloader.indexing.store.read_only import Guard
 from videoloader.reading.own_code import is_own
 
@@ -240,6 +243,40 @@ class _Ringing:
     def __reduce__(self) -> Any:
         ring()
         raise AssertionError
+
+
+def test_a_column_of_a_store_is_not_made_twice_because_of_it() -> None:
+    packed = pack_column(np.cumsum(np.arange(100)))
+
+    def profile(frame: FrameType, event: str, called: object) -> None:
+        if event == "c_return" and getattr(called, "__name__", "") == "cumsum":
+            raise TypeError("stop")
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        with pytest.raises(TypeError, match="stop"):
+            unpack_column(packed, 0)
+    finally:
+        sys.setprofile(before)
+
+
+@pytest.mark.parametrize("kind", [TimeoutError, EOFError, BrokenPipeError])
+def test_a_build_does_not_take_it_for_the_death_of_a_process(
+    sample: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
+) -> None:
+    signal.signal(signal.SIGUSR1, function_of(kind("stop")))
+    for name in ("send", "recv"):
+        plain = getattr(Connection, name)
+
+        def ringing(connection: Connection, *arguments: Any, plain: Callable[..., Any] = plain) -> Any:
+            ring()
+            return plain(connection, *arguments)
+
+        with monkeypatch.context() as changed:
+            changed.setattr(Connection, name, ringing)
+            with pytest.raises(kind, match="stop"):
+                vl.build_store([sample("h264_mp4")], tmp_path / f"{name}.db", workers=1)
 
 
 def test_it_is_not_suppressed(monkeypatch: pytest.MonkeyPatch) -> None:

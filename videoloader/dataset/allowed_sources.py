@@ -9,6 +9,7 @@ from typing import Literal
 
 from videoloader.errors import ConfigurationError, SourceError
 from videoloader.errors.checks import check_choice
+from videoloader.errors.of_handlers import raise_of_handler
 from videoloader.indexing.sources.folder import links_in
 from videoloader.indexing.sources.opening import LONGEST_PATH, local_places
 from videoloader.indexing.sources.regular_file import is_link, real_path
@@ -72,6 +73,7 @@ def _refusal(path: str, root: str | None, real: Callable[[str], str], links: Cal
         if not outside and found.folder is not None:
             outside = _outside(links(found.folder), root, real)
     except (SourceError, ValueError, OSError) as error:  # for example a zero byte, or a folder that may not be read
+        raise_of_handler(error)
         return f"cannot be looked at ({error})"
     return f"leads to {outside!r}" if outside else ""
 

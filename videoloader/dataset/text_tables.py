@@ -12,10 +12,11 @@ from itertools import chain, islice
 from typing import Any
 
 from videoloader.dataset.columns import ABSENT, Column, PackedStrings, join, pack
-from videoloader.dataset.raw_table import ROWS_AT_ONCE, RawTable, beyond_table, check_table, lines
+from videoloader.dataset.raw_table import ROWS_AT_ONCE, RawTable, beyond_table, check_table
 from videoloader.errors import ConfigurationError
 from videoloader.errors.checks import check
 from videoloader.indexing.limits import current_limits
+from videoloader.indexing.sources.text_lines import lines
 from videoloader.runtime.forks import free_after_fork
 
 _SEPARATORS = ",\t;|"

@@ -6,10 +6,10 @@ import json
 import os
 from typing import Any
 
-from videoloader.dataset.raw_table import lines
 from videoloader.dataset.text_tables import each_name_once
 from videoloader.errors import ConfigurationError, SourceError
 from videoloader.indexing.sources.regular_file import reading
+from videoloader.indexing.sources.text_lines import lines
 
 # Bytes. The largest published lists, of half a million videos, take half as much.
 _LONGEST_JSON = 256 << 20

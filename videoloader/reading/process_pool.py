@@ -17,7 +17,6 @@ import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -29,6 +28,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.errors import DecodeError
+from videoloader.errors.of_handlers import errors_suppressed, raise_of_handler
 from videoloader.indexing.sources.opening import is_remote
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
@@ -76,7 +76,7 @@ class _Process(ChildProcess):
         try:
             self._answered.register(self.connection.fileno(), select.POLLIN)
             self._has_room.register(self.connection.fileno(), select.POLLOUT)
-            with suppress(ConnectionError):  # ``is_ready`` finds that it has died
+            with errors_suppressed(ConnectionError):  # ``is_ready`` finds that it has died
                 send_handle(self.connection, self._cancelled.descriptor, self._process.pid)
         except BaseException:
             self.end()
@@ -151,7 +151,8 @@ class _Process(ChildProcess):
             send_handle(self.connection, block.descriptor, self._process.pid)
         except ConnectionError:
             raise
-        except OSError:  # sending takes another descriptor, of which there may be none
+        except OSError as error:  # sending takes another descriptor, of which there may be none
+            raise_of_handler(error)
             os.write(self.connection.fileno(), b"\0")  # the process takes a byte with each descriptor
             self._blocks.discard(block.number)
 
@@ -195,13 +196,15 @@ class ProcessPool:
                 try:
                     process = _Process(self._starts)
                 except (OSError, ValueError) as error:
+                    raise_of_handler(error)
                     raise self._starts.error(error) from error
                 self._all.append(process)
                 self._idle.insert(0, process)
             for process in reversed(self._idle.copy()):
                 try:
                     ready = process.is_ready()
-                except (EOFError, OSError):
+                except (EOFError, OSError) as error:
+                    raise_of_handler(error)
                     self._idle.remove(process)
                     self._remove(process)
                     continue
@@ -312,11 +315,13 @@ class ProcessReader:
                 return None
             try:
                 answer = process.do(work, known, shared, token)
-            except (EOFError, ConnectionError):
+            except (EOFError, ConnectionError) as error:
                 status = self._processes.bury(process)
+                raise_of_handler(error)
                 continue  # it may have been killed for lack of memory
-            except OSError:  # the system lacks something, which the thread may do without
+            except OSError as error:  # the system lacks something, which the thread may do without
                 self._processes.bury(process)
+                raise_of_handler(error)
                 return None
             except BaseException:
                 self._processes.bury(process)  # its state is unknown

@@ -20,6 +20,7 @@ from typing import Any
 
 from videoloader.errors import VideoLoaderError, system_reason
 from videoloader.errors.of_handlers import error_of_handler
+from videoloader.runtime.forks import no_forks
 
 # Seconds to wait for processes that were killed. One that waits for a disk that does not answer does not end.
 _MOST_WAITED = 5.0
@@ -56,21 +57,27 @@ def start_process(
     """Start a process; return it and this end of the pipe. See ``ChildProcess``."""
     if not sys.executable:  # as where another program has Python in it
         raise FileNotFoundError(errno.ENOENT, "sys.executable does not name Python")
-    ours, theirs = Pipe()
-    with theirs:
-        folder = current_folder()
-        start = _START.format(
-            paths=[os.path.join(folder, each) for each in sys.path if isinstance(each, str)],
-            imports=imports,
-            module=serve.__module__,
-            function=serve.__name__,
-            descriptor=theirs.fileno(),
-            arguments=arguments,
-        )
-        # In a session of its own, since Ctrl-C is for the parent process.
-        process = subprocess.Popen(
-            [sys.executable, "-c", start], stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True
-        )
+    folder = current_folder()
+    # A process that is forked meanwhile would have the other end, and that of the pipe through which ``Popen`` learns
+    # that the process has started. ``Popen`` would wait until it ends, too.
+    with no_forks():
+        ours, theirs = Pipe()
+        with theirs:
+            start = _START.format(
+                paths=[os.path.join(folder, each) for each in sys.path if isinstance(each, str)],
+                imports=imports,
+                module=serve.__module__,
+                function=serve.__name__,
+                descriptor=theirs.fileno(),
+                arguments=arguments,
+            )
+            # In a session of its own, since Ctrl-C is for the parent process.
+            process = subprocess.Popen(
+                [sys.executable, "-c", start],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
     return process, ours
 
 

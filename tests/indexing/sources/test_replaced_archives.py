@@ -12,6 +12,8 @@ from archive_writing import recordio_bytes, tar_bytes, tfrecord_bytes, zip_bytes
 
 import videoloader as vl
 from videoloader.indexing import open_source
+from videoloader.indexing.sources.recordio import MAGIC
+from videoloader.indexing.sources.state import check_unchanged
 
 NAMES = ("0", "1", "2")
 
@@ -68,3 +70,47 @@ def test_a_replaced_table_of_keys(tmp_path: Path) -> None:
         rows.append([open_source(entry.path).read(0, 1) for entry in vl.VideoDataset.from_archives(path)])
         assert [open_source(f"{path}::{key}").read(0, 1) for key in order] == [b"0", b"1", b"2"]
     assert rows == [[b"0", b"1", b"2"]] * 2
+
+
+def _gzipped(letter: bytes) -> bytes:
+    """Records that several writers compressed, each its own. The one in between is the same in all versions."""
+    ends = gzip.compress(tfrecord_bytes([letter * 100]), mtime=0)
+    return ends + gzip.compress(tfrecord_bytes([b"-" * (3 << 20)]), 0, mtime=0) + ends
+
+
+@pytest.mark.parametrize(
+    ("write", "members"),
+    [(_gzipped, ("0", "2")), (lambda letter: recordio_bytes([MAGIC.join([letter * (64 << 10)] * 5)])[0], ("0",))],
+    ids=["gzipped TFRecord", "a record in parts"],
+)
+def test_what_is_copied_into_memory_is_of_one_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[bytes], bytes], members: tuple[str, ...]
+) -> None:
+    path, old, new = tmp_path / "archive", write(b"a"), write(b"b")
+    assert len(old) == len(new)
+    plain, reads, overwritten_at, errors = os.pread, 0, 0, 0
+
+    def overwrite_once(*arguments: int) -> bytes:
+        nonlocal reads
+        reads += 1
+        if reads == overwritten_at:
+            with path.open("r+b") as file:
+                file.write(new)
+            os.utime(path, (1000, 1000))
+        return plain(*arguments)
+
+    monkeypatch.setattr(os, "pread", overwrite_once)
+    while overwritten_at <= reads:
+        reads, overwritten_at = 0, overwritten_at + 1
+        path.write_bytes(old)
+        os.utime(path, (overwritten_at, overwritten_at))
+        try:
+            sources = [open_source(f"{path}::{member}") for member in members]
+            found = b"".join(source.read(0, source.size) for source in sources)
+            for source in sources:
+                check_unchanged(source)
+        except vl.StaleIndexError:
+            errors += 1
+        else:
+            assert len({b"a", b"b"} & {bytes([each]) for each in found}) == 1
+    assert errors >= 4
