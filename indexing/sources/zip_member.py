@@ -166,7 +166,7 @@ def _target(archive: ByteSource, member: zipfile.ZipInfo) -> str:
 
 
 class _InParts:
-    """What ``zipfile`` needs of a file. It reads a directory at once, however large it claims to be."""
+    """An archive as ``zipfile`` reads it, which reads a directory at once, however large that claims to be."""
 
     def __init__(self, archive: ByteSource) -> None:
         self._name, self._file = archive.name, archive.open()
