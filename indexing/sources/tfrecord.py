@@ -31,6 +31,8 @@ _FOOTER_SIZE = _FOOTER.size
 _AROUND = _HEADER.size + _FOOTER_SIZE
 # Bytes searched at a time for a header, and length of the longest record whose data is checked, which takes seconds.
 _SCANNED_AT_ONCE, _LONGEST_CHECKED = 1 << 20, 32 << 20
+# Bytes that are looked at for the ends of damaged records, before the rest of a file counts as lost: seconds of Python.
+_MOST_LOOKED_AT = 16 << 20
 
 
 class _Records(NamedTuple):
@@ -146,11 +148,12 @@ def _check_told(file: ByteSource, records: _Records, start: int, stop: int) -> N
 
 def _walk(file: ByteSource, see: Callable[[int, int], None] = lambda start, length: None) -> _Records:
     """Find the records. One with a damaged length ends where the next begins, if that is certain."""
-    records = _Records(array("q", [0]), {}, "")
+    records, left = _Records(array("q", [0]), {}, ""), _MOST_LOOKED_AT
     while (position := records.starts[-1]) < file.size:
         length, fault = _record_length(file, position)
         if fault:
-            stop = _end_of_damaged(file, position, length) if _WRONG in fault else None
+            stop, far = _end_of_damaged(file, position, length) if _WRONG in fault and left > 0 else (None, 0)
+            left -= far - position
             if stop is None:
                 return records._replace(lost=fault)
             records.damaged[len(records.starts) - 1] = fault
@@ -173,17 +176,19 @@ def _record_length(file: ByteSource, position: int) -> tuple[int, str]:
     return length, ""
 
 
-def _end_of_damaged(file: ByteSource, position: int, length: int) -> int | None:
-    """Return the end of a record whose length is damaged; None if it is not certain."""
+def _end_of_damaged(file: ByteSource, position: int, length: int) -> tuple[int | None, int]:
+    """Return the end of a record whose length is damaged, None if it is not certain; and up to where data were read."""
     data = position + _HEADER.size
     # Perhaps only the length's checksum is damaged. A wrong length may end where some later record does, too. It comes
     # second, so that no data is checked for more than one record.
-    for stop in (_next_header(file, data), position + length + _AROUND):
+    next_header = far = _next_header(file, data)
+    for stop in (next_header, position + length + _AROUND):
         if stop - data - _FOOTER_SIZE in range(_LONGEST_CHECKED) and stop <= file.size:
+            far = max(far, stop)
             (crc,) = _FOOTER.unpack(file.read(stop - _FOOTER_SIZE, _FOOTER_SIZE))
             if crc == masked_crc32c(file.read(data, stop - data - _FOOTER_SIZE)):
-                return stop
-    return None
+                return stop, far
+    return None, far
 
 
 def _next_header(file: ByteSource, position: int) -> int:

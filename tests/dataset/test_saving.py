@@ -295,6 +295,26 @@ def test_edited_files_are_an_error(
         vl.VideoDataset.load(tmp_path / "rows.arrow")
 
 
+@pytest.mark.parametrize("method", ["zstd", "lz4"])
+def test_a_compressed_file_is_refused_before_it_is_unpacked(tmp_path: Path, method: str) -> None:
+    path = tmp_path / "data.arrow"
+    vl.VideoDataset.from_paths(["a.mp4"]).save(path)
+    with pyarrow.ipc.open_file(path) as file:
+        schema, batch = file.schema, file.get_batch(0)
+    larger = pyarrow.array([bytes(200 << 20)], pyarrow.large_binary())
+    schema = schema.append(pyarrow.field("columns.x", larger.type))
+    batch = pyarrow.RecordBatch.from_arrays([*batch.columns, larger], schema=schema)
+    for options in (pyarrow.ipc.IpcWriteOptions(compression=method), pyarrow.ipc.IpcWriteOptions()):
+        with pyarrow.ipc.new_file(path, schema, options=options) as writer:
+            writer.write_batch(batch)
+        if options.compression:
+            with pytest.raises(
+                vl.ConfigurationError, match=r"is not a saved data set, or is damaged \(it is compressed"
+            ):
+                vl.VideoDataset.load(path)
+    assert len(vl.VideoDataset.load(path)) == 1
+
+
 def test_facts_nested_beyond_measure_are_an_error(tmp_path: Path) -> None:
     deep = pyarrow.table({"path": [b"a"]}).replace_schema_metadata({b"videoloader.VideoDataset": b"[" * 100_000})
     with pyarrow.ipc.new_file(tmp_path / "rows.arrow", deep.schema) as file:

@@ -100,6 +100,15 @@ class TestMembers:
         set_limits(member_bytes=1 << 20)
         assert open_source(f"{path}::x").size == 1 << 20
 
+    def test_small_files_beside_videos_are_counted_together(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.zip"
+        beside = {f"{number}.txt": bytes(64 << 10) for number in range(100)}
+        path.write_bytes(zip_bytes({"0.mp4": b"video", **beside}, zipfile.ZIP_DEFLATED))
+        assert len(VideoDataset.from_archives(path)) == 1
+        set_limits(table_bytes=6_000_000)
+        with pytest.raises(UnsupportedError, match=r"a\.zip: has 6553600 bytes of small files, unpacked, beyond"):
+            VideoDataset.from_archives(path)
+
     def test_a_member_lies_in_memory_once(self, tmp_path: Path) -> None:
         size = 32 << 20
         (tmp_path / "a.zip").write_bytes(zip_bytes({"x": bytes(size)}, zipfile.ZIP_DEFLATED))

@@ -6,6 +6,7 @@ import base64
 import json
 import mmap
 import os
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,9 +23,13 @@ from videoloader.indexing.store.columns import LONGEST
 from videoloader.live_line import counted_live
 
 _FORMAT, _VERSION = b"videoloader.VideoDataset", 1
+# What an Arrow file begins with, padded to eight bytes; the same messages as those of a stream follow.
+_MAGIC = b"ARROW1\0\0"
 _OTHER, _FRAMES = "columns.", "frames."
 # Extensions of tables and index stores, under which no data set is saved.
 _OTHER_FILES = (".csv", ".db", ".json", ".jsonl", ".parquet", ".tsv", ".txt", ".xlsx")
+# Errors of Python for messages and columns that are damaged, or not there.
+_OF_DAMAGE = (struct.error, LookupError, TypeError, ValueError, AttributeError, RecursionError, StopIteration)
 _NEEDS = "saved data sets need pyarrow: pip install 'videoloader[parquet]'"
 
 
@@ -87,7 +92,13 @@ def map_rows(path: str) -> tuple[EntryTable, Sequence[str], list[tuple[str, str]
         if about["version"] != _VERSION:
             wanted = f"this videoloader reads version {_VERSION}: save it again"
             raise ConfigurationError(f"is a saved data set of version {about['version']}; {wanted}", path)
-        batch = file.get_batch(0)
+        # The batch by its place in the file, not by what the footer says, so that the one looked at is the one read.
+        messages = pyarrow.ipc.MessageReader.open_stream(pyarrow.py_buffer(mapped)[len(_MAGIC) :])
+        messages.read_next_message()  # the schema
+        message = messages.read_next_message()
+        if _is_compressed(message.metadata.to_pybytes()):
+            raise ValueError("it is compressed")
+        batch = pyarrow.ipc.read_record_batch(message, file.schema)
         columns: dict[str, Column] = {
             name: constant(value, about["rows"]) for name, value in about["constants"].items()
         }
@@ -97,10 +108,27 @@ def map_rows(path: str) -> tuple[EntryTable, Sequence[str], list[tuple[str, str]
         if error.errno is None:
             raise ConfigurationError(f"is not a saved data set ({error})", path) from None
         raise SourceError(f"the data set cannot be read ({error.strerror})", path) from None
-    except (pyarrow.ArrowException, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except (pyarrow.ArrowException, *_OF_DAMAGE) as error:
         if isinstance(error, ConfigurationError):
             raise
         raise ConfigurationError(f"is not a saved data set, or is damaged ({error})", path) from None
+
+
+def _is_compressed(message: bytes) -> bool:
+    """Whether the buffers of a record batch are compressed, so that they would not be mapped, but unpacked.
+
+    ``save`` compresses none. The bytes are a ``Message`` as in format/Message.fbs of Apache Arrow, whose third field is
+    a ``RecordBatch``, whose fourth field is there if it is compressed. A table of FlatBuffers begins with the distance
+    to the list of the places of its fields.
+    """
+
+    def field(table: int, number: int) -> int:
+        (distance,) = struct.unpack_from("<i", message, table)
+        size, *places = struct.unpack_from(f"<HH{number + 1}H", message, table - distance)
+        return table + places[-1] if 4 + 2 * number < size and places[-1] else 0
+
+    batch = field(struct.unpack_from("<I", message)[0], 2)
+    return not batch or field(batch + struct.unpack_from("<I", message, batch)[0], 3) != 0
 
 
 def _read(columns: dict[str, Any], about: Mapping[str, Any]) -> tuple[EntryTable, Sequence[str], list[tuple[str, str]]]:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from videoloader.errors import ArgumentError, ConfigurationError, warn_user
+from videoloader.errors.of_handlers import raise_of_handler
 from videoloader.errors.short_text import repr_of, short_text
 
 _T = TypeVar("_T")
@@ -109,7 +110,8 @@ def path_text(name: str, value: object) -> str:
     """
     try:
         path = os.fspath(value) if isinstance(value, os.PathLike) else value
-    except TypeError:  # its ``__fspath__`` gives something else
+    except TypeError as error:  # its ``__fspath__`` gives something else
+        raise_of_handler(error)
         path = None
     if not isinstance(path, str):
         hint = ": give labels=[…] beside the paths" if isinstance(value, tuple) else ""

@@ -19,6 +19,7 @@ import torch
 from videoloader.convert.spec import OutputSpec
 from videoloader.decoding.frame_threads import NeedsOneThreadError, suits_threads
 from videoloader.errors import VideoLoaderError, enough_memory
+from videoloader.errors.of_handlers import raise_of_handler
 from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.sources.state import check_unchanged
 from videoloader.packets.decode_plan import plan_frames
@@ -136,7 +137,8 @@ class FollowingSlices:
             with enough_memory(source=index.source), share_of_cores() as threads:
                 made = self._read_on(source, index, range(first, stop), output, going, threads)
             check_unchanged(source)
-        except (WrongIndexError, VideoLoaderError, ReadCancelled):
+        except (WrongIndexError, VideoLoaderError, ReadCancelled) as error:
+            raise_of_handler(error)
             return None
         if self._token.cancelled:
             self._kept.clear()

@@ -101,6 +101,23 @@ def test_damaged_tfrecords_are_errors_or_true_records(data: st.DataObject) -> No
         assert len(content(source)) == source.size
 
 
+def test_many_damaged_lengths_do_not_take_the_square_of_their_number() -> None:
+    looked_at = 0
+
+    class Counted(MemorySource):
+        def read(self, offset: int, size: int) -> bytes:
+            nonlocal looked_at
+            looked_at += min(size, self.size - offset)
+            return super().read(offset, size)
+
+    sound = tfrecord_bytes([b"abcd"])[:-4] + struct.pack("<I", masked_crc32c(b"abcd"))
+    wrong = sound[:8] + bytes([sound[8] ^ 1]) + sound[9:]
+    data = sound + wrong * 40_000 + sound
+    with pytest.raises(IndexingError, match="wrong checksum of its length"):
+        open_tfrecord(Counted(data), "40001")
+    assert looked_at < 100 << 20
+
+
 @settings(max_examples=examples(40))
 @given(st.lists(st.binary(max_size=300), min_size=2, max_size=6), st.data())
 def test_one_damaged_record_does_not_take_the_others_with_it(records: list[bytes], data: st.DataObject) -> None:
