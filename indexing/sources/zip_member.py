@@ -171,8 +171,8 @@ def _target(archive: ByteSource, member: zipfile.ZipInfo) -> str:
     return os.fsdecode(source.read(0, member.file_size))
 
 
-class _InParts:
-    """An archive as ``zipfile`` reads it, which reads a directory at once, however large that claims to be."""
+class _BoundedFile:
+    """An archive for ``zipfile``, which would read a directory at once, however large it claims to be."""
 
     def __init__(self, archive: ByteSource) -> None:
         self._name, self._file = archive.name, archive.open()
@@ -190,7 +190,7 @@ def _read_directory(archive: ByteSource) -> tuple[dict[str, zipfile.ZipInfo], li
     if archive.size == _END_RECORD.size and archive.read(0, 4) == b"PK\5\6":  # an empty one
         return {}, []
     try:
-        with zipfile.ZipFile(_InParts(archive)) as file:
+        with zipfile.ZipFile(_BoundedFile(archive)) as file:
             members, told = file.infolist(), _told_members(archive, len(file.comment))
     except (zipfile.BadZipFile, NotImplementedError, ValueError, IndexError, OverflowError, struct.error) as error:
         raise IndexingError(f"is a damaged zip archive ({error})", archive.name) from None

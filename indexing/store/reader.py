@@ -60,9 +60,9 @@ class StoreReader:
             except sqlite3.Error as error:
                 if attempts > _WITHOUT_LOCKS or not (needs_rollback(error) or self._has_changed(opened)):
                     raise
-                del self._local.opened  # connecting undoes an unfinished transaction
+                self._local.opened = None  # connecting undoes an unfinished transaction
             except BaseException:  # of a signal's handler, which may have ended the connection's guard
-                del self._local.opened
+                self._local.opened = None
                 raise
             else:
                 if not self._has_changed(opened):
