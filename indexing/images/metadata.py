@@ -18,6 +18,8 @@ _LARGEST_RATIO = 1032
 _MOST_UNPACKED = 16 << 20
 # libavcodec compares each text with all others.
 _MOST_TEXTS = 4096
+# Chunks of a PNG file that do not hold pixels: a camera writes a few.
+_MOST_OTHERS = 65536
 # The first bytes of Exif data, and their byte order.
 _TIFF = ((b"II*\0", "<"), (b"MM\0*", ">"))
 # Tags of Exif 3.0 that point to a directory (Exif, GPS, Interoperability, MakerNote), and the type of such pointers.
@@ -51,10 +53,13 @@ def check_metadata(codec: str, picture: bytes | memoryview, source: str) -> None
 def _check_chunks(picture: bytes | memoryview, source: str) -> None:
     packed: list[bytes] = []
     position = len(_SIGNATURES[0]) if bytes(picture[: len(_SIGNATURES[0])]) in _SIGNATURES else 0
-    texts = 0
+    texts = others = 0
     while position + 8 <= len(picture):
         length, kind = struct.unpack_from(">I4s", picture, position)
         texts += kind in (b"tEXt", b"zTXt", b"iTXt")
+        others += kind not in (b"IDAT", b"fdAT")
+        if others > _MOST_OTHERS:
+            raise UnsupportedError(f"has more than {_MOST_OTHERS} chunks beside those of its pixels", source)
         if kind in (b"iCCP", b"zTXt"):
             packed.append(bytes(picture[position + 8 : position + 8 + length]))
         position += 12 + length

@@ -122,6 +122,12 @@ def test_a_json_line_may_lack_what_others_have(tmp_path: Path) -> None:
         ("[" * 100_000, "line 1 is not JSON"),
         ('{"path": "a"}\n{"path": "a", "b": {"c": 1, "d": 2, "c": 3}}\n', r"line 2 is not JSON \(it has 'c' twice\)"),
         ('{"path": "a", "start": true}\n', "line 1: start_seconds True is not a number of seconds"),
+        # Looking for the name must not take the square of their number.
+        pytest.param(
+            '{"path": "a", ' + "".join(f'"{number}": 0, ' for number in range(100_000)) + '"99999": 1}\n',
+            r"line 1 is not JSON \(it has '99999' twice\)",
+            id="100,000 names",
+        ),
         ('[{"path": "a"}]', "line 1 is a list, not a JSON object: a table of JSON has an object in each line"),
         ('{"path": "a", "start_frame": 1e400}\n', "line 1: start inf is not a whole number"),
         ('{"path": "a", "start_frame": ' + "9" * 30 + "}\n", "line 1: start 9+ is not a whole number of 64 bits"),

@@ -52,6 +52,14 @@ def test_a_jpeg_file_of_thousands_of_scans_is_refused(tmp_path: Path) -> None:
         vl.Video(path, device="cpu")[0]
 
 
+@pytest.mark.parametrize("chunk", [b"\0\0\0\0noneCRCC", b"\0\0\0\2iCCPa\0CRCC"])
+def test_a_png_file_of_many_chunks_without_pixels_is_refused(chunk: bytes) -> None:
+    picture = b"\x89PNG\r\n\x1a\n" + 100_000 * b"\0\0\0\0IDATCRCC"
+    check_metadata("png", picture + 65_536 * chunk, "a.png")
+    with pytest.raises(UnsupportedError, match=r"a\.png: has more than 65536 chunks beside those of its pixels"):
+        check_metadata("png", picture + 65_537 * chunk, "a.png")
+
+
 class TestExif:
     """libavcodec reads what is pointed to twice twice, and all of a directory's directories, too."""
 

@@ -13,7 +13,7 @@ from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import fsspec
 import numpy as np
@@ -27,6 +27,7 @@ from videoloader.indexing import open_source
 from videoloader.indexing.sources import local
 from videoloader.indexing.store.columns import pack_column, unpack_column
 from videoloader.indexing.store.read_only import Guard
+from videoloader.reading import clip_reader
 from videoloader.reading.own_code import is_own
 
 Handler = Callable[[int, FrameType | None], Any]
@@ -107,6 +108,27 @@ def test_it_is_not_told_as_an_error_of_a_video(
         with pytest.raises(kind) as told:
             use()
         assert told.value is error
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip", "replace"])
+def test_it_may_be_of_any_kind(
+    sample: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, on_error: Literal["raise", "skip", "replace"]
+) -> None:
+    error = vl.CorruptFramesError("stop")
+    signal.signal(signal.SIGUSR1, function_of(error))
+    data = vl.VideoDataset.from_paths([sample("h264_mp4")])
+    loader = vl.VideoLoader(data, [0], batch_size=1, device="cpu", num_workers=0, num_processes=0, on_error=on_error)
+    list(loader)
+    plain = clip_reader.ClipReader.read
+
+    def ringing(reader: clip_reader.ClipReader, *arguments: Any, **others: Any) -> Any:
+        ring()
+        return plain(reader, *arguments, **others)
+
+    monkeypatch.setattr(clip_reader.ClipReader, "read", ringing)
+    with pytest.raises(vl.CorruptFramesError) as told:
+        list(loader)
+    assert told.value is error
 
 
 def test_nothing_is_left_out_because_of_it(sample: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:

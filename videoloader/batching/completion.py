@@ -193,7 +193,7 @@ class Completion:
         return self._on_error if isinstance(error, UNREADABLE) else "raise"
 
     def _is_raised(self, error: BaseException) -> bool:
-        return self._remedy(error) == "raise" or error_of_handler(error) is not None
+        return error_of_handler(error) is not None or self._remedy(error) == "raise"
 
     def _make_replaced(
         self, row: BatchRow, decoding: DecodingBatch, damage: CorruptFramesError | None, reader: Reader

@@ -7,6 +7,7 @@ import json
 import re
 import threading
 from array import array
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
@@ -145,7 +146,8 @@ def each_name_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object, each of whose names must occur once: JSON's own reader would keep the last value."""
     row = dict(pairs)
     if len(row) < len(pairs):
-        name = next(name for place, (name, _) in enumerate(pairs) if name in dict(pairs[:place]))
+        counts = Counter(name for name, _ in pairs)
+        name = next(name for name, count in counts.items() if count > 1)
         raise ValueError(f"it has {name!r} twice")
     return row
 
