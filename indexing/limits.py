@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -17,6 +18,8 @@ from videoloader.errors.checks import check_positive
 _VARIABLE = "VIDEOLOADER_LIMITS"
 # Seconds of one core in which libavformat reads on without a packet of the video: gigabytes of other streams take less.
 _LONGEST_SEARCH = 10
+# Values may take so many times the size of their file in memory, whatever the limits.
+_USUAL_GROWTH = 64
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,11 @@ def _read(text: str) -> Limits:
     except (ValueError, KeyError) as error:
         wanted = f"name=number with spaces between, of {', '.join(_KINDS)}"
         raise ConfigurationError(f"{_VARIABLE} must be {wanted}, got {text!r} ({error})") from None
+
+
+def exceeds_table_bytes(size: int, of_file: Callable[[], int]) -> bool:
+    """Whether values take more memory than ``table_bytes`` allows for a file, which is asked for its size if needed."""
+    return size > current_limits().table_bytes and size > _USUAL_GROWTH * of_file()
 
 
 def beyond(limit: str, what: str, source: str) -> UnsupportedError:

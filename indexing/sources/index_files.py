@@ -14,8 +14,8 @@ from videoloader.indexing.sources.local import FileSource
 from videoloader.indexing.sources.regular_file import kind_at
 from videoloader.indexing.sources.remote import RemoteSource
 from videoloader.indexing.sources.state import check_unchanged
+from videoloader.indexing.sources.tar_headers import BLOCK, padded
 
-_BLOCK = 512
 # DALI, tools/wds2idx.py: "v1.2 <samples>", then one line for each sample, with "<extension> <offset> <size> <name>" for
 # each of its files. Earlier versions have no names.
 _WDS_VERSION = re.compile(rb"v1\.([2-9]) (\d{1,18})")
@@ -114,10 +114,10 @@ def members_of_tar(archive: ByteSource) -> tuple[str, list[Member]] | None:
         line, at = line.rstrip(), 0  # an extension at its begin may be empty
         while found := _WDS_SAMPLE.match(line, at):
             name, offset, size = os.fsdecode(found[3]), int(found[1]), int(found[2])
-            if offset % _BLOCK or offset < end + _BLOCK or offset + size > archive.size:
+            if offset % BLOCK or offset < end + BLOCK or offset + size > archive.size:
                 raise does_not_fit(index.name, archive, f"{name} cannot lie at bytes {offset} to {offset + size}")
             members.append(Member(name, offset, size))
-            at, end = found.end(), -(-(offset + size) // _BLOCK) * _BLOCK
+            at, end = found.end(), padded(offset + size)
         if at < len(line):
             told = os.fsdecode(line[:80])
             raise IndexingError(f"is damaged, or names members with spaces: {told!r}; delete it", index.name)

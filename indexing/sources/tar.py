@@ -12,7 +12,6 @@ import re
 from collections import ChainMap
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +30,7 @@ from videoloader.indexing.sources.tar_headers import (
     BLOCK,
     has_checksum,
     name_in,
+    padded,
     pax_records,
     size_in,
     skip_sparse_map,
@@ -52,7 +52,6 @@ _HEADERS_LOOKED_AT = 8
 # Where a sample is left out of a remote archive, the gap is larger than most of those where a member has a long name or
 # more attributes.
 _GAPS_LOOKED_AT = 8
-_Sizes = TypeVar("_Sizes", int, npt.NDArray[np.int64])
 # Stand for the offset of a member whose bytes do not lie in one piece, or whose link leads nowhere.
 _SPARSE, _DANGLING = -1, -2
 
@@ -182,11 +181,6 @@ def _escaped(name: str) -> str:
     return re.sub(rb"[^ -[\]-~]", lambda found: b"\\%03o" % found[0][0], os.fsencode(name)).decode("ascii")
 
 
-def _padded(size: _Sizes) -> _Sizes:
-    """Return where the last block of a member ends."""
-    return -(-size // BLOCK) * BLOCK
-
-
 def _check_kind(archive: ByteSource) -> None:
     head = archive.read(0, BLOCK)
     for magic, method in _COMPRESSED.items():
@@ -203,7 +197,7 @@ def _check_some(archive: ByteSource, listed: TarDirectory) -> None:
 
     Of a remote archive, only the largest of those bytes are looked at. Each place takes a request.
     """
-    gaps = np.append(listed.offset - BLOCK, archive.size) - np.append(0, _padded(listed.offset + listed.size))
+    gaps = np.append(listed.offset - BLOCK, archive.size) - np.append(0, padded(listed.offset + listed.size))
     behind = np.argsort(-gaps, kind="stable")[: np.count_nonzero(gaps > 0)]
     if isinstance(archive, RemoteSource):
         behind = behind[:_GAPS_LOOKED_AT]
@@ -222,8 +216,8 @@ def _check_told(archive: ByteSource, listed: TarDirectory, number: int, member: 
         number: number of the member; that of members for the archive's end.
         member: the member; None for the archive's end.
     """
-    begin = _padded(int(listed.offset[number - 1] + listed.size[number - 1])) if number else 0
-    end = archive.size if member is None else min(_padded(member.offset + member.size), archive.size)
+    begin = padded(int(listed.offset[number - 1] + listed.size[number - 1])) if number else 0
+    end = archive.size if member is None else min(padded(member.offset + member.size), archive.size)
     part = PartSource(archive, begin, end - begin, archive.name)
     if member is None and not part.read(0, BLOCK).strip(b"\0"):
         return
@@ -282,7 +276,7 @@ def _walk(archive: ByteSource, see: Callable[[Member], None] = lambda member: No
                 f"is cut off: the member at byte {position} ends at byte {stop}, the file at {archive.size}",
                 archive.name,
             )
-        position = -(-stop // BLOCK) * BLOCK
+        position = padded(stop)
         if is_of_next:
             if size > _LONGEST_EXTENSION:
                 raise IndexingError(f"the header at byte {start - BLOCK} tells of {size} bytes of names", archive.name)

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import os
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from videoloader.errors import IndexingError
 from videoloader.indexing.sources.base import ByteSource
 
 BLOCK = 512
+_Sizes = TypeVar("_Sizes", int, npt.NDArray[np.int64])
+
+
+def padded(stop: _Sizes) -> _Sizes:
+    """Return where the last block of a member ends whose bytes end here."""
+    return -(-stop // BLOCK) * BLOCK
 
 
 def has_checksum(header: bytes) -> bool:

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable
 
 from videoloader.errors import IndexingError, SourceError, UnsupportedError
-from videoloader.indexing.limits import beyond, current_limits
+from videoloader.indexing.limits import beyond, current_limits, exceeds_table_bytes
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.directory_cache import SEVERAL, DirectoryCache
 from videoloader.indexing.sources.forward import forward
@@ -32,8 +32,6 @@ _LARGEST_RATIO = 1032
 _PIECE = 1 << 20
 # About two and a half million members.
 _LARGEST_DIRECTORY = 256 << 20
-# Small files may take so many times the size of their archive in memory, whatever the limits.
-_USUAL_GROWTH = 64
 # The system that wrote a member (4.4.2.2), and the most bytes of a path there.
 _UNIX, _LONGEST_TARGET = 3, 4096
 _JOINED = "begin with files that their directory does not list, as joined archives do: these are not read"
@@ -106,8 +104,8 @@ def read_zip(archive: ByteSource, wanted: Callable[[str, int], bool]) -> tuple[d
     directory, doubts = _directories.get(version_of(archive), lambda: _read_directory(archive))
     contents: dict[str, bytes | None] = dict.fromkeys(directory)
     taken = [name for name, each in directory.items() if wanted(name, each.file_size) and not _is_link(each)]
-    size, most = sum(directory[name].file_size for name in taken), current_limits().table_bytes
-    if size > most and size > _USUAL_GROWTH * archive.size:
+    size = sum(directory[name].file_size for name in taken)
+    if exceeds_table_bytes(size, lambda: archive.size):
         raise beyond("table_bytes", f"has {size} bytes of small files, unpacked", archive.name)
     for name in sorted(taken, key=lambda name: directory[name].header_offset):
         member = directory[name]

@@ -8,11 +8,9 @@ from typing import NamedTuple
 
 from videoloader.dataset.columns import Column
 from videoloader.errors import ConfigurationError
-from videoloader.indexing.limits import current_limits
+from videoloader.indexing.limits import current_limits, exceeds_table_bytes
 
 ROWS_AT_ONCE = 1 << 14
-# A table may take so many times the size of its file in memory, whatever the limits.
-_USUAL_GROWTH = 64
 
 
 class RawTable(NamedTuple):
@@ -43,8 +41,7 @@ def check_table(source: str, columns: int, size: int = 0) -> None:
         columns: number of columns.
         size: bytes that the values take in memory.
     """
-    limits = current_limits()
-    if columns > limits.table_columns:
+    if columns > current_limits().table_columns:
         raise ConfigurationError(beyond_table("table_columns", "rows", "columns"), source)
-    if size > limits.table_bytes and size > _USUAL_GROWTH * os.path.getsize(source):
+    if exceeds_table_bytes(size, lambda: os.path.getsize(source)):
         raise ConfigurationError(beyond_table("table_bytes", "values", "bytes in memory"), source)
