@@ -23,7 +23,7 @@ from videoloader.convert.spec import Geometry, OutputSpec, color_spec
 from videoloader.decoding.cpu import CpuDecoder
 from videoloader.indexing import FileSource, MemorySource, build_index
 from videoloader.indexing.video_stream import open_video
-from videoloader.packets.decode_plan import plan_frames
+from videoloader.packets.decode_plan import plan_frames, with_all_frames
 from videoloader.packets.read_packets import read_packets
 
 pytestmark = pytest.mark.filterwarnings("ignore::videoloader.CorruptFramesWarning")
@@ -251,6 +251,37 @@ def test_damage_of_a_leading_picture_does_not_reach_past_its_keyframe_beside_oth
     assert after.sum() > 3
     assert not together.corrupt[after].any()
     assert together.corrupt.any()
+
+
+def test_a_keyframe_that_the_decoder_drops_beside_a_refused_packet_may_be_damaged(tmp_path):
+    """libavcodec drops the picture that it is about to output, and its mark, when it refuses a packet."""
+    noise = np.random.default_rng(0).integers(0, 255, (48, 48, 3), np.uint8)
+    recipe = Recipe("h264", "libx264", size=(48, 48), frames=4)
+    write_video(tmp_path / "v.h264", recipe, lambda number, width, height: np.roll(noise, number * 2, 1))
+    data = (tmp_path / "v.h264").read_bytes()
+    index = build_index(MemorySource(data))
+
+    def strictly(data, last):
+        run = with_all_frames(index, 0, last)
+        packets = read_packets(MemorySource(data), index, run)
+        return CpuDecoder().decode(index, packets, lambda packet, frame: None, strict=True, fresh=True)
+
+    def flipped(data, packet, choose):
+        """The file with one bit of the second half of a packet flipped."""
+        changed, size = bytearray(data), int(index.packet_size[packet])
+        changed[index.packet_offset[packet] + choose.randrange(size // 2, size)] ^= 1 << choose.randrange(8)
+        return bytes(changed) if changed.count(b"\0\0") == data.count(b"\0\0") else data  # with the same start codes
+
+    choose = random.Random(0)
+    ended = (flipped(data, 0, choose) for _ in range(20_000))
+    concealed = next(data for data in ended if strictly(data, 2).suspect == {0})
+    refused = (flipped(concealed, 2, choose) for _ in range(200))
+    dropped = [data for data in refused if strictly(data, 2).missing == {0}]
+    assert dropped
+    for data in dropped:
+        video = vl.Video(MemorySource(data), device="cpu")
+        assert video.read(range(4)).corrupt.all()
+        assert all(video.read([frame]).corrupt.all() for frame in range(4))
 
 
 @pytest.mark.parametrize("from_end", [14, 28, 60])

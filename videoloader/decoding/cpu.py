@@ -51,6 +51,8 @@ class RunOutcome:
         concealed: packets whose pictures came out damaged, wanted or not.
         refused: reason for each packet that the decoder refused.
         missing: wanted packets whose pictures did not come out.
+        unseen: packets whose pictures did not come out beside a refused packet. libavcodec drops the picture that it
+            was about to output when it refuses a packet, and with it the mark that the picture is damaged.
         guessed: packets whose pictures depend on missing pictures that libavcodec invents; see ``FrameNumGaps``.
     """
 
@@ -58,12 +60,13 @@ class RunOutcome:
     concealed: set[int] = field(default_factory=set)
     refused: dict[int, str] = field(default_factory=dict)
     missing: set[int] = field(default_factory=set)
+    unseen: set[int] = field(default_factory=set)
     guessed: set[int] = field(default_factory=set)
 
     @property
     def suspect(self) -> set[int]:
         """Packets at which something may be wrong."""
-        return self.concealed | self.refused.keys() | self.missing | self.guessed
+        return self.concealed | self.refused.keys() | self.missing | self.unseen | self.guessed
 
 
 @dataclass(eq=False)
@@ -137,6 +140,7 @@ class CpuDecoder:
         lacks_data = lost_data_check(codec, index.stream.codec_configs[config])
         check = Vp8Check(index) if codec == "vp8" else None
         previous: int | None = None
+        sent = list[int]()
         came = 0
         # The packets whose pictures came out. If a run does not begin with a keyframe, MPEG-4 decoders make up the
         # picture that is missing there, and output it under the number of the packet that refers to it.
@@ -171,6 +175,7 @@ class CpuDecoder:
             if headers or (codec == "mjpeg" and index.container != "images"):
                 opened.headers = _headers(codec, data) or opened.headers
             outcome.fed += 1
+            sent.append(number)
             if lacks_data is not None and lacks_data(data):
                 outcome.concealed.add(number)
             if guessed:
@@ -194,6 +199,8 @@ class CpuDecoder:
                 take(decode_packet(context, None))
             except av.error.FFmpegError as error:
                 outcome.refused.setdefault(number, str(error.strerror))
+        if outcome.refused:
+            outcome.unseen = set(sent) - given - outcome.refused.keys()
         if opened.key is not None and clean and not outcome.suspect:
             self._give_back(opened)
         return outcome
