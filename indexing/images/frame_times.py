@@ -16,7 +16,7 @@ from videoloader.indexing.exact_numbers import exact, number_of_text
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.sources.folder import FolderSource, split_times
 from videoloader.indexing.sources.natural_order import number_parts
-from videoloader.indexing.sources.text_lines import lines
+from videoloader.indexing.sources.text_lines import csv_within_limits, lines
 
 # Unit of listed times, in which seconds since 1970 fit 64 bits.
 _LISTED_BASE = Fraction(1, 1_000_000_000)
@@ -192,9 +192,12 @@ def _seconds(text: str) -> Fraction:
 def _read_times(path: str, names: Sequence[str]) -> list[Fraction]:
     """Read seconds from a text file: one number per line in the files' order, or ``name,seconds`` in any order."""
     try:
-        rows = [row for row in csv.reader(lines(path, "list of times")) if row and not row[0].startswith("#")]
+        with csv_within_limits():
+            rows = [row for row in csv.reader(lines(path, "list of times")) if row and not row[0].startswith("#")]
     except csv.Error as error:
         raise SourceError(f"the list of times cannot be read ({error})", path) from None
+    if len(rows) - 1 > len(names) and not any(len(row) > 1 for row in rows):  # or reading the numbers takes long
+        raise ConfigurationError(f"has {len(rows)} lines for the {len(names)} files", path)
     by_name: dict[str, Fraction] = {}
     in_order: list[Fraction] = []
     for number, row in enumerate(rows):

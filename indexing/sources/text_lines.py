@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 import codecs
+import csv
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from videoloader.errors import ConfigurationError, SourceError, system_reason
+from videoloader.indexing.limits import current_limits
 from videoloader.indexing.sources.regular_file import reading
+from videoloader.runtime.forks import free_after_fork
 
 # Characters. A file with a longer line is none of those that are read here.
 _LONGEST_LINE = 16 << 20
+# csv has one limit for all threads.
+_one_at_a_time = free_after_fork(threading.RLock())
+
+
+@contextmanager
+def csv_within_limits() -> Iterator[None]:
+    """Let csv read values of at most ``cell_characters`` of ``Limits``, in one thread at a time."""
+    with _one_at_a_time:
+        usual = csv.field_size_limit()
+        try:
+            csv.field_size_limit(current_limits().cell_characters)
+            yield
+        finally:
+            csv.field_size_limit(usual)
 
 
 def lines(source: str, what: str = "table") -> Iterator[str]:

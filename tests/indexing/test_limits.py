@@ -109,6 +109,16 @@ class TestMembers:
         with pytest.raises(UnsupportedError, match=r"a\.zip: has 6553600 bytes of small files, unpacked, beyond"):
             VideoDataset.from_archives(path)
 
+    def test_json_counts_with_what_it_takes_in_memory(self, tmp_path: Path) -> None:
+        path, lists = tmp_path / "a.zip", b"[" + b"[]," * 20_000 + b"[]]"
+        members = {f"{number}.{ending}": lists for number in range(20) for ending in ("mp4", "json", "txt")}
+        path.write_bytes(zip_bytes(members, zipfile.ZIP_DEFLATED))
+        set_limits(table_bytes=20_000_000)
+        with pytest.raises(UnsupportedError, match=r"a\.zip: has JSON files of \d{8} bytes in memory, unpacked"):
+            VideoDataset.from_archives(path)
+        set_limits(table_bytes=40_000_000)
+        assert len(VideoDataset.from_archives(path)) == 20
+
     def test_a_member_lies_in_memory_once(self, tmp_path: Path) -> None:
         size = 32 << 20
         (tmp_path / "a.zip").write_bytes(zip_bytes({"x": bytes(size)}, zipfile.ZIP_DEFLATED))

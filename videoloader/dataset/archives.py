@@ -19,6 +19,7 @@ from videoloader.dataset.labels import parse_labels
 from videoloader.dataset.text_tables import each_name_once
 from videoloader.errors import ConfigurationError, SourceError, warn_user
 from videoloader.errors.checks import check, is_finite
+from videoloader.indexing.limits import beyond, exceeds_table_bytes
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.directory_cache import SEVERAL
 from videoloader.indexing.sources.lmdb_value import read_lmdb
@@ -36,6 +37,8 @@ _ARCHIVES_AT_ONCE = 16
 _LARGEST_COLUMN = 64 << 10
 _NO_COLUMN = f"more than {_LARGEST_COLUMN >> 10} KiB, or is a sparse file, or a link that leads nowhere"
 _LARGE_TEXTS = f"hold JSON or text that becomes no column: it has {_NO_COLUMN}"
+# JSON takes up to so many times its size in memory.
+_JSON_GROWTH = 25
 # Values of columns that videos with the same key share.
 _MOST_SHARED = 10_000
 _JSON, _TEXT = ("json", "jsn"), ("cls", "txt", "text", "transcript")
@@ -188,6 +191,7 @@ def rows_of_members(
     if wrong := next((each for each in videos if named_stream(f"{name}::{each}")), None):
         raise ConfigurationError(f"its member {wrong!r} has a name that means a stream of another one: rename it", name)
     keys, of_key, too_large = set(videos.values()), dict[str, dict[str, Any]](), defaultdict[str, list[str]](list)
+    size = 0
     for member, content in contents.items():
         key, extension = _split_name(member)
         if content is None and member not in videos:
@@ -198,6 +202,9 @@ def rows_of_members(
             columns = of_key.setdefault(key, {})
             if extension in columns:
                 told.doubts.add((SEVERAL, name))
+            size += len(content) * _JSON_GROWTH if _format(extension) in _JSON else 0
+            if kind == "zip" and exceeds_table_bytes(size, lambda: archive.size):
+                raise beyond("table_bytes", f"has JSON files of {size} bytes in memory, unpacked", name)
             columns[extension] = _parse(extension, content, f"{name}::{member}")
     for key, number in Counter(videos.values()).items():
         if number * len(of_key.get(key, ())) > _MOST_SHARED:

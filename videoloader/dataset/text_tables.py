@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import threading
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,9 +15,7 @@ from videoloader.dataset.columns import ABSENT, Column, PackedStrings, join, pac
 from videoloader.dataset.raw_table import ROWS_AT_ONCE, RawTable, beyond_table, check_table
 from videoloader.errors import ConfigurationError
 from videoloader.errors.checks import check
-from videoloader.indexing.limits import current_limits
-from videoloader.indexing.sources.text_lines import lines
-from videoloader.runtime.forks import free_after_fork
+from videoloader.indexing.sources.text_lines import csv_within_limits, lines
 
 _SEPARATORS = ",\t;|"
 _REFERENCE = 8  # bytes
@@ -58,24 +55,18 @@ def read_delimited(source: str, given: Sequence[str] | None = None, separator: s
         raise ConfigurationError(f"begins as JSON does: {_ONE_A_LINE}, and ends with .jsonl", source)
     if given is None and first.startswith("#"):
         raise ConfigurationError(f"the header begins with #{_COMMENT}", source)
-    with _one_at_a_time:
+    with csv_within_limits():
         return _read_delimited(source, given, separator or max(_SEPARATORS, key=first.count), chain([first], texts))
-
-
-# csv has one limit for all threads.
-_one_at_a_time = free_after_fork(threading.RLock())
 
 
 def _read_delimited(source: str, given: Sequence[str] | None, separator: str, texts: Iterator[str]) -> RawTable:
     line_of = array("q")
-    limit, usual = current_limits().cell_characters, csv.field_size_limit()
     try:
         numbered: Iterator[tuple[int, list[str]]]
         if separator == " ":
             numbered = ((number, _words(text)) for number, text in enumerate(texts, 1))
         else:
             reader = csv.reader(texts, delimiter=separator, strict=True, skipinitialspace=True)
-            csv.field_size_limit(limit)
             numbered = ((reader.line_num, cells) for cells in reader)
         header = [name.strip() for name in (next((row for _, row in numbered if row), []) if given is None else given)]
         check_table(source, len(header))
@@ -89,8 +80,6 @@ def _read_delimited(source: str, given: Sequence[str] | None, separator: str, te
         if told.startswith("field larger"):
             told = beyond_table("cell_characters", "a value", "characters")
         raise ConfigurationError(f"after line {line_of[-1] if line_of else 0}: {told}", source) from None
-    finally:
-        csv.field_size_limit(usual)
     if not line_of:
         hint = " under a header: header=[…] names the columns of a table without one" if given is None else ""
         raise ConfigurationError(f"the table has no rows{hint}", source)

@@ -194,9 +194,11 @@ def test_times_from_a_file_beside_the_images(gaps, text):
             "0\n1\nsoon\n4\n6\n",
             r"times\.txt: 'soon' is not a time: a line must be a number of seconds, or name,seconds",
         ),
+        ("0\nsoon\n2\n3\n4\n5\n6\n", r"times\.txt: has 7 lines for the 5 files"),
         ("1.png,0\n2.png,1\n", r"times\.txt: has no time for 5\.png and 2 more of 5 files"),
         ("cam0/1.png,0\ncam1/1.png,0.5\n", r"times\.txt: has two times for 1\.png"),
         ("0\n1\n2\n3\n1e30\n", "too large to be seconds"),
+        pytest.param("n" * 200_000 + ",0\n", r"times\.txt: has no time for 1\.png", id="a name within the limit"),
         ("0\n1\n2\n3\n1_0\n", r"times\.txt: '1_0' is not a time"),
     ],
 )
@@ -228,6 +230,9 @@ def test_arguments_that_make_no_sense(gaps):
             vl.Video(f"{gaps}::fps={wrong}")
     with pytest.raises(vl.SourceError, match="the list of times cannot be read"):
         vl.Video(f"{gaps}::timestamps=\0")
+    (gaps / "long.txt").write_text("n" * 2_000_000 + ",0\n")
+    with pytest.raises(vl.SourceError, match=r"the list of times cannot be read \(field larger"):
+        vl.Video(f"{gaps}::timestamps=long.txt")
     (gaps / "endless.txt").write_text("0\n1e999999999\n")
     with pytest.raises(vl.ConfigurationError, match="'1e999999999' is not a time"):
         vl.Video(f"{gaps}::timestamps=endless.txt")
