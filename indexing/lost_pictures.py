@@ -7,6 +7,7 @@ from collections.abc import Collection
 import numpy as np
 
 from videoloader.errors import DecodeError
+from videoloader.errors.of_handlers import raise_of_handler
 from videoloader.indexing.bitstream.parameter_sets import (
     WITH_HEADERS,
     WITH_PARAMETER_SETS,
@@ -86,7 +87,8 @@ def with_pictures_that_come(index: VideoIndex, source: ByteSource) -> VideoIndex
     """
     try:
         decoded = index_by_decoding(source, may_be_cut_off=False)
-    except DecodeError:
+    except DecodeError as error:
+        raise_of_handler(error)
         return index  # damaged: keep the frames of the container's tables
     if not np.array_equal(decoded.packet_size, index.packet_size):
         return decoded

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import DecodeError
+from videoloader.errors.of_handlers import raise_of_handler
 from videoloader.indexing.bitstream.mpeg4_headers import LARGEST_UNCODED, find_layer
 from videoloader.indexing.bitstream.parameter_sets import WITH_PARAMETER_SETS
 from videoloader.indexing.index import VideoIndex
@@ -31,7 +32,8 @@ def decoded_if_uncoded(index: VideoIndex, source: ByteSource) -> VideoIndex | No
         return None
     try:
         return index_by_decoding(source)
-    except DecodeError:
+    except DecodeError as error:
+        raise_of_handler(error)
         layer = find_layer(index.stream.codec_configs[0])
         if layer is None or layer.late:
             raise
@@ -42,7 +44,8 @@ def with_decoded_frames(index: VideoIndex, source: ByteSource) -> VideoIndex:
     """Return the index with the frames of a full decode, in its order; the decode's own index if packets differ."""
     try:
         decoded = index_by_decoding(source, may_be_cut_off=False)
-    except DecodeError:
+    except DecodeError as error:
+        raise_of_handler(error)
         return index  # damaged: keep the frames of the container's tables
     return with_frames_of(decoded, index)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 from videoloader.errors import IndexingError, UnsupportedError
+from videoloader.errors.of_handlers import raise_of_handler
 from videoloader.indexing.images.window import ImageHeader, Window
 
 _SUBFILE_TYPE, _WIDTH, _HEIGHT, _COMPRESSION, _ORIENTATION, _TILE_WIDTH = 254, 256, 257, 259, 274, 322
@@ -43,7 +44,8 @@ def exif_orientation(file: Window, base: int) -> int:
         if file.read(base, 4) not in (b"II*\0", b"MM\0*"):
             return 1
         return _known(_read_directory(file, base, base + 4)[0].get(_ORIENTATION, 1))
-    except IndexingError:
+    except IndexingError as error:
+        raise_of_handler(error)
         return 1
 
 

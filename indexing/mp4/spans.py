@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from videoloader.errors import DecodeError
+from videoloader.errors.of_handlers import raise_of_handler
 from videoloader.indexing.bitstream.nal import H264_IDR, MOST_HELD
 from videoloader.indexing.bitstream.random_access import has_unit, is_intra_only
 from videoloader.indexing.decoder import FreshDecoder
@@ -64,7 +65,8 @@ def with_decoded_spans(index: VideoIndex, source: ByteSource) -> VideoIndex:
         decoded = index_by_decoding(source)
     except NothingDecodesError:
         raise
-    except DecodeError:
+    except DecodeError as error:
+        raise_of_handler(error)
         return index  # damaged: keep the frames of the container's tables
     packets = packets_of(decoded, index)
     if packets is None:

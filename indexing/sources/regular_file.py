@@ -11,6 +11,7 @@ from secrets import token_hex
 from typing import IO, Any, BinaryIO
 
 from videoloader.errors import SourceError, system_reason
+from videoloader.errors.of_handlers import raise_of_handler
 
 # What the system says of a path at which nothing is.
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
@@ -171,7 +172,8 @@ def is_missing(path: str) -> bool:
     """Whether a file or folder does not exist. One that cannot be reached, as on a lost mount, counts as existing."""
     try:
         return not kind_at(path)
-    except SourceError:
+    except SourceError as error:
+        raise_of_handler(error)
         return False
 
 

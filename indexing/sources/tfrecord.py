@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from videoloader.errors import IndexingError, SourceError
+from videoloader.errors.of_handlers import raise_of_handler
 from videoloader.indexing.sources.base import ByteSource, is_number
 from videoloader.indexing.sources.directory_cache import DirectoryCache
 from videoloader.indexing.sources.forward import forward
@@ -123,7 +124,8 @@ def read_tfrecord(file: ByteSource, largest: int) -> list[Features | None]:
     def see(start: int, length: int) -> None:
         try:
             features[start] = read_features(PartSource(source, start + _HEADER.size, length, file.name), largest)
-        except IndexingError:
+        except IndexingError as error:
+            raise_of_handler(error)
             features[start] = None
 
     def make() -> _Records:

@@ -14,6 +14,7 @@ from typing import Any, get_args
 from videoloader.errors import ArgumentError, IndexingError
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.checks import check_choice, check_positive, path_text
+from videoloader.errors.of_handlers import raise_of_handler
 from videoloader.indexing.build import INDEXER_VERSION
 from videoloader.indexing.limits import current_limits
 from videoloader.indexing.store.fingerprints import FingerprintKind
@@ -277,7 +278,8 @@ _UPSERT = (
 def _is_damaged(record: object, blob: object, frames: object) -> bool:
     try:
         stored_index(record, blob, frames, "")
-    except IndexingError:
+    except IndexingError as error:
+        raise_of_handler(error)
         return True
     return False
 

@@ -22,6 +22,7 @@ from archive_writing import write_lmdb
 from forked_programs import run_program
 
 import videoloader as vl
+from videoloader.decoding import frame_threads
 from videoloader.errors.of_handlers import errors_suppressed
 from videoloader.indexing import open_source
 from videoloader.indexing.sources import local
@@ -59,8 +60,19 @@ def function_of(error: Exception) -> Handler:
     return ring
 
 
+def once(error: Exception) -> Handler:
+    """A handler that no longer is one when it raises."""
+
+    def ring(*_: object) -> None:
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        raise error
+
+    return ring
+
+
 HANDLERS: list[Callable[[Exception], Handler]] = [
     function_of,
+    once,
     _Timer,
     lambda error: _Timer(error).ring,
     lambda error: partial(_raise, error),
@@ -92,22 +104,39 @@ def ring() -> None:
     signal.raise_signal(signal.SIGUSR1)
 
 
-@pytest.mark.parametrize("handler", HANDLERS, ids=["function", "object", "method", "partial"])
+@pytest.mark.parametrize("handler", HANDLERS, ids=["function", "once", "object", "method", "partial"])
 @pytest.mark.parametrize("kind", [TimeUpError, TimeoutError, ValueError])
 def test_it_is_not_told_as_an_error_of_a_video(
     handler: Callable[[Exception], Handler], kind: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     error = kind("stop")
-    signal.signal(signal.SIGUSR1, handler(error))
     monkeypatch.setattr(_RingingFileSystem, "fails", staticmethod(ring), raising=False)
     data = vl.VideoDataset.from_paths(["ringing://a/b.mp4"])
     for use in (
         lambda: vl.Video("ringing://a/b.mp4", device="cpu"),
         lambda: list(vl.VideoLoader(data, [0], batch_size=1, device="cpu", num_workers=0, num_processes=0)),
     ):
+        signal.signal(signal.SIGUSR1, handler(error))
         with pytest.raises(kind) as told:
             use()
         assert told.value is error
+
+
+def test_it_may_be_an_error_of_the_library_in_a_stream(
+    sample: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = vl.DecodeError("stop")
+    signal.signal(signal.SIGUSR1, function_of(error))
+    make_packet = frame_threads.make_packet
+
+    def ringing(*arguments: Any) -> Any:
+        ring()
+        return make_packet(*arguments)
+
+    monkeypatch.setattr(frame_threads, "make_packet", ringing)
+    with pytest.raises(vl.DecodeError) as told:
+        list(vl.Video(sample("h264_mp4"), device="cpu").stream())
+    assert told.value is error
 
 
 @pytest.mark.parametrize("on_error", ["raise", "skip", "replace"])

@@ -26,7 +26,7 @@ from videoloader.errors import (
     warn_user,
 )
 from videoloader.errors.notes import note
-from videoloader.errors.of_handlers import errors_suppressed
+from videoloader.errors.of_handlers import errors_suppressed, raise_of_handler
 from videoloader.indexing import VideoIndex
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.unopened import check_shown, read_unopened
@@ -161,7 +161,8 @@ class ClipRule:
             try:
                 check_shown(source, index, real_frames(views[0].frame_numbers))
                 break
-            except StaleIndexError:
+            except StaleIndexError as error:
+                raise_of_handler(error)
                 if again:
                     raise
         return source, index, views

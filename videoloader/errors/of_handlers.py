@@ -7,7 +7,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from inspect import getattr_static
+from inspect import CO_VARARGS, getattr_static
+from itertools import pairwise
 from traceback import walk_tb
 from types import CodeType, FrameType
 
@@ -39,6 +40,8 @@ def error_of_handler(error: BaseException) -> BaseException | None:
             return None
         if not _codes_of_handlers().isdisjoint(frame.f_code for frame in frames):
             return found
+        if any(_was_called_as_handler(frame, before) for before, frame in pairwise(frames)):
+            return found
         found = found.__context__
     return None
 
@@ -47,6 +50,22 @@ def raise_of_handler(error: BaseException) -> None:
     """Raise an error again if a handler of a signal raised it: the function that handles it is not meant."""
     if error_of_handler(error) is not None:
         raise error
+
+
+def _was_called_as_handler(frame: FrameType, before: FrameType) -> bool:
+    """Whether a frame has the arguments of a handler: a number, and the frame that it interrupts.
+
+    A handler may have set another one in its place before it raised.
+    """
+    code = frame.f_code
+    count, rest = code.co_argcount, bool(code.co_flags & CO_VARARGS)
+    if count < 2 and not rest:
+        return False
+    values = [frame.f_locals.get(name) for name in code.co_varnames[:count]]
+    if rest:
+        more = frame.f_locals.get(code.co_varnames[count + code.co_kwonlyargcount])
+        values += more if isinstance(more, tuple) else ()
+    return any(isinstance(number, int) and value is before for number, value in pairwise(values))
 
 
 def _codes_of_handlers() -> set[CodeType | None]:

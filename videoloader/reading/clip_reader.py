@@ -206,6 +206,7 @@ class ClipReader:
                 progress.threads, progress.decoded = 1, 0
                 progress.start_again()
             except DecodeError as error:
+                raise_of_handler(error)
                 if self.decode != "auto" or not self._engines[engine].falls_back:
                     raise
                 # What the engine made of this clip cannot be trusted, so the CPU decodes all of it again.

@@ -19,6 +19,7 @@ from videoloader.convert.spec import OutputSpec, full_geometry
 from videoloader.decoding.engine import Decode, choose_engine
 from videoloader.decoding.frame_threads import NeedsOneThreadError, suits_threads
 from videoloader.errors import ConfigurationError, DecodeError, UnsupportedError, enough_memory
+from videoloader.errors.of_handlers import raise_of_handler
 from videoloader.indexing import ByteSource, VideoIndex
 from videoloader.indexing.configurations import decoded_otherwise
 from videoloader.packets.decode_plan import plan_frames, split_at_keyframes
@@ -206,7 +207,8 @@ class VideoReader:
                 return
             except WrongIndexError as found:
                 self.index, numbers = found.index, numbers[given:]
-            except (NeedsOneThreadError, UnsupportedError, DecodeError):
+            except (NeedsOneThreadError, UnsupportedError, DecodeError) as error:
+                raise_of_handler(error)
                 numbers = numbers[given:]
         with self._reading() as token:
             yield from self._stream_in_parts(numbers, most, token)
@@ -245,6 +247,7 @@ class VideoReader:
                             making.appendleft(begin(part))
                             continue
                     except DecodeError as error:
+                        raise_of_handler(error)
                         in_order = part if number == part[0] else part[::-1]
                         fails = self.index.frame_packet[in_order] == error.packet
                         if fails[0] or len(part) == 1:
@@ -278,6 +281,7 @@ def _outcome(decoding: Future[ClipsReport]) -> ClipsReport | DecodeError:
     try:
         return decoding.result()
     except DecodeError as error:
+        raise_of_handler(error)
         return error
 
 
