@@ -50,6 +50,17 @@ def number_of_text(text: str) -> Fraction | Decimal:
     return Fraction(text) if "/" in text else Decimal(text)
 
 
+def float_of(value: Any) -> float:
+    """Return a number, or the number that a text is; see ``number_of_text``.
+
+    Raises:
+        TypeError, ValueError, ArithmeticError: it is none, such as bytes, which Python's own ``float`` takes.
+    """
+    if isinstance(value, bytes | bytearray):
+        raise TypeError
+    return float(number_of_text(value) if isinstance(value, str) else value)
+
+
 def exact_rate(value: Any) -> Fraction:
     """Return the frames per second that are meant: as ``exact``, but a decimal may stand for an NTSC rate.
 

@@ -10,12 +10,13 @@ from typing import Literal
 import fsspec
 import pytest
 import torch
-from archive_writing import tar_bytes
+from archive_writing import recordio_bytes, tar_bytes
 from range_server import RangeServer, serve
 
 import videoloader as vl
 from videoloader import StaleIndexError
 from videoloader.indexing import build_index, open_source
+from videoloader.indexing.sources.remote import RemoteSource
 from videoloader.indexing.store.building import build_store
 
 Sample = Callable[[str], Path]
@@ -93,6 +94,39 @@ def test_a_remote_archive_that_is_listed_again_is_read_anew(server: RangeServer,
         (row,) = vl.VideoDataset.from_archives(url)
         assert row.label == int(label)
         assert open_source(row.path).read(0, 20) == label.encode() * 9
+
+
+@pytest.mark.parametrize("kind", ["http", "memory"])
+def test_a_remote_archive_is_not_read_with_the_keys_of_its_next_version(
+    server: RangeServer, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are replaced between the requests for the archive and for its keys."""
+
+    def put(version: str, records: list[bytes], keys: tuple[int, int]) -> None:
+        archive, (first, second) = recordio_bytes(records)
+        files = {"keyed.rec": archive, "keyed.idx": b"%d\t%d\n%d\t%d\n" % (keys[0], first, keys[1], second)}
+        if kind == "http":
+            server.files.update(files)
+            server.version = version
+        else:
+            for name, data in files.items():
+                fsspec.filesystem("memory").pipe(f"/keyed/{name}", data)
+
+    def replace_both(*_: object) -> None:
+        server.before_answer = lambda: None
+        put("2", [b"second" * 9, b"first!" * 9], (1, 0))
+
+    put("1", [b"first!" * 9, b"second" * 9], (0, 1))
+    if kind == "http":
+        server.before_answer = lambda: replace_both() if len(server.requests) == 2 else None
+        url = server.url + "keyed.rec"
+    else:
+        url, beside = "memory://keyed/keyed.rec", RemoteSource.beside
+        monkeypatch.setattr(RemoteSource, "beside", lambda *given: replace_both() or beside(*given))
+    with pytest.raises(StaleIndexError, match="has changed"):
+        open_source(f"{url}::0").read(0, 6)
+    monkeypatch.undo()
+    assert open_source(f"{url}::0").read(0, 6) == b"first!"
 
 
 def test_a_loader_compares_versions_without_further_requests(server: RangeServer) -> None:

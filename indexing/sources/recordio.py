@@ -158,7 +158,7 @@ def keys_beside(file: ByteSource) -> dict[int, int] | None:
         return None
     most = file.size // HEADER_SIZE
     if isinstance(file, RemoteSource):  # looked for only once, since it takes a request
-        return _key_tables.get(version_of(file), lambda: _read_keys(file_beside(file, (".idx",)), most)) or None
+        return _key_tables.get(version_of(file), lambda: _read_remote_keys(file, most)) or None
     beside = file_beside(file, (".idx",))
     return None if beside is None else _key_tables.get(version_of(beside), lambda: _read_keys(beside, most))
 
@@ -173,6 +173,13 @@ def _read_keys(table: ByteSource | None, most: int) -> dict[int, int]:
             why = "lists more records than the file holds" if found else "is not a table of 'key<tab>offset' lines"
             raise IndexingError(why, table.name)
         keys[int(found[1])] = int(found[2])
+    return keys
+
+
+def _read_remote_keys(file: RemoteSource, most: int) -> dict[int, int]:
+    keys = _read_keys(file_beside(file, (".idx",)), most)
+    if keys:  # no later request might tell that both were replaced meanwhile
+        file.ask_again()
     return keys
 
 

@@ -38,13 +38,16 @@ def read_features(record: ByteSource, largest: int) -> Features:
 
     Raises:
         IndexingError: the record is no ``tf.train.Example``.
+        SourceError: a feature has two values, or values of several types.
     """
-    found, left = Features([], {}), iter(range(_MOST_FIELDS))
+    found, left, keys = Features([], {}), iter(range(_MOST_FIELDS)), set[bytes]()
     for key, entry in _entries(record, largest, left):
-        values = range(0)
-        for field in _fields(record, entry, _VALUE, left):
-            values = field
+        fields = list(_fields(record, entry, _VALUE, left))
         name = key.decode("utf-8", "replace")
+        if key in keys or len(fields) > 1:  # which value counts is a rule of Protocol Buffers that few know
+            raise SourceError(f"the record has two values for the feature {name!r}", record.name)
+        keys.add(key)
+        values = fields[0] if fields else range(0)
         found.names.append(name)
         if len(values) > largest:
             continue
@@ -67,8 +70,11 @@ def _entries(record: ByteSource, largest: int, left: Iterator[int]) -> Iterator[
 def _values(feature: ByteSource, left: Iterator[int]) -> list[bytes | int | float]:
     """Return the values of a Feature: of its bytes_list, float_list or int64_list, whose numbers may be packed."""
     listed: list[bytes | int | float] = []
+    kinds = 0
     for kind in (_BYTES_LIST, _FLOAT_LIST, _INT64_LIST):
-        for each in _fields(feature, range(feature.size), kind, left):
+        there = list(_fields(feature, range(feature.size), kind, left))
+        kinds += bool(there)
+        for each in there:
             for wire_type, value in _all_fields(feature, each, _BYTES, left):
                 data = feature.read(value.start, len(value))
                 if kind == _BYTES_LIST:
@@ -82,16 +88,21 @@ def _values(feature: ByteSource, left: Iterator[int]) -> list[bytes | int | floa
                         listed.append(number - (number >> 63 << 64))
                         if wire_type == _VARINT:
                             break
+    if kinds > 1:
+        raise SourceError("the record has a feature with values of several types", feature.name)
     return listed
 
 
 def find_feature(record: ByteSource, name: str) -> range:
     """Find a feature's bytes in the record by skipping all others."""
     names: list[str] = []
-    wanted, left = None, iter(range(_MOST_FIELDS))
+    wanted: range | None = None
+    left = iter(range(_MOST_FIELDS))
     for key, entry in _entries(record, len(name) * 4 + 1, left):
         names.append(key.decode("utf-8", "replace"))
         if key == name.encode():
+            if wanted is not None:
+                raise SourceError(f"the record has two values for the feature {name!r}", record.name)
             wanted = entry
     if wanted is None:
         raise SourceError(f"the record has no feature {name!r}{near_names(name, names)}", record.name)
@@ -146,6 +157,8 @@ def _varint(data: bytes, at: int, start: int, record: ByteSource) -> tuple[int, 
     value = 0
     for place in range(at, min(at + _LONGEST_VARINT, len(data))):
         value |= (data[place] & 0x7F) << 7 * (place - at)
+        if value >> 64:
+            break
         if not data[place] & 0x80:
             return value, place + 1
     raise IndexingError(f"the record is not a tf.train.Example: byte {start} begins no field", record.name)

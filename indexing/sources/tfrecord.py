@@ -123,7 +123,8 @@ def read_tfrecord(file: ByteSource, largest: int) -> list[Features | None]:
 
     def see(start: int, length: int) -> None:
         try:
-            features[start] = read_features(PartSource(source, start + _HEADER.size, length, file.name), largest)
+            record = PartSource(source, start + _HEADER.size, length, f"{file.name}::{len(features)}")
+            features[start] = read_features(record, largest)
         except IndexingError as error:
             raise_of_handler(error)
             features[start] = None

@@ -29,6 +29,8 @@ import videoloader as vl
         (("describe", "{0}", "--mode", "RandomWindows(3)"), "there is no 'RandomWindows' here: write RandomWindow"),
         (("describe", "{0}", "--mode", "RandomWindow(0)"), "must be a positive integer"),
         (("describe", "{0}", "--mode", "__import__('os').abort()"), "is not a frame mode"),
+        (("describe", "{0}", "--mode", "FrameList({{[1]}})"), "is not a frame mode"),
+        (("describe", "{0}", "--mode", "FrameMode()"), "is not a frame mode"),
         (("check", "{0}", "-o", "{0}/h264_mp4/h264_mp4.mp4"), "is an input, which the output would overwrite"),
         (("describe", "{0}", "--html", "{0}/h264_mp4/h264_mp4.mp4"), "is an input, which the output would overwrite"),
         (

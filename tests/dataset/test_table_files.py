@@ -174,6 +174,12 @@ def test_nested_texts_of_a_parquet_may_lie_in_several_groups(tmp_path: Path, row
     ]
 
 
+def test_bytes_of_a_parquet_are_no_times(tmp_path: Path) -> None:
+    path = parquet(tmp_path / "rows.parquet", [{"path": "a.mp4", "end": b"1_0"}])
+    with pytest.raises(ConfigurationError, match=r"row 1: stop_seconds b'1_0' is not a number of seconds"):
+        VideoDataset.from_csv(path)
+
+
 def test_a_parquet_without_columns_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "rows.parquet"
     pyarrow.parquet.write_table(pyarrow.table({}), path)

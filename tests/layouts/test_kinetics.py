@@ -111,6 +111,11 @@ def test_lost_videos_are_an_error_or_left_out_with_an_account(tmp_path: Path) ->
         ("a.json", {"x": {"annotations": {"label": "run"}}}, "x has no annotations with a segment"),
         ("a.json", {"x": 1}, "x has no annotations with a segment"),
         ("a.json", {"x": {"annotations": {"label": "run", "segment": ["a", 1]}}}, "x: 'a' is not a time"),
+        ("a.json", {"x": {"annotations": {"label": "run", "segment": ["1_0", 20]}}}, "x: '1_0' is not a time"),
+        ("a.json", {"x": {"annotations": {"label": "run", "segment": "12"}}}, "x has no annotations with a segment"),
+        ("a.json", {"x": {"annotations": {"label": "run", "segment": {"3": 0, "7": 0}}}}, "x has no annotations with"),
+        ("a.json", {"x": {"annotations": {"label": "run", "segment": [True, 5]}}}, "x has no annotations with"),
+        ("a.json", {"x": {"annotations": {"label": 0, "segment": [1, 2]}}}, "x: the label is missing"),
         ("a.json", {"x": {"annotations": {"label": "run", "segment": [0, 10**309]}}}, "x: 10*0 is not a time"),
     ],
 )

@@ -63,6 +63,7 @@ def test_a_test_list_has_no_labels(tmp_path: Path) -> None:
         ([], LABELS, "train", "the list has no videos"),
         (TRAIN, {"a": "0", "b": "2"}, "labels", "must number its 2 templates from 0 to 1"),
         (TRAIN, {"a": float("inf")}, "labels", "must number its 1 templates from 0 to 0"),
+        (TRAIN, {"a": 0.2, "b": 1.9}, "labels", "must number its 2 templates from 0 to 1"),
         (TRAIN, {"a": "x"}, "labels", "must number its 1 templates from 0 to 0"),
     ],
 )

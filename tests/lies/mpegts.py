@@ -164,9 +164,9 @@ def stream_twice(data: bytes, rng: Rng) -> bytes | None:
     return data + data
 
 
-@lie("ts")
+@lie("ts", damages=True)
 def stream_after_its_middle(data: bytes, rng: Rng) -> bytes | None:
-    """A part of the recording, cut at packets, and then all of it."""
+    """A part of the recording, cut at packets and so inside a picture, and then all of it."""
     count = len(data) // _SIZE
     return data[: int(rng.integers(count // 4, count)) * _SIZE] + data
 

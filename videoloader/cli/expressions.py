@@ -45,7 +45,7 @@ def _classes(module: Any) -> dict[str, Any]:
 def _value(text: str, known: Mapping[str, Any], wanted: str) -> Any:
     try:
         return _evaluated(ast.parse(text.strip(), mode="eval").body, known)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the last two for deep ones
+    except (SyntaxError, TypeError, ValueError, RecursionError, MemoryError) as error:  # the last two for deep ones
         if isinstance(error, ConfigurationError):
             raise
         raise ConfigurationError(f"{text!r} is not {wanted}") from None

@@ -209,7 +209,7 @@ def _number(end: str, value: Any, row: int, where: Where) -> int | float | None:
         return None
     in_seconds = end.endswith("_seconds")
     try:
-        if isinstance(given, bool):
+        if isinstance(given, bool | bytes | bytearray):
             raise TypeError
         if isinstance(given, str) and "_" in given:  # Python takes 1_0 for 10
             raise ValueError

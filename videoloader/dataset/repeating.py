@@ -16,7 +16,7 @@ from videoloader.dataset.readers import DatasetReaders
 from videoloader.dataset.table import NONE, EntryTable
 from videoloader.errors import ConfigurationError
 from videoloader.errors.checks import check, check_integer, check_positive
-from videoloader.indexing.exact_numbers import exact, number_of_text
+from videoloader.indexing.exact_numbers import exact, float_of, number_of_text
 from videoloader.permutation import Integers, permute
 
 # A data set of as many rows takes 20 GB.
@@ -118,7 +118,7 @@ def with_ratios(datasets: object, ratios: object) -> tuple[list[Any], list[float
 def _weight(value: object, table: EntryTable, row: int) -> float:
     try:
         # Text from a CSV file is checked by trying.
-        weight = float(number_of_text(value) if isinstance(value, str) else value)  # type: ignore[arg-type]
+        weight = float_of(value)
     except (ArithmeticError, TypeError, ValueError):
         weight = math.nan
     if not 0 <= weight < math.inf:

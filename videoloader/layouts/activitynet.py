@@ -10,8 +10,9 @@ from videoloader.dataset import VideoDataset
 from videoloader.dataset.missing import Missing
 from videoloader.errors import ConfigurationError
 from videoloader.errors.argument_names import tells_of_arguments
+from videoloader.indexing.exact_numbers import float_of
 from videoloader.indexing.sources.natural_order import natural_order
-from videoloader.layouts.list_files import read_json
+from videoloader.layouts.list_files import read_json, segment_of
 from videoloader.layouts.rows import AnyPath, dataset_of_list, videos_in
 
 
@@ -110,11 +111,11 @@ def _segments(name: str, video: Any, source: str) -> list[_Segment]:
     try:
         found = []
         for number, annotation in enumerate(video.get("annotations") or ()):
-            begin, end = annotation["segment"]
+            begin, end = map(float_of, segment_of(annotation))
             if not isinstance(annotation["label"], str):
                 raise TypeError
-            found.append(_Segment(name, video.get("duration"), number, annotation["label"], float(begin), float(end)))
+            found.append(_Segment(name, video.get("duration"), number, annotation["label"], begin, end))
         return found
-    except (AttributeError, TypeError, KeyError, ValueError, OverflowError):
+    except (AttributeError, TypeError, KeyError, ValueError, ArithmeticError):
         wanted = "annotations must be objects with a label and a segment of two times"
         raise ConfigurationError(f"{name}: {wanted}", source) from None

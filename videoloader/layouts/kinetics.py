@@ -14,8 +14,8 @@ from videoloader.dataset.reading import read_table
 from videoloader.errors import ConfigurationError
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.attribute_names import no_such_column
-from videoloader.indexing.exact_numbers import number_of_text
-from videoloader.layouts.list_files import read_json
+from videoloader.indexing.exact_numbers import float_of
+from videoloader.layouts.list_files import read_json, segment_of
 from videoloader.layouts.rows import AnyPath, VideoFolder, dataset_of_list, videos_in
 
 
@@ -64,14 +64,14 @@ def _from_json(source: str) -> RawTable:
     for name, video in read_json(source, dict).items():
         try:
             facts = video.get("annotations", {})
-            begin, end = facts["segment"]
+            begin, end = segment_of(facts)
             rows.append((name, begin, end, facts.get("label"), video.get("subset")))
         except (AttributeError, TypeError, KeyError, ValueError):
             raise ConfigurationError(f"{name} has no annotations with a segment of two times", source) from None
     names = ("youtube_id", "time_start", "time_end", "label", "split")
     columns = {name: [row[place] for row in rows] for place, name in enumerate(names)}
     labels = columns.pop("label")
-    if any(labels):
+    if any(label not in (None, "") for label in labels):
         columns["label"] = [label if isinstance(label, str) else "" for label in labels]
     return RawTable(source, columns, lambda row: str(rows[row][0]))
 
@@ -110,7 +110,7 @@ def _dataset(table: RawTable, videos: VideoFolder, class_names: Sequence[str] | 
 
 def _seconds(value: Any, where: str) -> float:
     try:
-        seconds = float(number_of_text(value) if isinstance(value, str) else value)
+        seconds = float_of(value)
     except (ArithmeticError, TypeError, ValueError):
         seconds = -1.0
     if not 0 <= seconds < 1e9:

@@ -16,6 +16,18 @@ _LONGEST_JSON = 256 << 20
 _OPENING: dict[type, str] = {dict: "{", list: "["}
 
 
+def segment_of(annotation: Any) -> list[Any]:
+    """The two times of an annotation in a JSON list, not yet converted: ``{"segment": [6.19, 17.15], …}``.
+
+    Raises:
+        AttributeError, KeyError, TypeError, ValueError: it has no list of two values there.
+    """
+    begin, end = segment = annotation["segment"]
+    if not isinstance(segment, list) or isinstance(begin, bool) or isinstance(end, bool):
+        raise TypeError
+    return segment
+
+
 def read_lines(path: str) -> list[tuple[int, str]]:
     """(number, stripped text) of each non-blank line of a UTF-8 file.
 

@@ -90,9 +90,10 @@ def _class_names(path: str) -> list[str]:
     """The names in ``labels.json`` in the order of their numbers, which must be 0, 1, 2, …"""
     labels = read_json(path, dict)
     try:
-        names = sorted(labels, key=lambda name: int(labels[name]))
-        numbers = [int(labels[name]) for name in names]
-    except (TypeError, ValueError, OverflowError):
+        numbers_of = {name: int(str(number)) for name, number in labels.items()}
+        names = sorted(labels, key=numbers_of.__getitem__)
+        numbers = sorted(numbers_of.values())
+    except ValueError:
         numbers = []
     if numbers != list(range(len(labels))):
         raise ConfigurationError(f"must number its {len(labels)} templates from 0 to {len(labels) - 1}", path)

@@ -21,11 +21,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from range_server import serve
 
+from videoloader.dataset import VideoDataset
 from videoloader.errors import IndexingError, SourceError, UnsupportedError, VideoLoaderError
 from videoloader.indexing import ByteSource, MemorySource, open_source
 from videoloader.indexing.sources.recordio import open_recordio
 from videoloader.indexing.sources.tfrecord import masked_crc32c, open_tfrecord, read_tfrecord
 from videoloader.indexing.sources.zip_member import open_zip_member
+
+
+def _entry(*values: bytes) -> bytes:
+    """An entry of the map of features, with the key ``label``."""
+    return protobuf(1, protobuf(1, b"label") + b"".join(protobuf(2, value) for value in values))
 
 
 def content(source: ByteSource) -> bytes:
@@ -74,6 +80,30 @@ def test_what_has_too_many_fields_is_no_example_and_takes_no_time() -> None:
         with pytest.raises(IndexingError, match=r"x\.tfrecord::0/a: the record is not a tf\.train\.Example: "):
             open_tfrecord(file, "0/a")
         assert [each and each.names for each in read_tfrecord(file, 100)] == [None, ["a"]]
+
+
+@pytest.mark.parametrize(
+    ("label", "error"),
+    [
+        (_entry(protobuf(3, b"\x08\1")) + _entry(protobuf(3, b"\x08\2")), "two values for the feature 'label'"),
+        (_entry(protobuf(3, b"\x08\1")) + _entry(b""), "two values for the feature 'label'"),
+        (_entry(protobuf(3, b"\x08\1"), protobuf(3, b"\x08\2")), "two values for the feature 'label'"),
+        (_entry(protobuf(1, protobuf(1, b"a")) + protobuf(3, b"\x08\1")), "a feature with values of several types"),
+        (_entry(protobuf(3, b"\x08\x85" + b"\x80" * 8 + b"\x02")), "no feature 'v'"),
+    ],
+    ids=["a key twice", "a key without a value", "two values", "two types", "more than 64 bits"],
+)
+def test_features_that_readers_take_differently_are_refused(tmp_path: Path, label: bytes, error: str) -> None:
+    video = protobuf(1, protobuf(1, b"v") + protobuf(2, protobuf(1, protobuf(1, b"bytes"))))
+    (tmp_path / "a.tfrecord").write_bytes(tfrecord_bytes([protobuf(1, video), protobuf(1, video + label)]))
+    with pytest.raises(SourceError, match=rf"a\.tfrecord::1: the record has {error}"):
+        VideoDataset.from_archives(tmp_path / "a.tfrecord", video="v")
+
+
+def test_the_video_may_not_be_there_twice() -> None:
+    record = protobuf(1, _entry(protobuf(1, protobuf(1, b"one"))) + _entry(protobuf(1, protobuf(1, b"two"))))
+    with pytest.raises(SourceError, match="two values for the feature 'label'"):
+        open_tfrecord(MemorySource(tfrecord_bytes([record])), "0/label")
 
 
 def test_a_feature_of_several_values_is_refused() -> None:
