@@ -7,7 +7,7 @@ from itertools import islice
 
 import av
 
-from videoloader.errors import UnsupportedError
+from videoloader.errors import IndexingError, UnsupportedError
 from videoloader.indexing.decoder import WELL_KNOWN_CODECS, FreshDecoder, decode_if_sound
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.pictures import are_same
@@ -31,15 +31,29 @@ def check_decoder(index: VideoIndex, source: ByteSource) -> None:
 
     Raises:
         UnsupportedError: there is no decoder for the codec, or it gives different pictures.
+        IndexingError: packets of raw video are too short for its pictures.
     """
     if index.stream.codec in _PLAIN or index.container == "images" or not len(index):
         return
+    _check_sizes(index)
     if not _gives_the_same(index, source):
         raise UnsupportedError(
             f"this kind of {index.stream.codec} cannot be decoded exactly from its packets and the container's headers "
             "alone: re-encode the file",
             index.source,
         )
+
+
+def _check_sizes(index: VideoIndex) -> None:
+    """Check that packets of raw video with a palette are as large as its pictures. Other formats libavcodec checks."""
+    stream = index.stream
+    if stream.codec != "rawvideo" or stream.pixel_format != "pal8":
+        return
+    needed = -(-stream.width * stream.height * stream.bits_per_coded_sample // 8)
+    size = int(index.packet_size[index.packet_size > 0].min(initial=needed))
+    if size < needed:  # the rest of a picture would be what was in memory
+        told = f"has a packet of {size} bytes, but a picture of {stream.width}×{stream.height} takes {needed}"
+        raise IndexingError(told, index.source)
 
 
 def _gives_the_same(index: VideoIndex, source: ByteSource) -> bool:

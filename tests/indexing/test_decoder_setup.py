@@ -17,7 +17,7 @@ from sample_videos import Recipe, write_video
 from test_keyframes import assert_every_frame_comes_out_alone
 
 from videoloader.decoding.capabilities import why_not_nvdec
-from videoloader.errors import UnsupportedError
+from videoloader.errors import IndexingError, UnsupportedError
 from videoloader.indexing import VideoIndex, build_index, decoder_check
 from videoloader.indexing.bitstream.picture import cut_by_container
 from videoloader.indexing.decoder import FreshDecoder, make_packet
@@ -135,6 +135,17 @@ def test_a_decoder_that_gives_other_pictures_than_libavformats_is_refused(tmp_pa
 
     monkeypatch.setattr(decoder_check, "FreshDecoder", WithoutPalette)
     with pytest.raises(UnsupportedError, match="this kind of rawvideo"):
+        build_index(path)
+
+
+def test_raw_pictures_of_another_size_than_their_packets_are_refused(tmp_path):
+    """libavcodec would fill in what is in memory."""
+    path = write_video(tmp_path / "small.mov", replace(SMALL, encoder="rawvideo", pix_fmt="gray"))
+    data = bytearray(path.read_bytes())
+    at = data.index(struct.pack(">HH", *SMALL.size), data.index(b"stsd"))
+    data[at : at + 4] = struct.pack(">HH", 640, 480)
+    path.write_bytes(data)
+    with pytest.raises(IndexingError, match="a packet of 3072 bytes, but a picture of 640×480 takes 307200"):
         build_index(path)
 
 
