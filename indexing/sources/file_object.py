@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import os
+import tempfile
 import threading
 import uuid
 from typing import Any, BinaryIO
 
-from videoloader.errors import ConfigurationError, SourceError
+from videoloader.errors import ConfigurationError, SourceError, VideoLoaderError, system_reason
+from videoloader.errors.of_handlers import raise_of_handler
 from videoloader.indexing.sources.base import SourceBase
 from videoloader.indexing.sources.local import FileSource
 from videoloader.indexing.sources.regular_file import from_here
@@ -33,24 +35,28 @@ class FileObjectSource(SourceBase):
     def __init__(self, file: BinaryIO) -> None:
         name = getattr(file, "name", None)
         self.name = name if isinstance(name, str) and name else "<file>"
+        if isinstance(file, tempfile._TemporaryFileWrapper):
+            file = file.file
         self._file = file
         self._lock, self._pid = threading.Lock(), os.getpid()
         # Only for these types is it certain that the file descriptor has the same bytes as the object.
         self._is_plain = isinstance(getattr(file, "raw", file), io.FileIO) and isinstance(
-            file, io.BufferedReader | io.FileIO
+            file, io.BufferedReader | io.BufferedRandom | io.FileIO
         )
         try:
             seekable = getattr(file, "seekable", None)
             if seekable is not None and not seekable():
                 raise SourceError("is a file object that cannot seek", self.name)
-            self.size = file.seek(0, io.SEEK_END)
+            end: int | None = file.seek(0, io.SEEK_END)
+            self.size = file.tell() if end is None else end  # None as of mmap in Python 3.12
             if not isinstance(file.read(0), bytes):
                 raise ConfigurationError("is a file object opened as text: open it with mode 'rb'", self.name)
             status = os.fstat(file.fileno()) if self._is_plain else None
-        except (OSError, ValueError) as error:
-            if isinstance(error, ConfigurationError):
-                raise
-            raise SourceError(f"cannot be read ({error})", self.name) from None
+        except (VideoLoaderError, MemoryError):
+            raise
+        except Exception as error:  # readers of compressed files raise errors of their own
+            raise_of_handler(error)
+            raise SourceError(f"cannot be read ({system_reason(error)})", self.name) from None
         # What is behind any other object is unknown, so it never counts as something seen before.
         self.state = state_of_file(status) if status else SourceState(f"{self.size}-{uuid.uuid4().hex}")
         self.fingerprint = self.state.fingerprint
@@ -65,8 +71,11 @@ class FileObjectSource(SourceBase):
                 with self._lock:
                     self._file.seek(offset)
                     data = self._read_all(size)
-        except (OSError, TypeError, ValueError) as error:  # an object that returns no bytes is a TypeError
-            raise SourceError(f"cannot be read at byte {offset} ({error})", self.name) from None
+        except (VideoLoaderError, MemoryError):
+            raise
+        except Exception as error:  # as above; and an object that returns no bytes is a TypeError
+            raise_of_handler(error)
+            raise SourceError(f"cannot be read at byte {offset} ({system_reason(error)})", self.name) from None
         if len(data) < size and offset + len(data) < self.size:
             self.check_unchanged()
             raise SourceError(f"cannot be read at byte {offset}: only {len(data)} of {size} bytes came", self.name)

@@ -64,6 +64,8 @@ def _is_folder(folder: str, names: list[str]) -> bool:
 
 
 def _parts(target: str) -> list[str]:
-    """Return the parts of a path, the last one first. The root is a part that is no name."""
+    """Return the parts of a path, the last one first. A part that is no name begins those that lead nowhere."""
+    if len(target) >= _LONGEST_PATH:
+        return ["/"]
     root = ["/"] if target.startswith("/") else []
-    return [part for part in target[:_LONGEST_PATH].split("/") if part not in ("", ".")][::-1] + root
+    return [part for part in target.split("/") if part not in ("", ".")][::-1] + root

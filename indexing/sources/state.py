@@ -67,13 +67,13 @@ def state_of(source: ByteSource) -> SourceState | None:
     return state
 
 
-def version_of(source: ByteSource) -> tuple[str, str, int]:
-    """Return a key that differs for each version of a source: its name, fingerprint, and time of change of the inode.
+def version_of(source: ByteSource) -> tuple[str, str, int, int]:
+    """Return a key that differs for each version of a source: its name, fingerprint, inode, and time of its change.
 
-    Another local file of the same size and time is told by the latter. So is one with new permissions, needlessly.
+    Another local file of the same size and time is told by the last two. So is one with new permissions, needlessly.
     """
     state = state_of(source)
-    return source.name, source.fingerprint, state.changed if state else 0
+    return source.name, source.fingerprint, state.inode if state else 0, state.changed if state else 0
 
 
 def check_unchanged(source: ByteSource, known: SourceState | None = None) -> None:

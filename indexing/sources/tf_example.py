@@ -40,13 +40,13 @@ def read_features(record: ByteSource, largest: int) -> Features:
         IndexingError: the record is no ``tf.train.Example``.
         SourceError: a feature has two values, or values of several types.
     """
-    found, left, keys = Features([], {}), iter(range(_MOST_FIELDS)), set[bytes]()
+    found, left, names = Features([], {}), iter(range(_MOST_FIELDS)), set[str]()
     for key, entry in _entries(record, largest, left):
         fields = list(_fields(record, entry, _VALUE, left))
         name = key.decode("utf-8", "replace")
-        if key in keys or len(fields) > 1:  # which value counts is a rule of Protocol Buffers that few know
+        if name in names or len(fields) > 1:  # which value counts is a rule of Protocol Buffers that few know
             raise SourceError(f"the record has two values for the feature {name!r}", record.name)
-        keys.add(key)
+        names.add(name)
         values = fields[0] if fields else range(0)
         found.names.append(name)
         if len(values) > largest:

@@ -109,11 +109,9 @@ def read_zip(archive: ByteSource, wanted: Callable[[str, int], bool]) -> tuple[d
         raise beyond("table_bytes", f"has {size} bytes of small files, unpacked", archive.name)
     for name in sorted(taken, key=lambda name: directory[name].header_offset):
         member = directory[name]
-        contents[name] = b""
-        if member.file_size:
-            content = open_zip_member(source, name).read(0, member.file_size)
-            _check_content(content, member, f"{archive.name}::{name}")
-            contents[name] = content
+        content = open_zip_member(source, name).read(0, member.file_size) if member.file_size else b""
+        _check_content(content, member, f"{archive.name}::{name}")
+        contents[name] = content
     return contents, doubts
 
 
@@ -165,8 +163,10 @@ def _is_link(member: zipfile.ZipInfo) -> bool:
 def _target(archive: ByteSource, member: zipfile.ZipInfo) -> str:
     if not 0 < member.file_size <= _LONGEST_TARGET:
         return ""
-    source = _open(archive, member, f"{archive.name}::{member.filename}")
-    return os.fsdecode(source.read(0, member.file_size))
+    name = f"{archive.name}::{member.filename}"
+    target = _open(archive, member, name).read(0, member.file_size)
+    _check_content(target, member, name)
+    return os.fsdecode(target)
 
 
 class _BoundedFile:

@@ -158,8 +158,9 @@ def run_cases(
         return text, look(text, arguments.bases)
 
     told = time.monotonic()
-    # CUDA takes addresses for all of the GPU's memory.
-    limits = Limits(megabytes=arguments.megabytes or (50_000 if getattr(arguments, "cuda", False) else 2500))
+    limits = Limits(megabytes=arguments.megabytes or 2500)
+    if getattr(arguments, "cuda", False):  # CUDA takes addresses for all of the GPU's memory; and there are more doors
+        limits = Limits(180, megabytes=arguments.megabytes or 50_000)
     for key, ending in run_limited(work, texts(), arguments.at_once, limits):
         note = _note(arguments.bases, key[0])
         text = note.read_text().strip() if note.exists() else f"number {key[0]}"

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
+import lzma
+import mmap
 import multiprocessing
 import os
 import pickle
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, BinaryIO, cast
 
 import fsspec
 import pytest
@@ -24,8 +30,8 @@ from hypothesis import strategies as st
 from range_server import serve
 
 from videoloader import Video, VideoDataset
-from videoloader.errors import ConfigurationError, SourceError
-from videoloader.indexing import ByteSource, FileObjectSource, open_source
+from videoloader.errors import ConfigurationError, SourceError, StaleIndexError
+from videoloader.indexing import ByteSource, FileObjectSource, build_index, open_source
 
 OTHERS = {"a/first.txt": b"1" * 700, "last.txt": b"2"}
 
@@ -184,6 +190,48 @@ def test_another_process_opens_its_own(place: Place) -> None:
     command = [sys.executable, *SAFE_PATH, "-c", program]
     done = subprocess.run(command, input=pickle.dumps(list(sources.values())), capture_output=True)
     assert done.stdout.decode().split() == [DATA[1000:1004].hex()] * len(sources), done.stderr.decode()
+
+
+def _behind(data: bytes, kind: str) -> BinaryIO:
+    """A file object of the standard library, with damaged or missing bytes behind it."""
+    if kind == "zip":
+        packed = zip_bytes({"a.mp4": data}).replace(data, data[:-1] + b"?")
+        return cast(BinaryIO, zipfile.ZipFile(io.BytesIO(packed)).open("a.mp4"))
+    module: Any = {"gzip": gzip, "bz2": bz2, "lzma": lzma}[kind]
+    whole = module.compress(data)
+    return cast(BinaryIO, module.open(io.BytesIO(whole[: len(whole) // 2])))
+
+
+@pytest.mark.parametrize("kind", ["gzip", "bz2", "lzma", "zip"])
+@pytest.mark.parametrize("door", [Video, build_index])
+def test_errors_of_compressed_file_objects_are_told(
+    sample: Callable[[str], Path], kind: str, door: Callable[[BinaryIO], object]
+) -> None:
+    with pytest.raises(SourceError, match="cannot be read"):
+        door(_behind(sample("h264_mp4").read_bytes(), kind))
+
+
+@pytest.mark.parametrize("how", ["rb", "r+b", "temporary"])
+def test_a_file_that_changes_behind_its_object_is_noticed(
+    sample: Callable[[str], Path], tmp_path: Path, how: str
+) -> None:
+    data = sample("h264_mp4").read_bytes()
+    path = _write(tmp_path / "a.mp4", data)
+    with tempfile.NamedTemporaryFile() if how == "temporary" else path.open(how) as file:
+        if how == "temporary":
+            file.write(data)
+            path = Path(file.name)
+        video = Video(cast(BinaryIO, file), device="cpu")
+        video[0]
+        with path.open("r+b") as other:
+            other.write(data[:-100] + bytes(200))
+        with pytest.raises(StaleIndexError, match="has changed"):
+            video[40]
+
+
+def test_the_size_of_an_object_may_be_told_by_its_position(sample: Callable[[str], Path]) -> None:
+    with sample("h264_mp4").open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        assert len(Video(cast(BinaryIO, mapped), device="cpu")) == 60
 
 
 def test_a_file_object_of_unknown_kind_cannot_go_to_another_process(place: Place) -> None:

@@ -34,6 +34,10 @@ def _entry(*values: bytes) -> bytes:
     return protobuf(1, protobuf(1, b"label") + b"".join(protobuf(2, value) for value in values))
 
 
+def _named(key: bytes) -> bytes:
+    return protobuf(1, protobuf(1, key) + protobuf(2, protobuf(1, protobuf(1, b"value"))))
+
+
 def content(source: ByteSource) -> bytes:
     return source.read(0, source.size + 1)
 
@@ -88,10 +92,18 @@ def test_what_has_too_many_fields_is_no_example_and_takes_no_time() -> None:
         (_entry(protobuf(3, b"\x08\1")) + _entry(protobuf(3, b"\x08\2")), "two values for the feature 'label'"),
         (_entry(protobuf(3, b"\x08\1")) + _entry(b""), "two values for the feature 'label'"),
         (_entry(protobuf(3, b"\x08\1"), protobuf(3, b"\x08\2")), "two values for the feature 'label'"),
+        (_named(b"n\xff") + _named(b"n\xfe"), "two values for the feature 'n\N{REPLACEMENT CHARACTER}'"),
         (_entry(protobuf(1, protobuf(1, b"a")) + protobuf(3, b"\x08\1")), "a feature with values of several types"),
         (_entry(protobuf(3, b"\x08\x85" + b"\x80" * 8 + b"\x02")), "no feature 'v'"),
     ],
-    ids=["a key twice", "a key without a value", "two values", "two types", "more than 64 bits"],
+    ids=[
+        "a key twice",
+        "a key without a value",
+        "two values",
+        "two keys that read alike",
+        "two types",
+        "more than 64 bits",
+    ],
 )
 def test_features_that_readers_take_differently_are_refused(tmp_path: Path, label: bytes, error: str) -> None:
     video = protobuf(1, protobuf(1, b"v") + protobuf(2, protobuf(1, protobuf(1, b"bytes"))))
@@ -379,6 +391,16 @@ def test_a_zip_of_more_members_than_its_end_record_counts_or_with_more_behind_it
     assert content(open_zip_member(MemorySource(bytes(small), "y.zip"), "last")) == b"v"
     small += bytes(99)  # as some downloads end
     assert content(open_zip_member(MemorySource(bytes(small), "z.zip"), "last")) == b"v"
+
+
+@pytest.mark.parametrize("method", [0, 8])
+def test_a_small_file_whose_size_is_lost_is_damaged(tmp_path: Path, method: int) -> None:
+    whole = bytearray(zip_bytes({"a.mp4": b"video", "a.txt": b"a dog runs"}, method=method))
+    entry = whole.rindex(b"PK\1\2")
+    whole[entry + 24 : entry + 28] = bytes(4)  # the size, unpacked
+    (tmp_path / "a.zip").write_bytes(whole)
+    with pytest.raises(IndexingError, match=r"a\.zip::a\.txt: is damaged: its checksum does not match"):
+        VideoDataset.from_archives(tmp_path / "a.zip")
 
 
 def test_unpacked_bytes_have_their_checksum() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,6 +30,27 @@ def put(path: Path, content: bytes) -> None:
 def _keys(order: str) -> tuple[bytes, bytes]:
     records, starts = recordio_bytes([b"0" * 40, b"1" * 40, b"2" * 40])
     return records, "".join(f"{key}\t{start}\n" for key, start in zip(order, starts, strict=True)).encode()
+
+
+def test_an_archive_behind_a_link_that_turns_to_another_one_of_the_same_times(tmp_path: Path) -> None:
+    for folder, order in (("first", "ab"), ("second", "ba")):
+        (tmp_path / folder).mkdir()
+        members = {f"{name}.{ending}": name.encode() for name in order for ending in ("mp4", "cls")}
+        (tmp_path / folder / "a.tar").write_bytes(tar_bytes(members, tarfile.GNU_FORMAT))
+        os.utime(tmp_path / folder / "a.tar", (10**9, 10**9))
+    states = []
+    while len({status.st_ctime_ns for status in states}) != 1:  # as for one ``chmod -R``
+        files = [tmp_path / folder / "a.tar" for folder in ("first", "second")]
+        for file in files:
+            file.chmod(0o644)
+        states = [file.stat() for file in files]
+    link = tmp_path / "now"
+    for folder, order in (("first", "ab"), ("second", "ba")):
+        link.unlink(missing_ok=True)
+        link.symlink_to(folder)
+        data = vl.VideoDataset.from_archives(link / "a.tar")
+        rows = [(os.path.basename(row.path), data.class_names[row.label]) for row in data if row.label is not None]
+        assert rows == [(f"a.tar::{name}.mp4", name) for name in order]
 
 
 @pytest.mark.parametrize(
