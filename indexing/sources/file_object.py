@@ -7,7 +7,7 @@ import os
 import tempfile
 import threading
 import uuid
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from videoloader.errors import ConfigurationError, SourceError, VideoLoaderError, system_reason
 from videoloader.errors.of_handlers import raise_of_handler
@@ -36,7 +36,7 @@ class FileObjectSource(SourceBase):
         name = getattr(file, "name", None)
         self.name = name if isinstance(name, str) and name else "<file>"
         if isinstance(file, tempfile._TemporaryFileWrapper):
-            file = file.file
+            file = cast(BinaryIO, file.file)
         self._file = file
         self._lock, self._pid = threading.Lock(), os.getpid()
         # Only for these types is it certain that the file descriptor has the same bytes as the object.

@@ -248,6 +248,7 @@ class StoreBuild:
             if prune and vanished:
                 _delete_rows(self._connection, vanished)
             if self._connection.execute(_HAS_UNUSED_RECORDS).fetchone()[0]:
+                mark_change(self._connection)
                 delete_unused_records(self._connection)
         return BuildReport(
             indexed=self._indexed,
@@ -295,8 +296,7 @@ def _write_rows(
     """
     with connection:
         connection.execute("BEGIN IMMEDIATE")
-        if rows:
-            mark_change(connection)
+        mark_change(connection)
         connection.executemany("UPDATE videos SET fingerprint = ? WHERE source = ? AND fingerprint = ?", renewed)
         for row in rows:
             key = to_sql(row.key)

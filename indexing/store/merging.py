@@ -195,6 +195,7 @@ class _Merge:
         """Remove records that nothing refers to any more."""
         if self.counts["replaced"]:
             with told_as_unwritable(self._path), self._connection:
+                mark_change(self._connection)
                 delete_unused_records(self._connection)
 
     def _write_row(self, row: tuple[Any, ...]) -> _Outcome:

@@ -26,7 +26,7 @@ from videoloader.indexing.store.frame_table import PackedIndex
 from videoloader.indexing.store.read_only import Guard
 
 APPLICATION_ID = 0x564C4958  # "VLIX"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 # Seconds that a connection waits for another one's transaction; those of a build take milliseconds.
 BUSY_TIMEOUT = 30.0
 # SQLITE_READONLY_ROLLBACK, which Python only names from 3.11 on, and SQLite's message for it.
@@ -89,7 +89,11 @@ _TABLES = (
     # Separate from the facts, so that a pass over the facts does not read the blobs.
     "CREATE TABLE frame_tables (video INTEGER PRIMARY KEY, record BLOB NOT NULL, blob BLOB NOT NULL)",
     "CREATE TABLE records (key BLOB PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID",
+    # A random name that the first of the builds at a time writes into the file, and never into the log. The settings
+    # have it, too, and they are part of every log. So a log that was left beside another file is recognised.
+    "CREATE TABLE generation (name TEXT NOT NULL)",
 )
+_IS_OF_ONE_FILE = "SELECT (SELECT name FROM generation) IS (SELECT value FROM settings WHERE name = 'generation')"
 
 
 _TYPES: dict[str, tuple[type, ...]] = {"TEXT": (str,), "INTEGER": (int,), "REAL": (float, int)}
@@ -147,7 +151,7 @@ def explained(error: object) -> str:
 
 
 def mark_change(connection: sqlite3.Connection) -> None:
-    """Give the store a new content name after a change."""
+    """Give the store a new content name with a change. So each log has the page of the settings."""
     connection.execute("INSERT OR REPLACE INTO settings VALUES ('content', ?)", (token_hex(16),))
 
 
@@ -164,7 +168,13 @@ def _longest_gop(index: VideoIndex) -> int:
 
 def is_being_written(path: str) -> bool:
     """Whether the store has a log beside it, because it is being built, or a build was killed."""
+    path = _beside_logs(path)
     return not is_missing(path + "-wal") or not is_missing(path + "-journal")
+
+
+def _beside_logs(path: str) -> str:
+    """Return the path of the file beside which SQLite has its logs, if the path is a link."""
+    return os.path.realpath(path) if os.path.islink(path) else path
 
 
 def _check_logs(path: str) -> None:
@@ -173,6 +183,7 @@ def _check_logs(path: str) -> None:
     SQLite would block at a FIFO. It would delete the file that a journal names as the journal of several databases.
     """
     names_another = False
+    path = _beside_logs(path)
     try:
         for ending in ("-wal", "-shm"):
             with suppress(FileNotFoundError):
@@ -263,6 +274,9 @@ def connect_writer(path: str, root: str | None) -> sqlite3.Connection:
     """
     check_no_folder(path)
     _check_logs(path)
+    if not is_missing(path) and not is_missing(_beside_logs(path) + "-wal"):
+        # The last connection that may write applies the log to the file when it is closed.
+        connect_reader(path, Guard(), immutable=False).close()
     try:
         connection = Connection(path, timeout=BUSY_TIMEOUT, isolation_level=None)
         try:
@@ -279,6 +293,11 @@ def connect_writer(path: str, root: str | None) -> sqlite3.Connection:
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             _check_schema(connection, path)
+            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                name = (token_hex(16),)
+                connection.execute("DELETE FROM generation")
+                connection.execute("INSERT INTO generation VALUES (?)", name)
+                connection.execute("INSERT OR REPLACE INTO settings VALUES ('generation', ?)", name)
             connection.execute("COMMIT")
             _set_journal_mode(connection, "wal", BUSY_TIMEOUT)
             _mend_names(connection, path)
@@ -306,6 +325,7 @@ def _mend_names(connection: sqlite3.Connection, path: str) -> None:
     if found is None:
         return
     try:
+        mark_change(connection)
         connection.execute("REINDEX videos")
     except sqlite3.OperationalError:
         raise  # the disk is full, or another process writes
@@ -437,3 +457,7 @@ def _check_schema(connection: sqlite3.Connection, path: str) -> None:
     if others or len(found) != len(_TABLES):
         what = f"it defines {others[0]!r:.80}" if others else "it lacks a table"
         raise IndexingError(f"the index store is damaged or was altered ({what}): delete it and build it again", path)
+    if not connection.execute(_IS_OF_ONE_FILE).fetchone()[0]:
+        log = f"{os.path.basename(_beside_logs(path))}-wal"
+        what = f"the log {log} is of another index store, which was here before"
+        raise IndexingError(f"{what}: delete {log} and {log.removesuffix('wal')}shm", path)

@@ -11,6 +11,7 @@ import torch
 from example_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from read_alone import read_alone
 from sample_videos import RECIPES, Recipe, write_video
 from truth import full_decode, hash_of
 
@@ -121,6 +122,23 @@ def test_videos_of_one_configuration_share_a_context(decoded, name, contexts, mo
     for copy in ["a", "b", "c"] * 2:
         assert read_frames(source, replace(index, source=copy), [20], decoder)[0] == [truth[20]]
     assert len(opened) == contexts
+
+
+def test_notes_of_encoders_in_one_part_of_a_video_do_not_reach_another(sample, tmp_path):
+    """libavcodec's decoder of MPEG-4 chooses its inverse DCT by a note, which it remembers."""
+    data = sample("mpeg4_avi").read_bytes()
+    note = re.search(rb"Lavc[\d.]+", data)[0]
+    parts = [data.replace(note, name.ljust(len(note), b"a")) for name in (b"none", b"XviD0050")]
+    (tmp_path / "joined.avi").write_bytes(b"".join(parts))
+    video = Video(tmp_path / "joined.avi", device="cpu")
+    first, second = slice(0, 20), slice(len(video) - 20, len(video))
+    seen = [(video[first], video[second]) for _ in range(2)]
+    new = [Video(tmp_path / "joined.avi", device="cpu")[part] for part in (second, first)][::-1]
+    expected = full_decode(tmp_path / "joined.avi")
+    for pictures in (*seen, new):
+        assert all(map(torch.equal, pictures, seen[0]))
+    hashes = [read_alone(open_source(video.index.source), video.index, frame, CpuDecoder())[0] for frame in (0, 100)]
+    assert hashes == [expected.hashes[0], expected.hashes[100]]
 
 
 @pytest.mark.parametrize("codec", ["h264", "hevc"])

@@ -173,7 +173,9 @@ class CpuDecoder:
             if configs[number] != config or (headers and _brings_others(index, number, data)):
                 clean = False
             if headers or (codec == "mjpeg" and index.container != "images"):
-                opened.headers = _headers(codec, data) or opened.headers
+                before, opened.headers = opened.headers, _headers(codec, data) or opened.headers
+                if codec == "mpeg4" and before != opened.headers:
+                    clean = False  # the decoder remembers encoders that only earlier headers name
             outcome.fed += 1
             sent.append(number)
             if lacks_data is not None and lacks_data(data):
@@ -234,7 +236,7 @@ class CpuDecoder:
             show_first_b_picture(context, index, packet, data)
         elif strict and codec in ("h263", "flv1"):
             show_sound_h263_endings(context, index, packet, data)
-        return _Open(context, key, _headers(codec, record), memory)
+        return _Open(context, key, _first_headers(codec, record, data), memory)
 
     def _give_back(self, opened: _Open) -> None:
         assert opened.key is not None
@@ -267,7 +269,14 @@ def _may_serve(opened: _Open, codec: str, record: bytes, data: bytes | memoryvie
         tables = tables_brought(data)
         # A decoder has Huffman tables of its own, until it is given others.
         return tables is not None and tables.quantization and (tables.codes or not opened.headers)
+    if codec == "mpeg4":
+        return opened.headers == _first_headers(codec, record, data)
     return opened.headers == _headers(codec, record) or _headers(codec, data) != b""
+
+
+def _first_headers(codec: str, record: bytes, data: bytes | memoryview) -> bytes:
+    """Return the headers that a new context has, in MPEG-4 after the first packet of a run."""
+    return (codec == "mpeg4" and _headers(codec, data)) or _headers(codec, record)
 
 
 def _context_key(index: VideoIndex, start: int, first_packet: bytes | memoryview) -> _ContextKey | None:

@@ -70,7 +70,7 @@ def use(path: Path) -> None:
         ("PRAGMA user_version = 0",),
         ("PRAGMA user_version = -1",),
         ("PRAGMA user_version = 1",),
-        ("PRAGMA user_version = 3",),
+        ("PRAGMA user_version = 2",),
         ("PRAGMA application_id = 7",),
         (
             "PRAGMA writable_schema = 1",
