@@ -187,8 +187,9 @@ def _find_payload(payload: bytes, position: int | None, source: ByteSource) -> i
 
 
 def _timestamps_give_the_order(packets: _Packets) -> bool:
-    if packets.container.format.name == "avi" and packets.stream.codec_context.has_b_frames:
-        return False  # AVI has no presentation times: libavformat counts packets instead
+    reorders = packets.stream.codec_context.has_b_frames or packets.setups.has_several_headers
+    if packets.container.format.name == "avi" and reorders:
+        return False  # AVI has no presentation times: libavformat counts packets, by what the first headers say
     shown = [pts for pts, hidden in zip(packets.pts, packets.hidden, strict=True) if not hidden]
     if any(pts is None for pts in packets.pts) or len(set(shown)) != len(shown) or not packets.key[0]:
         return False

@@ -38,6 +38,7 @@ class Setups:
         self.brought: dict[int, list[bytes]] = {}
         self._codec = codec
         self._record, self._palette = config, b""
+        self._first_record = config
         self._known: dict[tuple[bytes, bytes], int] = {}
         self._of_packets: list[int] = []
         self._headers: set[bytes] = set()
@@ -58,6 +59,14 @@ class Setups:
         elif self._codec in WITH_HEADERS and may_have_sequence_headers(payload):
             self._headers.add(sequence_headers(self._codec, payload))
         self._of_packets.append(self._known.setdefault((self._record, self._palette), len(self._known)))
+
+    @property
+    def has_several_headers(self) -> bool:
+        """Whether packets of MPEG-1, 2 or 4 contain headers that differ from each other or from the first record."""
+        if not self._headers:
+            return False
+        first = sequence_headers(self._codec, self._first_record)
+        return len(self._headers | ({first} if first else set())) > 1
 
     def of_packets(self, source: str) -> npt.NDArray[np.uint8]:
         """Return the number of the configuration in force at each packet, uint8[P].

@@ -13,11 +13,14 @@ from example_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpeg4_packing import PACKED, USER_DATA, not_coded, of_packets, pack, packed, signed
+from read_alone import read_alone
 from sample_videos import X264, Recipe, write_video
+from truth import full_decode
 
 import videoloader as vl
+from videoloader.decoding.cpu import CpuDecoder
 from videoloader.errors import VideoLoaderError
-from videoloader.indexing import FileSource, VideoIndex
+from videoloader.indexing import FileSource, VideoIndex, open_source
 from videoloader.indexing.avi.index import index_avi
 from videoloader.indexing.libav import index_by_decoding
 
@@ -156,3 +159,21 @@ def test_streams_that_end_early_are_indexed_from_their_headers(
         index = check(of_packets(stream(name), list(stream(name).packets[:count])), tmp_path / "short.avi")
         assert index is not None
         assert len(index) == count
+
+
+@pytest.mark.parametrize("numbers", [(0, 1), (1, 0), (0, 0)], ids=["B second", "B first", "no B"])
+def test_joined_mpeg4_files_of_which_one_has_b_pictures_are_shown_in_order(
+    tmp_path: Path, numbers: tuple[int, ...]
+) -> None:
+    """libavformat counts the packets of all parts by what the first headers say of B pictures."""
+    recipes = [Recipe("avi", "mpeg4", {"bf": count, "g": "12"}, frames=20) for count in ("0", "2")]
+    whole = b"".join(write_video(tmp_path / "part.avi", recipes[number]).read_bytes() for number in numbers)
+    path = tmp_path / "joined.avi"
+    path.write_bytes(whole)
+    video = vl.Video(path, device="cpu")
+    expected = full_decode(path)
+    assert len(video) == len(expected.hashes)
+    assert vl.verify(path).ok
+    for frame in range(len(video)):
+        hashed, damaged, _ = read_alone(open_source(path), video.index, frame, CpuDecoder())
+        assert (hashed, damaged) == (expected.hashes[frame], False)
