@@ -16,6 +16,8 @@ from videoloader.indexing.sources.local import FileSource
 from videoloader.indexing.sources.regular_file import from_here
 from videoloader.indexing.sources.state import SourceState, require_same, state_of_file
 
+_PLAIN = (io.BufferedReader, io.BufferedRandom, io.FileIO)
+
 
 class FileObjectSource(SourceBase):
     """All bytes of a seekable binary file object, wherever its position is.
@@ -40,9 +42,7 @@ class FileObjectSource(SourceBase):
         self._file = file
         self._lock, self._pid = threading.Lock(), os.getpid()
         # Only for these types is it certain that the file descriptor has the same bytes as the object.
-        self._is_plain = isinstance(getattr(file, "raw", file), io.FileIO) and isinstance(
-            file, io.BufferedReader | io.BufferedRandom | io.FileIO
-        )
+        self._is_plain = type(getattr(file, "raw", file)) is io.FileIO and type(file) in _PLAIN
         try:
             seekable = getattr(file, "seekable", None)
             if seekable is not None and not seekable():
@@ -52,7 +52,7 @@ class FileObjectSource(SourceBase):
             if not isinstance(file.read(0), bytes):
                 raise ConfigurationError("is a file object opened as text: open it with mode 'rb'", self.name)
             status = os.fstat(file.fileno()) if self._is_plain else None
-        except (VideoLoaderError, MemoryError):
+        except (VideoLoaderError, MemoryError, AttributeError):  # the last one is of what is no file object
             raise
         except Exception as error:  # readers of compressed files raise errors of their own
             raise_of_handler(error)

@@ -39,6 +39,8 @@ def _followed(
         if not rest:
             break
         part = rest.pop()
+        if part == ".":
+            continue
         if part == "..":
             if not _is_folder(folder, names):
                 return None
@@ -68,4 +70,5 @@ def _parts(target: str) -> list[str]:
     if len(target) >= _LONGEST_PATH:
         return ["/"]
     root = ["/"] if target.startswith("/") else []
-    return [part for part in target.split("/") if part not in ("", ".")][::-1] + root
+    in_folder = ["."] if target.endswith(("/", "/.")) else []  # what has this behind it is no file
+    return in_folder + [part for part in target.split("/") if part not in ("", ".")][::-1] + root

@@ -35,6 +35,7 @@ from videoloader.indexing.store.schema import (
 from videoloader.indexing.store.tasks import Answer, Task
 from videoloader.live_line import live_line
 from videoloader.runtime.cores import available_cores
+from videoloader.runtime.forks import keep_forever
 
 # Number of videos that a worker is given at a time.
 _CHUNK = 32
@@ -147,7 +148,7 @@ class StoreBuild:
         if fingerprint is not None:
             check_choice("fingerprint", fingerprint, get_args(FingerprintKind))
         current_limits()  # each process would find what is wrong with them for each video
-        self._started = time.monotonic()
+        self._started, self._process = time.monotonic(), os.getpid()
         self._store = path_here(os.fspath(store))
         given = None if root is None else path_here(path_text("build_store's root", root))
         if isinstance(paths, str | bytes | os.PathLike):
@@ -181,6 +182,9 @@ class StoreBuild:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if os.getpid() != self._process:
+            keep_forever(self._connection)  # closing it in a forked process would release the parent's locks
+            return
         try:
             self._commit()
         finally:

@@ -34,7 +34,7 @@ from videoloader.live_line import live_line
 # Limits for one transaction, which is held in memory: rows, and bytes of indexes.
 _ROWS_AT_ONCE, _BYTES_AT_ONCE = 1000, 8 << 20
 # The time of change in a fingerprint: it follows the size for a file or archive, and the word for a folder.
-_TIME = re.compile(r"(?:content:[^:]*:)?(?:\d+|folder)-(\d+)(?:-|$)")
+_TIME = re.compile(r"(?:content:[^:]*:)?(?:\d+|folder)-(-?\d+)(?:-|$)")
 _SOURCE, _FINGERPRINT, _ERROR_TYPE, _INDEXER, _ARCHIVE = (
     list(COLUMNS).index(name) for name in ("source", "fingerprint", "error_type", "indexer", "archive")
 )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
-from videoloader.errors import IndexingError
+from videoloader.errors import ConfigurationError, IndexingError
 from videoloader.errors.of_handlers import errors_suppressed, raise_of_handler
 from videoloader.indexing.store.tasks import Answer, Task, answer_task, failed_row
 from videoloader.runtime.child_process import ChildProcess, Starts, end_processes, receive
@@ -64,7 +65,7 @@ def answer_in_processes(
     Raises:
         VideoLoaderError: processes cannot be started.
     """
-    remaining = iter(chunks)
+    remaining, process = iter(chunks), os.getpid()
     again: list[list[TaskT]] = []
     starts = Starts()
     team: list[_Worker] = []
@@ -106,8 +107,13 @@ def answer_in_processes(
                     if not worker.waiting:
                         idle.append(worker)
                 yield answers
+                if os.getpid() != process:
+                    raise ConfigurationError(
+                        "this build was started before the process was forked: only there it goes on"
+                    )
     finally:
-        end_processes(team)
+        if os.getpid() == process:
+            end_processes(team)
 
 
 def index_in_processes(chunks: Iterable[list[Task]], workers: int) -> Iterator[list[Answer]]:

@@ -118,9 +118,10 @@ class Guard(threading.local):
                 while True:
                     yield is_late
                     is_late = self._is_late()
-            except GeneratorExit:
-                raise
             except BaseException as error:
+                traceback = error.__traceback__
+                if isinstance(error, GeneratorExit) and (traceback is None or traceback.tb_next is None):
+                    raise  # the generator is closed
                 self._raised, is_late = error, True
 
     def _is_late(self) -> bool:

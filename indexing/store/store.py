@@ -21,7 +21,7 @@ from videoloader.errors import (
 )
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.attribute_names import tells_of_attributes
-from videoloader.errors.checks import check_choice, check_numbers, path_text
+from videoloader.errors.checks import check_choice, check_numbers, check_type, path_text
 from videoloader.errors.of_handlers import errors_suppressed
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.limits import check_picture
@@ -335,6 +335,7 @@ class IndexStore:
 
     def keys_of_readable(self, condition: str, parameters: Sequence[object]) -> Iterator[str]:
         """Yield the keys of the readable videos that meet a condition in SQL, in the order of indexing."""
+        check_type("parameters", parameters, isinstance(parameters, list | tuple), "a list with a value for each ?")
 
         def ask(page: str, last: tuple[int]) -> list[tuple[Any, ...]]:
             return self.query(page, (*last, *parameters))

@@ -6,11 +6,14 @@ import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from child_environment import SAFE_PATH
 from forked_programs import Program
 from waiting import becomes
 
@@ -126,13 +129,69 @@ def test_where_the_first_dies_the_next_one_makes_it(folder: Path) -> None:
     assert becomes(lambda: started(folder) == 2 and len(makers(folder)) == 1)
     (first,) = makers(folder)
     second = processes.pid(0) + processes.pid(1) - first
-    (folder / f"x.arrow.{first}.part").write_bytes(b"half")
+    (folder / "x.arrow.0123abcd.part").write_bytes(b"half")
     os.kill(first, signal.SIGKILL)
     assert becomes(lambda: set(makers(folder)) == {first, second})
     assert not (folder / "x.arrow").exists()
     (folder / "go").touch()
     assert sorted(out for out, _ in processes.said()) == ["", "2 True\n"]
     assert not list(folder.glob("*.part"))
+
+
+def test_only_parts_of_this_file_are_removed_also_where_a_link_leads(folder: Path) -> None:
+    data = vl.VideoDataset.from_folder(folder / "videos")
+    (folder / "disk").mkdir()
+    (folder / "x").symlink_to("disk/x")
+    left, others = folder / "disk/x.0123abcd.part", ["x.mine.part", "x.v2.arrow.0123abcd.part"]
+    for path in (left, *(folder / "disk" / name for name in others)):
+        path.write_bytes(b"half")
+    vl.VideoDataset.load_or_make(folder / "x", lambda: data)
+    assert sorted(path.name for path in (folder / "disk").iterdir()) == sorted(["x", *others])
+
+
+WAITS = """
+import os, sys, threading, time
+import videoloader as vl
+
+path, began = sys.argv[1], threading.Event()
+
+def fail():
+    began.set()
+    time.sleep(1)
+    raise ValueError
+
+def make():
+    try:
+        vl.VideoDataset.load_or_make(path, fail)
+    except ValueError:
+        pass
+
+threads = [threading.Thread(target=make) for _ in range(2)]
+threads[0].start()
+began.wait()
+threads[1].start()
+time.sleep(0.5)  # it waits for the lock
+child = os.fork()
+if not child:
+    time.sleep(60)
+    os._exit(0)
+for thread in threads:
+    thread.join()
+print(child)
+"""
+
+
+def test_a_process_that_is_forked_while_a_thread_waits_does_not_hold_the_lock(folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, *SAFE_PATH, "-W", "ignore", "-c", WAITS, folder / "x"], stdout=subprocess.PIPE, text=True
+    )
+    child = int(done.stdout)
+    try:
+        data = vl.VideoDataset.load_or_make(folder / "x", lambda: vl.VideoDataset.from_folder(folder / "videos"))
+        os.kill(child, 0)  # it is still there
+        assert len(data) == 2
+    finally:
+        os.kill(child, signal.SIGKILL)
 
 
 def test_all_ranks_learn_that_the_first_has_failed(folder: Path) -> None:

@@ -53,7 +53,7 @@ def _raise(error: Exception, number: int, frame: FrameType | None) -> None:
     raise error
 
 
-def function_of(error: Exception) -> Handler:
+def function_of(error: BaseException) -> Handler:
     def ring(number: int, frame: FrameType | None) -> None:
         raise error
 
@@ -252,10 +252,11 @@ def test_the_guard_of_queries_outlives_it_at_any_line() -> None:
     assert chosen > 8
 
 
-def test_it_ends_a_query(sample: Callable[[str], Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [TimeUpError, GeneratorExit])
+def test_it_ends_a_query(sample: Callable[[str], Path], tmp_path: Path, kind: type[BaseException]) -> None:
     vl.build_store([sample("h264_mp4")], tmp_path / "s.db", workers=1)
     store = vl.IndexStore(tmp_path / "s.db")
-    error = TimeUpError()
+    error = kind()
     signal.signal(signal.SIGUSR1, function_of(error))
     endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c"
     timer = threading.Timer(0.2, signal.pthread_kill, (threading.get_ident(), signal.SIGUSR1))
@@ -264,7 +265,7 @@ def test_it_ends_a_query(sample: Callable[[str], Path], tmp_path: Path) -> None:
         timer.start()  # in here, since it may ring before the query begins
         store.query(endless, timeout=600)
 
-    with pytest.raises(TimeUpError) as told:
+    with pytest.raises(kind) as told:
         interrupted()
     timer.join()
     assert told.value is error

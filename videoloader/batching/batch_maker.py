@@ -42,6 +42,7 @@ from videoloader.batching.unopened import ImageRows, UnopenedClips, wanted_image
 from videoloader.convert.spec import Layout
 from videoloader.decoding.gop_cache import GopCache
 from videoloader.errors import enough_memory
+from videoloader.errors.of_handlers import is_of_handler
 from videoloader.reading.cancellation import CancelToken
 from videoloader.reading.clip_reader import ClipsReport
 from videoloader.reading.corrupt_frames import OnCorrupt
@@ -161,7 +162,8 @@ class BatchMaker:
                     passed_on += 1
             return jobs
         except BaseException as error:
-            if passed_on == len(requests):  # the error of a signal's handler
+            # The error of a signal's handler may come after a batch was passed on, and before it was counted.
+            if passed_on == len(requests) or is_of_handler(error):
                 raise
             for _ in requests[passed_on:]:
                 decoding.put(error)

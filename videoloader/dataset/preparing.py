@@ -14,6 +14,7 @@ from itertools import count
 from typing import IO, Any
 
 from videoloader.errors import SourceError, system_reason
+from videoloader.indexing.sources.regular_file import real_path
 from videoloader.runtime.forks import after_fork
 
 _LONGEST_PAUSE = 1.0
@@ -112,7 +113,8 @@ def _make_in_turn(path: str, make: Callable[[], object]) -> None:
     with _turn(path):
         if os.path.exists(path):
             return
-        for left in glob(f"{escape(path)}.*.part"):  # left by a process that died while it wrote
+        # Left by processes that died while they wrote; see ``replacing``.
+        for left in glob(f"{escape(real_path(path))}.{'[0-9a-f]' * 8}.part"):
             with suppress(OSError):
                 os.remove(left)
         make()
@@ -133,17 +135,15 @@ def _turn(path: str) -> Iterator[None]:
         raise SourceError("cannot be prepared by several processes: this system has no file locks", path) from None
     except (OSError, ValueError) as error:
         raise SourceError(f"cannot be prepared ({system_reason(error)})", f"{path}.lock") from None
+    _locked.add(file)  # before it waits: a process that is forked meanwhile would hold the lock, too
     try:
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
         except OSError as error:
             hint = ": prepare it in one process before" if error.errno in _WITHOUT_LOCKS else ""
             raise SourceError(f"cannot be locked ({error.strerror}){hint}", f"{path}.lock") from None
-        _locked.add(file)
-        try:
-            yield
-        finally:
-            _locked.remove(file)
+        yield
     finally:
+        _locked.remove(file)
         with suppress(OSError):  # on a network file system; nothing was written to it
             file.close()

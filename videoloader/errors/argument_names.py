@@ -29,6 +29,7 @@ from videoloader.errors import (
     what_the_system_lacks,
 )
 from videoloader.errors.names_elsewhere import alike, meant
+from videoloader.errors.of_handlers import raise_of_handler
 from videoloader.errors.short_text import short_text
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -71,6 +72,7 @@ def tells_of_arguments(given: _F) -> _F:
         try:
             return given(*args, **arguments)
         except Exception as error:
+            raise_of_handler(error)  # a constructor that it interrupted has made only a part of its object
             # A missing attribute may mean that an argument is an object of another class of the library.
             if isinstance(error, VideoLoaderError) and not isinstance(error, MissingAttributeError):
                 raise

@@ -90,7 +90,11 @@ def tells_of_attributes(called: str, frames: str = "") -> Callable[[_C], _C]:
         def elsewhere(self: Any, name: str) -> str | None:
             if told := meant(name, dir(self), kinds, f"{called}."):
                 return told
-            if "columns" in arguments and (column := nearest(name, getattr(self.columns, "keys", tuple)())):
+            if (
+                "columns" in arguments
+                and name != "columns"
+                and (column := nearest(name, getattr(self.columns, "keys", tuple)()))
+            ):
                 return f"write {called}.columns[{column!r}]"
             if name in arguments:
                 return f"it is only an argument, {name_of}(…, {name}=…)"

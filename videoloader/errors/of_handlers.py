@@ -46,6 +46,12 @@ def error_of_handler(error: BaseException) -> BaseException | None:
     return None
 
 
+def is_of_handler(error: BaseException) -> bool:
+    """Whether a handler of a signal raised an error that is handled now; ``KeyboardInterrupt`` is of Python's own."""
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    return in_main_thread and (isinstance(error, KeyboardInterrupt) or error_of_handler(error) is not None)
+
+
 def raise_of_handler(error: BaseException) -> None:
     """Raise an error again if a handler of a signal raised it: the function that handles it is not meant."""
     if error_of_handler(error) is not None:

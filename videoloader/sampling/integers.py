@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import ArgumentError, enough_memory
+from videoloader.errors.of_handlers import raise_of_handler
 from videoloader.errors.short_text import short_text
 
 
@@ -109,5 +110,6 @@ def _plain(value: Any) -> Any:
     is_array = hasattr(value, "tolist") and hasattr(value, "ndim") and not isinstance(value, type)
     try:
         return value.tolist() if is_array else value
-    except RuntimeError:  # a sparse tensor, or one without data, on the device "meta"
+    except RuntimeError as error:  # a sparse tensor, or one without data, on the device "meta"
+        raise_of_handler(error)
         return value

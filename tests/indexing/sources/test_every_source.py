@@ -229,6 +229,17 @@ def test_a_file_that_changes_behind_its_object_is_noticed(
             video[40]
 
 
+def test_an_object_of_a_class_of_its_own_is_read_by_its_methods(tmp_path: Path) -> None:
+    class Second(io.FileIO):
+        """A view of the second half of a file."""
+
+        def seek(self, offset: int, whence: int = 0) -> int:
+            return super().seek(offset + 4 if whence == 0 else offset, whence) - 4
+
+    with Second(_write(tmp_path / "two", b"1234abcd")) as view:
+        assert open_source(cast(BinaryIO, view)).read(1, 2) == b"bc"
+
+
 def test_the_size_of_an_object_may_be_told_by_its_position(sample: Callable[[str], Path]) -> None:
     with sample("h264_mp4").open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         assert len(Video(cast(BinaryIO, mapped), device="cpu")) == 60

@@ -40,6 +40,8 @@ TARGETS = [
     "a/a",
     ".",
     "d/../b",
+    "a/",
+    "d/a/.",
 ]
 Tree = dict[str, str | None]
 

@@ -8,7 +8,9 @@ import subprocess
 import sys
 
 import pytest
+from child_environment import SAFE_PATH
 from killed_processes import killed_at_the_start
+from store_contents import contents
 
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import IndexStore, build_store
@@ -82,6 +84,29 @@ def test_a_build_that_may_start_no_more_processes_names_the_limit(videos, tmp_pa
     monkeypatch.setattr(subprocess, "Popen", refuse)
     with pytest.raises(VideoLoaderError, match=r"Resource temporarily unavailable; ulimit -u shows the number of proc"):
         build_store(videos, tmp_path / "a.db", workers=1)
+
+
+def test_a_process_that_is_forked_in_a_callback_does_not_go_on_with_the_build(many, tmp_path):
+    program = f"""
+import os, sys
+import videoloader as vl
+main, children = os.getpid(), []
+def progress(done, given):
+    if done and not children and os.getpid() == main:
+        children.append(os.fork())
+try:
+    print(vl.build_store({[str(path) for path in many]}, {str(tmp_path / "forked.db")!r}, workers=2, progress=progress))
+except vl.ConfigurationError as error:
+    assert os.getpid() != main and "before the process was forked" in str(error)
+    os._exit(7)
+assert os.getpid() == main
+assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 7
+"""
+    command = [sys.executable, *SAFE_PATH, "-W", "ignore", "-c", program]
+    told = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=200, check=True).stdout
+    report = build_store(many, tmp_path / "other.db", workers=2)
+    assert told.startswith(f"BuildReport(indexed={report.indexed}, ")
+    assert contents(tmp_path / "forked.db") == contents(tmp_path / "other.db")
 
 
 def test_a_build_ends_although_a_process_cannot_be_killed(videos, tmp_path, monkeypatch):

@@ -14,6 +14,7 @@ from PIL import Image
 from store_contents import build_here, change, contents, make_store
 
 from videoloader.errors import (
+    ArgumentError,
     ConfigurationError,
     IndexingError,
     NoMemoryError,
@@ -83,6 +84,13 @@ def test_a_pass_over_a_store_that_is_replaced_is_an_error(tmp_path, monkeypatch)
         list(rows)
     with pytest.raises(StaleIndexError, match="was replaced"):
         list(keys)
+
+
+@pytest.mark.parametrize("parameters", [2, None, {"a": 1}, "9"])
+def test_parameters_of_keys_are_a_list(tmp_path, parameters):
+    make_store(tmp_path / "a.db", {"a.mp4": 9})
+    with pytest.raises(ArgumentError, match="parameters must be a list with a value for each"):
+        list(IndexStore(tmp_path / "a.db").keys_of_readable("frames > ?", parameters))
 
 
 def test_names_that_are_damaged_in_the_index_over_them_are_mended(tmp_path):

@@ -54,13 +54,16 @@ def test_merging_again_changes_nothing(parts: list[Path], tmp_path: Path) -> Non
     assert IndexStore(tmp_path / "all.db").content == before
 
 
+@pytest.mark.parametrize("times", [(10**9, 2 * 10**9), (-2000, -1000), (-1000, 1000)], ids=str)
 @pytest.mark.parametrize("newest_first", [False, True])
-def test_the_newest_state_of_a_video_counts(videos: list[Path], tmp_path: Path, newest_first: bool) -> None:
+def test_the_newest_state_of_a_video_counts(
+    videos: list[Path], tmp_path: Path, newest_first: bool, times: tuple[int, int]
+) -> None:
     old, new, video = tmp_path / "old.db", tmp_path / "new.db", videos[0]
-    os.utime(video, (1e9, 1e9))
+    os.utime(video, (times[0], times[0]))
     build_here([video], old)
     shutil.copy(videos[2], video)
-    os.utime(video, (2e9, 2e9))
+    os.utime(video, (times[1], times[1]))
     build_here([video], new)
     report = merge_stores([new, old] if newest_first else [old, new], tmp_path / "all.db")
     assert counts(report) == ((1, 0, 0, 1) if newest_first else (1, 1, 0, 0))
