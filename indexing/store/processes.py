@@ -109,7 +109,7 @@ def answer_in_processes(
                 yield answers
                 if os.getpid() != process:
                     raise ConfigurationError(
-                        "this build was started before the process was forked: only there it goes on"
+                        "this build was started before the process was forked: only the parent can go on with it"
                     )
     finally:
         if os.getpid() == process:

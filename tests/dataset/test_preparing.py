@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import signal
@@ -150,31 +151,39 @@ def test_only_parts_of_this_file_are_removed_also_where_a_link_leads(folder: Pat
 
 
 WAITS = """
-import os, sys, threading, time
+import fcntl, os, sys, threading
 import videoloader as vl
 
-path, began = sys.argv[1], threading.Event()
+began, waits, forked = threading.Event(), threading.Event(), threading.Event()
+flock = fcntl.flock
 
 def fail():
     began.set()
-    time.sleep(1)
+    forked.wait()
     raise ValueError
 
 def make():
     try:
-        vl.VideoDataset.load_or_make(path, fail)
+        vl.VideoDataset.load_or_make(sys.argv[1], fail)
     except ValueError:
         pass
+
+def tell(*given):
+    waits.set()
+    flock(*given)
 
 threads = [threading.Thread(target=make) for _ in range(2)]
 threads[0].start()
 began.wait()
+fcntl.flock = tell
 threads[1].start()
-time.sleep(0.5)  # it waits for the lock
+waits.wait()
 child = os.fork()
 if not child:
-    time.sleep(60)
+    os.close(1)
+    sys.stdin.read()  # until the test closes it
     os._exit(0)
+forked.set()
 for thread in threads:
     thread.join()
 print(child)
@@ -182,16 +191,13 @@ print(child)
 
 
 def test_a_process_that_is_forked_while_a_thread_waits_does_not_hold_the_lock(folder: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, *SAFE_PATH, "-W", "ignore", "-c", WAITS, folder / "x"], stdout=subprocess.PIPE, text=True
-    )
-    child = int(done.stdout)
-    try:
-        data = vl.VideoDataset.load_or_make(folder / "x", lambda: vl.VideoDataset.from_folder(folder / "videos"))
-        os.kill(child, 0)  # it is still there
-        assert len(data) == 2
-    finally:
-        os.kill(child, signal.SIGKILL)
+    command = [sys.executable, *SAFE_PATH, "-W", "ignore", "-c", WAITS, folder / "x"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.read())
+        with open(folder / "x.lock", "ab") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        assert Path(f"/proc/{child}").exists(), "the child is to outlive what it was forked from"
 
 
 def test_all_ranks_learn_that_the_first_has_failed(folder: Path) -> None:

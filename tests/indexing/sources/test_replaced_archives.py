@@ -38,12 +38,14 @@ def test_an_archive_behind_a_link_that_turns_to_another_one_of_the_same_times(tm
         members = {f"{name}.{ending}": name.encode() for name in order for ending in ("mp4", "cls")}
         (tmp_path / folder / "a.tar").write_bytes(tar_bytes(members, tarfile.GNU_FORMAT))
         os.utime(tmp_path / folder / "a.tar", (10**9, 10**9))
-    states = []
-    while len({status.st_ctime_ns for status in states}) != 1:  # as for one ``chmod -R``
-        files = [tmp_path / folder / "a.tar" for folder in ("first", "second")]
+    files = [tmp_path / folder / "a.tar" for folder in ("first", "second")]
+    for _ in range(1000):
         for file in files:
             file.chmod(0o644)
-        states = [file.stat() for file in files]
+        if len({file.stat().st_ctime_ns for file in files}) == 1:  # as for one ``chmod -R``
+            break
+    else:
+        pytest.skip("this file system tells apart the times of two changes in a row")
     link = tmp_path / "now"
     for folder, order in (("first", "ab"), ("second", "ba")):
         link.unlink(missing_ok=True)
