@@ -20,18 +20,9 @@ from videoloader.indexing.limits import current_limits
 from videoloader.indexing.store.fingerprints import FingerprintKind
 from videoloader.indexing.store.frame_table import PackedIndex, stored_index
 from videoloader.indexing.store.keys import SourceKeys, from_sql, path_here, to_sql
+from videoloader.indexing.store.opening import close_writer, connect_writer, told_as_unwritable
 from videoloader.indexing.store.processes import index_in_processes
-from videoloader.indexing.store.schema import (
-    COLUMNS,
-    JOIN_INDEXES,
-    Row,
-    close_writer,
-    connect_writer,
-    mark_change,
-    record_key,
-    recorded_roots,
-    told_as_unwritable,
-)
+from videoloader.indexing.store.schema import COLUMNS, JOIN_INDEXES, Row, mark_change, record_key, recorded_roots
 from videoloader.indexing.store.tasks import Answer, Task
 from videoloader.live_line import live_line
 from videoloader.runtime.cores import available_cores

@@ -19,15 +19,8 @@ from videoloader.indexing.sources.regular_file import is_same_file, status_at
 from videoloader.indexing.store.building import Progress, delete_unused_records, rename_moved, write_row
 from videoloader.indexing.store.frame_table import PackedIndex
 from videoloader.indexing.store.keys import SourceKeys, from_sql, path_here, to_sql
-from videoloader.indexing.store.schema import (
-    COLUMNS,
-    JOIN_INDEXES,
-    close_writer,
-    connect_writer,
-    mark_change,
-    recorded_roots,
-    told_as_unwritable,
-)
+from videoloader.indexing.store.opening import close_writer, connect_writer, told_as_unwritable
+from videoloader.indexing.store.schema import COLUMNS, JOIN_INDEXES, mark_change, recorded_roots
 from videoloader.indexing.store.store import IndexStore
 from videoloader.live_line import live_line
 

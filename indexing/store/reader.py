@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from videoloader.errors import IndexingError, SourceError, StaleIndexError
+from videoloader.indexing.store.opening import connect_reader, is_being_written, needs_rollback
 from videoloader.indexing.store.read_only import Guard
-from videoloader.indexing.store.schema import connect_reader, is_being_written, needs_rollback
 from videoloader.runtime.forks import keep_forever, no_forks
 
 # Attempts to read without locks, if builds end meanwhile.

@@ -52,16 +52,9 @@ from videoloader.indexing.store.frame_counts import (
 )
 from videoloader.indexing.store.frame_table import stored_index
 from videoloader.indexing.store.keys import SourceKeys, from_sql, path_here, to_sql
+from videoloader.indexing.store.opening import check_no_folder, fault_of_names
 from videoloader.indexing.store.reader import StoreReader, rows_by_id
-from videoloader.indexing.store.schema import (
-    COLUMNS,
-    JOIN_INDEXES,
-    check_no_folder,
-    check_values,
-    explained,
-    fault_of_names,
-    recorded_roots,
-)
+from videoloader.indexing.store.schema import COLUMNS, JOIN_INDEXES, check_values, explained, recorded_roots
 from videoloader.runtime.threads import executor_of
 
 # Threads that query the file system: a network file system answers many queries at once.

@@ -26,7 +26,8 @@ from videoloader.errors import (
 )
 from videoloader.indexing import IndexStore, build_index, build_store, merge_stores, torchcodec_frame_mappings
 from videoloader.indexing.store import reader
-from videoloader.indexing.store.schema import COLUMNS, needs_rollback
+from videoloader.indexing.store.opening import needs_rollback
+from videoloader.indexing.store.schema import COLUMNS
 
 
 @pytest.fixture
