@@ -18,6 +18,7 @@ from store_contents import contents
 from waiting import PATIENCE, becomes
 
 import videoloader as vl
+from videoloader.indexing import IndexStore, merge_stores
 from videoloader.indexing.store import building
 from videoloader.indexing.store.tasks import Answer, answer_task
 from videoloader.reading import process_pool
@@ -109,6 +110,34 @@ def test_a_store_is_sound_after_each_write_that_fails(
             assert rows_of(store).items() <= clean.items()
         build(store)
         assert contents(store) == clean
+    assert endings == ({0, -signal.SIGXFSZ} if limit is killed_beyond else {0, 3})
+
+
+@pytest.mark.parametrize("limit", [killed_beyond, full_beyond], ids=["killed", "disk full"])
+def test_a_merge_that_fails_at_any_write_is_completed_by_the_same_merge(
+    tmp_path: Path, paths: list[Path], limit: Callable[[int], Callable[[], None]]
+) -> None:
+    """Also what only a new store is given: the root of its parts, and their kind of fingerprints."""
+    parts = [tmp_path / f"{number}.db" for number in range(2)]
+    for number, part in enumerate(parts):
+        building.build_store(paths[number::2], part, root="/", fingerprint="content", workers=1)
+    settings = "SELECT name, value FROM settings WHERE name LIKE 'root%' OR name = 'fingerprint' ORDER BY name"
+
+    def merge(store: Path) -> int:
+        try:
+            merge_stores(parts, store)
+        except vl.SourceError as error:
+            return 3 if "cannot be written" in str(error) else 1
+        return 0
+
+    assert merge(tmp_path / "clean.db") == 0
+    clean, endings = IndexStore(tmp_path / "clean.db").query(settings), set()
+    for size in range(0, 5 * (tmp_path / "clean.db").stat().st_size, 1 << 12):
+        store = tmp_path / f"killed-{size}.db"
+        endings.add(in_child(partial(merge, store), limit(size)))
+        assert merge(store) == 0
+        assert IndexStore(store).query(settings) == clean
+        assert contents(store) == contents(tmp_path / "clean.db")
     assert endings == ({0, -signal.SIGXFSZ} if limit is killed_beyond else {0, 3})
 
 

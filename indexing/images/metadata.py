@@ -8,10 +8,11 @@ import zlib
 from collections.abc import Iterator
 
 from videoloader.errors import UnsupportedError
+from videoloader.indexing.limits import current_limits
 
 # libavcodec takes either for a PNG file.
 _SIGNATURES = (b"\x89PNG\r\n\x1a\n", b"\x8aMNG\r\n\x1a\n")
-_PNG, _WITH_EXIF = ("png", "apng"), ("png", "apng", "mjpeg", "webp")
+_PNG, _WITH_EXIF = ("png", "apng"), ("png", "apng", "mjpeg", "webp", "tiff")
 # Deflate makes at most this many bytes of one.
 _LARGEST_RATIO = 1032
 # Limit for all colour profiles and texts of a file. Profiles take a few megabytes at most.
@@ -27,8 +28,15 @@ _POINTERS, _IFD = {0x8769, 0x8825, 0xA005, 0x927C}, 13
 # Levels of directories that libavcodec follows; and limits for all that it reads, with whatever is pointed to twice.
 # Cameras write five directories and a few hundred entries.
 _DEEPEST, _MOST_DIRECTORIES, _MOST_ENTRIES = 4, 64, 16384
-# Encoders of progressive JPEG files write about ten scans. One of 35 bytes may take as long as decoding a picture.
-_SCAN, _MOST_SCANS = re.compile(rb"\xff[\xda]"), 1000
+# Bytes of a value of each type, and the limit for all values. Each byte may take six of memory, and 0.1 µs.
+_SIZES, _MOST_VALUES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4}, 64 << 20
+# Encoders of progressive JPEG files write about ten scans. One of 35 bytes may take as long as decoding a picture:
+# 0.6 ns a pixel. So there are limits for their number, and for their number times the pixels if it is not small.
+_SCAN = re.compile(rb"\xff\xda\x00[\x06-\x0e][\x01-\x04]")
+_MOST_SCANS, _FEW_SCANS, _MOST_SCANNED = 1000, 64, 1 << 34
+# For each header of a progressive frame, libavcodec clears the coefficients of all pixels, which takes 3 ns for each.
+_PROGRESSIVE = re.compile(rb"\xff\xc2..[\x01-\x10](..)(..)", re.DOTALL)
+_FEW_FRAMES, _MOST_CLEARED = 8, 1 << 31
 
 
 def check_metadata(codec: str, picture: bytes | memoryview, source: str) -> None:
@@ -44,10 +52,23 @@ def check_metadata(codec: str, picture: bytes | memoryview, source: str) -> None
     """
     if codec in _WITH_EXIF:
         _check_exif(picture, source)
-    if codec == "mjpeg" and len(_SCAN.findall(picture)) > _MOST_SCANS:
-        raise UnsupportedError(f"has a JPEG picture of more than {_MOST_SCANS} scans, which take long", source)
+    if codec == "mjpeg":
+        _check_scans(picture, source)
     if codec in _PNG and len(picture) * _LARGEST_RATIO > _MOST_UNPACKED:
         _check_chunks(picture, source)
+
+
+def _check_scans(picture: bytes | memoryview, source: str) -> None:
+    limit = current_limits().picture_pixels
+    frames = (
+        int.from_bytes(height, "big") * int.from_bytes(width, "big") for height, width in _PROGRESSIVE.findall(picture)
+    )
+    sizes = [size for size in frames if size <= limit]  # libavcodec refuses others
+    if len(sizes) > _FEW_FRAMES and sum(sizes) > _MOST_CLEARED:
+        raise UnsupportedError(f"has a JPEG picture of {len(sizes)} frame headers, which take long", source)
+    most = max(_FEW_SCANS, min(_MOST_SCANS, _MOST_SCANNED // max([*sizes, 1])))
+    if len(_SCAN.findall(picture)) > most:
+        raise UnsupportedError(f"has a JPEG picture of more than {most} scans, which take long", source)
 
 
 def _check_chunks(picture: bytes | memoryview, source: str) -> None:
@@ -81,7 +102,7 @@ def _check_chunks(picture: bytes | memoryview, source: str) -> None:
 
 def _check_exif(picture: bytes | memoryview, source: str) -> None:
     """Count what libavcodec reads of Exif data, in which many entries may point to one directory."""
-    directories = entries = 0
+    directories = entries = values = 0
     content = bytes(picture)
     for base, order in _places_of_tiff(content):
         waiting = [(content[base + 4 : base + 8], 1)]
@@ -96,8 +117,13 @@ def _check_exif(picture: bytes | memoryview, source: str) -> None:
             if directories > _MOST_DIRECTORIES or entries > _MOST_ENTRIES:
                 told = f"has Exif data of more than {_MOST_DIRECTORIES} directories or {_MOST_ENTRIES} entries"
                 raise UnsupportedError(told, source)
+            table = [*struct.iter_unpack(f"{order}HHI4s", content[at + 2 : at + 2 + 12 * there])]
+            sizes = (_SIZES.get(kind, 0) * number for _, kind, number, _ in table)
+            values += sum(size for size in sizes if size <= len(content))
+            if values > _MOST_VALUES:
+                told = f"has Exif data or tags whose values take more than {_MOST_VALUES >> 20} MiB"
+                raise UnsupportedError(told, source)
             if level < _DEEPEST:
-                table = struct.iter_unpack(f"{order}HHI4s", content[at + 2 : at + 2 + 12 * there])
                 waiting += [(value, level + 1) for tag, kind, _, value in table if tag in _POINTERS or kind == _IFD]
 
 

@@ -15,14 +15,16 @@ from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.checks import check, path_text
 from videoloader.indexing.sources.opening import begins_as_url
-from videoloader.indexing.sources.regular_file import is_same_file, status_at
+from videoloader.indexing.sources.regular_file import is_same_file
 from videoloader.indexing.store.building import Progress, delete_unused_records, rename_moved, write_row
 from videoloader.indexing.store.frame_table import PackedIndex
 from videoloader.indexing.store.keys import SourceKeys, from_sql, path_here, to_sql
 from videoloader.indexing.store.opening import close_writer, connect_writer, told_as_unwritable
+from videoloader.indexing.store.processes import check_not_forked
 from videoloader.indexing.store.schema import COLUMNS, JOIN_INDEXES, mark_change, recorded_roots
 from videoloader.indexing.store.store import IndexStore
 from videoloader.live_line import live_line
+from videoloader.runtime.forks import keep_forever
 
 # Limits for one transaction, which is held in memory: rows, and bytes of indexes.
 _ROWS_AT_ONCE, _BYTES_AT_ONCE = 1000, 8 << 20
@@ -140,13 +142,14 @@ class _Merge:
     """A merged store that is being written, as a context that closes it."""
 
     def __init__(self, path: str, root: str | None, parts: list[IndexStore]) -> None:
-        status = status_at(path)
-        is_new = status is None or not status.st_size
         roots = {part.keys.root for part in parts}
-        common = roots.pop() if is_new and root is None and len(roots) == 1 else None
+        common = roots.pop() if root is None and len(roots) == 1 else None
         recorded = common if common != os.path.dirname(path) else None
-        self._path = path
-        self._connection = connect_writer(path, root or recorded)
+        kinds = {row for part in parts for row in part.query(_KIND) or [(None,)]}
+        ((kind,),) = kinds if len(kinds) == 1 else [(None,)]
+        self._path, self._process = path, os.getpid()
+        # Both are written together with the tables, so that a merge that was killed leaves a store with them, or none.
+        self._connection = connect_writer(path, root or recorded, kind)
         with ExitStack() as on_error:
             on_error.callback(close_writer, self._connection)
             with told_as_unwritable(path):
@@ -154,10 +157,6 @@ class _Merge:
                 known = recorded_roots(settings, path) if root is None else (root,)
                 self._keys = SourceKeys.located(known, self._connection.execute, path)
                 rename_moved(self._connection, self._keys)
-                kinds = {kind for part in parts for (kind,) in part.query(_KIND)}
-                if is_new and len(kinds) == 1 and all(part.query(_KIND) for part in parts):
-                    kind = kinds.pop()
-                    self._connection.execute("INSERT OR REPLACE INTO settings VALUES ('fingerprint', ?)", (kind,))
             on_error.pop_all()
         self.counts: Counter[_Outcome] = Counter()
 
@@ -165,6 +164,9 @@ class _Merge:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if os.getpid() != self._process:
+            keep_forever(self._connection)  # closing it in a forked process would release the parent's locks
+            return
         close_writer(self._connection)
 
     def begin_part(self, part: IndexStore) -> None:
@@ -175,7 +177,9 @@ class _Merge:
 
         Raises:
             SourceError: they cannot be written.
+            ConfigurationError: the process was forked meanwhile, as in a callback.
         """
+        check_not_forked(self._process, "merge")
         outcomes: Counter[_Outcome] = Counter()
         with told_as_unwritable(self._path), self._connection:
             self._connection.execute("BEGIN IMMEDIATE")
@@ -186,6 +190,7 @@ class _Merge:
 
     def tidy_up(self) -> None:
         """Remove records that nothing refers to any more."""
+        check_not_forked(self._process, "merge")
         if self.counts["replaced"]:
             with told_as_unwritable(self._path), self._connection:
                 mark_change(self._connection)

@@ -121,12 +121,13 @@ def _open(path: str, guard: Guard, mode: str) -> sqlite3.Connection:
     return connection
 
 
-def connect_writer(path: str, root: str | None) -> sqlite3.Connection:
+def connect_writer(path: str, root: str | None, kind: str | None = None) -> sqlite3.Connection:
     """Open a connection that writes; the file and its tables are created if necessary.
 
     Args:
         path: absolute path of the store.
         root: absolute folder to record in a new store; None for the folder of the store.
+        kind: kind of fingerprints to record in a new store; None for none.
 
     Raises:
         SourceError: the file cannot be written.
@@ -150,6 +151,8 @@ def connect_writer(path: str, root: str | None) -> sqlite3.Connection:
                 connection.execute(
                     "INSERT INTO settings VALUES ('root', ?), ('root_is_own_folder', ?)", (folder, root is None)
                 )
+                if kind is not None:
+                    connection.execute("INSERT INTO settings VALUES ('fingerprint', ?)", (kind,))
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             _check_schema(connection, path)

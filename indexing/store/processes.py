@@ -107,13 +107,23 @@ def answer_in_processes(
                     if not worker.waiting:
                         idle.append(worker)
                 yield answers
-                if os.getpid() != process:
-                    raise ConfigurationError(
-                        "this build was started before the process was forked: only the parent can go on with it"
-                    )
+                check_not_forked(process, "build")
     finally:
         if os.getpid() == process:
             end_processes(team)
+
+
+def check_not_forked(process: int, work: str) -> None:
+    """Raise ConfigurationError in a process that was forked since work began, as in a callback.
+
+    Args:
+        process: number of the process that began.
+        work: "build" or "merge".
+    """
+    if os.getpid() != process:
+        raise ConfigurationError(
+            f"this {work} was started before the process was forked: only the parent can go on with it"
+        )
 
 
 def index_in_processes(chunks: Iterable[list[Task]], workers: int) -> Iterator[list[Answer]]:

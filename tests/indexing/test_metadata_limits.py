@@ -42,14 +42,54 @@ def jpeg(data: bytes) -> bytes:
     return picture[:2] + b"\xff\xe1" + struct.pack(">H", len(segment) + 2) + segment + picture[2:]
 
 
-def test_a_jpeg_file_of_thousands_of_scans_is_refused(tmp_path: Path) -> None:
+def segment(kind: int, data: bytes) -> bytes:
+    return bytes([0xFF, kind]) + struct.pack(">H", len(data) + 2) + data
+
+
+def progressive(width: int, height: int, frames: int, scans: int) -> bytes:
+    """A progressive JPEG file of grey pixels, which repeats its frame header and its scan."""
+    frame = segment(0xC2, struct.pack(">BHHB", 8, height, width, 1) + b"\1\x11\0")
+    tables = segment(0xDB, b"\0" + b"\1" * 64) + segment(0xC4, b"\0" + bytes([1] + [0] * 15) + b"\0")
+    scan = segment(0xDA, b"\1\1\0" + bytes(3)) + bytes(64)
+    return b"\xff\xd8" + tables + frames * frame + scans * scan + b"\xff\xd9"
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "most"),
+    [(16, 16, 1000), (16384, 1024, 1000), (16384, 4096, 256), pytest.param(16384, 8192, 128, id="the largest allowed")],
+)
+def test_a_jpeg_file_of_many_scans_for_its_size_is_refused(width: int, height: int, most: int) -> None:
     """An empty scan of 35 bytes takes libavcodec as long as the picture is large."""
-    path, picture = tmp_path / "scans.jpg", jpeg(b"")
-    path.write_bytes(picture)
-    assert vl.Video(path, device="cpu")[0].shape == (3, 16, 16)
-    path.write_bytes(picture[:-2] + 1000 * b"\xff\xda\0\x02" + picture[-2:])
-    with pytest.raises(UnsupportedError, match=r"scans\.jpg: has a JPEG picture of more than 1000 scans"):
+    check_metadata("mjpeg", progressive(width, height, 1, most), "a.jpg")
+    with pytest.raises(UnsupportedError, match=rf"a\.jpg: has a JPEG picture of more than {most} scans"):
+        check_metadata("mjpeg", progressive(width, height, 1, most + 1), "a.jpg")
+
+
+def test_a_jpeg_file_of_many_large_frame_headers_is_refused(tmp_path: Path) -> None:
+    """For each header of 13 bytes libavcodec clears memory for all pixels."""
+    path = tmp_path / "frames.jpg"
+    path.write_bytes(progressive(16384, 8192, 60, 1))
+    with pytest.raises(UnsupportedError, match=r"frames\.jpg: has a JPEG picture of 60 frame headers"):
         vl.Video(path, device="cpu")[0]
+    path.write_bytes(progressive(16, 16, 60, 1))
+    assert vl.Video(path, device="cpu")[0].shape == (3, 16, 16)
+
+
+def test_thumbnails_of_a_progressive_jpeg_file_are_no_reason_to_refuse_it() -> None:
+    check_metadata("mjpeg", progressive(8000, 8000, 1, 12) + 20 * progressive(320, 240, 1, 12), "a.jpg")
+
+
+@pytest.mark.parametrize("codec", ["png", "tiff"])
+def test_entries_that_share_a_large_value_are_refused(codec: str) -> None:
+    """libavcodec unpacks the value of each, and makes a text of it."""
+
+    def shared(entries: int) -> bytes:
+        table = b"".join(struct.pack("<HHII", 40000 + number, 7, 1 << 20, 8) for number in range(entries))
+        return b"II*\0" + struct.pack("<I", 8 + (1 << 20)) + bytes(1 << 20) + struct.pack("<H", entries) + table
+
+    check_metadata(codec, shared(64), "a")
+    with pytest.raises(UnsupportedError, match="a: has Exif data or tags whose values take more than 64 MiB"):
+        check_metadata(codec, shared(65), "a")
 
 
 @pytest.mark.parametrize("chunk", [b"\0\0\0\0noneCRCC", b"\0\0\0\2iCCPa\0CRCC"])

@@ -174,6 +174,44 @@ def test_names_that_are_not_utf8_are_kept(videos: list[Path], tmp_path: Path) ->
     assert len(IndexStore(tmp_path / "all.db").get(odd)) == 60
 
 
+def test_a_database_without_tables_counts_as_a_new_store(parts: list[Path], tmp_path: Path) -> None:
+    """A build or a merge that is killed may leave a file whose tables SQLite takes back later."""
+    build_here([], parts[0], fingerprint="size")
+    build_here([], parts[1], fingerprint="size")
+    output = tmp_path / "elsewhere" / "all.db"
+    output.parent.mkdir()
+    with closing(sqlite3.connect(output)) as connection:
+        connection.execute("PRAGMA user_version = 7")
+        connection.execute("PRAGMA user_version = 0")
+    assert output.stat().st_size
+    merge_stores(parts, output)
+    assert IndexStore(output).keys.root == str(tmp_path)
+    assert IndexStore(output).query("SELECT value FROM settings WHERE name = 'fingerprint'") == [("size",)]
+
+
+def test_a_process_that_is_forked_in_a_callback_does_not_go_on_with_the_merge(tmp_path: Path) -> None:
+    make_store(tmp_path / "part.db", {f"{number}.mp4": 24 for number in range(100)})
+    program = f"""
+import os
+import videoloader as vl
+from videoloader.indexing.store import merging
+merging._ROWS_AT_ONCE = 10
+main, children = os.getpid(), []
+def progress(done, total):
+    if not children and os.getpid() == main:
+        children.append(os.fork())
+try:
+    vl.merge_stores([{str(tmp_path / "part.db")!r}], {str(tmp_path / "all.db")!r}, progress=progress)
+except vl.ConfigurationError as error:
+    assert os.getpid() != main and "this merge was started before the process was forked" in str(error)
+    os._exit(7)
+assert os.getpid() == main
+assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 7
+"""
+    subprocess.run([sys.executable, *SAFE_PATH, "-W", "ignore", "-c", program], timeout=200, check=True)
+    assert contents(tmp_path / "all.db") == contents(tmp_path / "part.db")
+
+
 SCRIPT = """
 import signal
 import sys
