@@ -37,7 +37,7 @@ def with_configurations(index: VideoIndex, brought: Brought, since: int | None =
     Args:
         index: index whose packets have the numbers of the container's records; with ``since``, one that was made here.
         brought: parameter sets in packets (``units_of``), for all packets or for those examined. For MPEG-1, 2 and 4
-            only keyframes without headers of their own, with the last headers before them.
+            what keyframes lack (``HeadersBefore``).
         since: the packet from which on the index is to be corrected, because its sets were not known.
     """
     codec, records = index.stream.codec, index.stream.codec_configs

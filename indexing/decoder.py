@@ -14,6 +14,7 @@ import numpy as np
 
 from videoloader.errors import UnsupportedError
 from videoloader.errors.of_handlers import error_of_handler
+from videoloader.indexing.bitstream.headers_before import split_headers
 from videoloader.indexing.bitstream.nal import MOST_HELD
 from videoloader.indexing.bitstream.picture import configs_not_cut
 from videoloader.indexing.images.metadata import check_metadata
@@ -100,7 +101,10 @@ def open_decoder(
     except (av.error.FFmpegError, ValueError) as error:
         raise UnsupportedError(f"libavcodec has no decoder for {stream.codec} ({error})", index.source) from None
     assert isinstance(context, av.video.codeccontext.VideoCodecContext)
-    context.extradata = stream.codec_configs[index.packet_config[start]] or None
+    record = stream.codec_configs[index.packet_config[start]]
+    if stream.codec == "mpeg4" and len(steps := split_headers(record).steps()) > 1:
+        record = steps[0]  # ``mpeg4_start`` shows the decoder the others
+    context.extradata = record or None
     context.thread_count = threads
     context.thread_type = "AUTO"
     options = common_options()

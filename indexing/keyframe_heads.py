@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 from videoloader.indexing.bitstream.formats import PictureFormat
+from videoloader.indexing.bitstream.headers_before import HeadersBefore
 from videoloader.indexing.bitstream.nal import H264_IDR, iterate_nals, nal_length_size
 from videoloader.indexing.bitstream.parameter_sets import (
     SLICES,
     WITH_HEADERS,
     WITH_PARAMETER_SETS,
-    coded_size,
     is_set,
+    memory_size,
     units_of,
 )
 from videoloader.indexing.bitstream.picture import picture_format
@@ -34,8 +36,9 @@ _HEAD, _LONG_HEAD = 1 << 10, 16 << 10
 # Codecs whose headers tell whether a packet is a keyframe.
 _WITH_KEYFRAME_HEADERS = (*WITH_HEADERS, "vvc", "vp8", "vp9", "av1")
 # Maximum number of packets examined when a video is indexed, if a read costs a system call or a network request. In
-# videos with more, each keyframe is examined when decoding first starts there.
-_MOST_NEAR, _MOST_FAR = 2000, 8
+# videos with more, each keyframe is examined when decoding first starts there. Headers of MPEG-1, 2 and 4 also apply to
+# later keyframes, so more are examined (in 10 µs each).
+_MOST_NEAR, _MOST_FAR, _MOST_OF_MPEG = 2000, 8, 100_000
 
 
 class Head(NamedTuple):
@@ -63,6 +66,14 @@ def most_looked_at(source: ByteSource) -> int:
     return _MOST_NEAR if source.read_through <= NEAR else _MOST_FAR
 
 
+def _are_looked_at(codec: str, source: ByteSource, keyframes: int) -> bool:
+    if codec not in _WITH_KEYFRAME_HEADERS:
+        return False
+    has_headers = codec in WITH_HEADERS and codec not in WITH_PARAMETER_SETS
+    most = _MOST_OF_MPEG if has_headers and source.read_through <= NEAR else most_looked_at(source)
+    return keyframes <= most
+
+
 def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoIndex, dict[int, list[bytes]], list[int]]:
     """Check by the keyframes' own headers that they are keyframes, and collect their parameter sets.
 
@@ -79,17 +90,18 @@ def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoInd
     """
     codec, configs = index.stream.codec, index.stream.codec_configs
     keys = index.packet_key.nonzero()[0]
-    if codec not in _WITH_KEYFRAME_HEADERS or index.stream.encrypted or len(keys) > most_looked_at(source):
+    if index.stream.encrypted or not _are_looked_at(codec, source, len(keys)):
         return index, {}, []
     false: list[int] = []
     breaks: list[int] = []
     recovery_points: list[int] = []
     brought: dict[int, list[bytes]] = {}
-    headers = b""
-    sizes: set[tuple[int, int]] = set()
+    before = HeadersBefore(codec)
+    distinct: set[bytes] = set()
     columns = (keys, index.packet_config[keys], index.packet_offset[keys], index.packet_size[keys])
     packets, config_of, offsets, lengths = (column.tolist() for column in columns)
-    starts = read_starts(source, offsets, lengths, _HEAD)
+    pieces = (slice(at, at + _MOST_NEAR) for at in range(0, len(packets), _MOST_NEAR))
+    starts = chain.from_iterable(read_starts(source, offsets[piece], lengths[piece], _HEAD) for piece in pieces)
     for packet, config, offset, size, start in zip(packets, config_of, offsets, lengths, starts, strict=True):
         told = read_head(codec, configs[config], start, size)
         if told is _IDR_FIRST:
@@ -106,17 +118,16 @@ def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoInd
             if head.breaks:
                 breaks.append(packet)
         elif codec in WITH_HEADERS:
-            if headers and not head.units:
-                brought[packet] = [headers]
-            if head.units and head.units[0] != headers:
-                headers = head.units[0]
-                sizes.add(coded_size(codec, headers))
+            headers = b"".join(head.units)
+            if lacking := before.lacking(configs[config], headers):
+                brought[packet] = lacking
+            distinct.add(headers)
     all_looked_at = looked_at_for(len(recovery_points)) <= most_looked_at(source)
     if all_looked_at:
         false += points_behind_leaps(index, source, recovery_points)
     if false:
         index = index.without_keyframe(false)
-    if len(sizes) > 1:
+    if len({memory_size(codec, headers) for headers in distinct if headers}) > 1:
         index = replace(index, stream=replace(index.stream, size_varies=True))
     index = with_configurations(index.known_by_headers() if all_looked_at else index, brought)
     return index, brought, breaks

@@ -27,10 +27,10 @@ from videoloader.indexing.true_order import with_frames, with_sets_met
 def may_lose_pictures(index: VideoIndex, switches: list[int], brought: Brought) -> bool:
     """Whether a decoder may drop pictures at a change.
 
-    Decoders of MPEG-1, 2 and 4 drop the picture that they hold back where pictures of another size begin. Those of
-    H.264 and HEVC begin a new sequence where they get another sequence parameter set, or the same one again. If that is
-    not at a keyframe, or if pictures follow that are shown before the keyframe, pictures that refer to earlier ones are
-    lost.
+    Decoders of MPEG-1, 2 and 4 drop the picture that they hold back where pictures of another ``memory_size`` begin.
+    Those of H.264 and HEVC begin a new sequence where they get another sequence parameter set, or the same one again.
+    If that is not at a keyframe, or if pictures follow that are shown before the keyframe, pictures that refer to
+    earlier ones are lost.
 
     Args:
         index: index of any method, with the configurations of in-band parameter sets.

@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import UnsupportedError
+from videoloader.indexing.bitstream.headers_before import HeadersBefore
 from videoloader.indexing.bitstream.parameter_sets import (
     WITH_HEADERS,
     WITH_PARAMETER_SETS,
-    coded_size,
     may_have_sequence_headers,
+    memory_size,
     sequence_headers,
     sets_of_record,
     units_of,
@@ -31,7 +32,8 @@ class Setups:
         config: the record that its decoder is opened with.
 
     Attributes:
-        brought: parameter sets of H.264 and HEVC by the packet that contains them or has a new record with them.
+        brought: parameter sets of H.264 and HEVC by the packet that contains them or has a new record with them; the
+            headers that keyframes of MPEG-1, 2 and 4 lack.
     """
 
     def __init__(self, codec: str, config: bytes) -> None:
@@ -42,6 +44,7 @@ class Setups:
         self._known: dict[tuple[bytes, bytes], int] = {}
         self._of_packets: list[int] = []
         self._headers: set[bytes] = set()
+        self._before = HeadersBefore(codec)
 
     def add(self, packet: av.packet.Packet[Any], payload: bytes) -> None:
         """Take in the stream's next packet and its bytes."""
@@ -56,17 +59,21 @@ class Setups:
             units += units_of(self._codec, self._record, payload)
             if units:
                 self.brought[len(self._of_packets)] = units
-        elif self._codec in WITH_HEADERS and may_have_sequence_headers(payload):
-            self._headers.add(sequence_headers(self._codec, payload))
+        elif self._codec in WITH_HEADERS:
+            headers = sequence_headers(self._codec, payload) if may_have_sequence_headers(payload) else b""
+            self._headers.add(headers)
+            if headers or packet.is_keyframe:
+                lacking = self._before.lacking(self._record, headers)
+                if lacking and packet.is_keyframe:
+                    self.brought[len(self._of_packets)] = lacking
         self._of_packets.append(self._known.setdefault((self._record, self._palette), len(self._known)))
 
     @property
     def has_several_headers(self) -> bool:
         """Whether packets of MPEG-1, 2 or 4 contain headers that differ from each other or from the first record."""
-        if not self._headers:
+        if not any(self._headers):
             return False
-        first = sequence_headers(self._codec, self._first_record)
-        return len(self._headers | ({first} if first else set())) > 1
+        return len({*self._headers, sequence_headers(self._codec, self._first_record)} - {b""}) > 1
 
     def of_packets(self, source: str) -> npt.NDArray[np.uint8]:
         """Return the number of the configuration in force at each packet, uint8[P].
@@ -84,6 +91,6 @@ class Setups:
         """Return the stream with all its configurations."""
         palettes = tuple(palette for _, palette in self._known)
         records = tuple(record for record, _ in self._known)
-        sizes = {coded_size(self._codec, headers) for headers in self._headers if headers}
+        sizes = {memory_size(self._codec, headers) for headers in self._headers if headers}
         palettes = palettes if any(palettes) else ()
         return replace(stream, codec_configs=records, palettes=palettes, size_varies=len(sizes) > 1)

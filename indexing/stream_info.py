@@ -29,8 +29,8 @@ class StreamInfo:
         color_range: str. ``"limited"``, ``"full"``, or ``""`` if the container does not state it.
         frame_rate: Fraction. The nominal frames per second if the container states them, else 0.
         reorder_depth: int. The number of frames that a decoder must hold back to output them in display order.
-        size_varies: bool. Whether pictures are known to have several sizes; width and height are then those of the
-            first.
+        size_varies: bool. Whether pictures are known to have several sizes, or in MPEG-2 several numbers of
+            macroblocks; width and height are then those of the first.
         encrypted: bool. Whether packets are encrypted, so that they decode to noise.
         codec_tag: str. A fact that libavcodec needs to open codecs without headers of their own.
         pixel_format: str. Another such fact.

@@ -48,6 +48,12 @@ def read_sequence_header(header: bytes) -> PictureFormat | None:
     )  # fmt: skip
 
 
+def is_progressive(header: bytes) -> bool:
+    """Whether a sequence header says that all its pictures are frames (6.2.2.3, progressive_sequence)."""
+    _, _, extension = header.partition(b"\0\0\1\xb5")
+    return len(extension) > 1 and extension[0] >> 4 == _SEQUENCE_EXTENSION and bool(extension[1] & 8)
+
+
 def _sample_aspect(code: int, coded: tuple[int, int], shown: tuple[int, int]) -> Fraction:
     display = _DISPLAY_ASPECT.get(code)
     if display is None:

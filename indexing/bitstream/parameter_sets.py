@@ -12,8 +12,9 @@ from struct import Struct
 from types import MappingProxyType
 
 from videoloader.indexing.bitstream.bits import BitReader
+from videoloader.indexing.bitstream.headers_before import split_headers
 from videoloader.indexing.bitstream.hevc_parameter_sets import read_profile_tier_level
-from videoloader.indexing.bitstream.mpeg2 import read_sequence_header
+from videoloader.indexing.bitstream.mpeg2 import is_progressive, read_sequence_header
 from videoloader.indexing.bitstream.mpeg4_headers import find_layer
 from videoloader.indexing.bitstream.nal import iterate_nals, nal_length_size, parameter_sets
 
@@ -139,6 +140,14 @@ def coded_size(codec: str, headers: bytes) -> tuple[int, int]:
     return headers[4] << 4 | headers[5] >> 4, (headers[5] & 15) << 8 | headers[6]
 
 
+def memory_size(codec: str, headers: bytes) -> tuple[int, int, int]:
+    """Return the (width, height, rows in memory) of pictures. Decoders of MPEG-1, 2 and 4 begin anew with others."""
+    width, height = coded_size(codec, headers)
+    # A picture of two fields has an even number of rows of macroblocks (ISO/IEC 13818-2, 6.3.3).
+    multiple = 32 if codec == "mpeg2video" and not is_progressive(headers) else 16
+    return width, height, -(-height // multiple) * multiple
+
+
 def sequence_headers(codec: str, payload: bytes | memoryview) -> bytes:
     """Return the headers of a sequence in a packet or a record of MPEG-1, 2 or 4; empty if there are none."""
     data = bytes(payload[:_LONGEST_HEADERS])
@@ -170,7 +179,7 @@ def sets_of_record(codec: str, record: bytes) -> Sets:
         record: avcC, hvcC, or headers with start codes.
     """
     if codec not in WITH_PARAMETER_SETS:
-        headers = sequence_headers(codec, record)
+        headers = split_headers(record).record() if codec == "mpeg4" else sequence_headers(codec, record)
         return MappingProxyType({_OF_SEQUENCE: headers} if headers else {})
     return named_sets(codec, parameter_sets(codec, record))
 
@@ -219,9 +228,9 @@ def record_with_sets(codec: str, record: bytes, sets: Sets) -> bytes:
     Raises:
         ValueError: a record has no room for that many sets, or for a set of that length.
     """
+    if codec == "mpeg4":
+        return sets.get(_OF_SEQUENCE, record)  # a decoder skips all layers in one record but the first
     if codec not in WITH_PARAMETER_SETS:
-        # Everything else in the stream's record stays in force, such as the encoder's name in MPEG-4, which affects
-        # decoding.
         return record + sets.get(_OF_SEQUENCE, b"")
     if max(map(len, sets.values()), default=0) > 0xFFFF:
         raise ValueError("a parameter set is longer than a record can say")

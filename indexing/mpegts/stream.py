@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from videoloader.indexing.bitstream.formats import PictureFormat
 from videoloader.indexing.bitstream.mpeg2 import read_sequence_header
-from videoloader.indexing.bitstream.parameter_sets import is_sequence_set, is_set
+from videoloader.indexing.bitstream.parameter_sets import is_sequence_set, is_set, memory_size
 from videoloader.indexing.bitstream.picture import picture_format
 from videoloader.indexing.mpegts.access_units import AccessUnits
 from videoloader.indexing.stream_info import StreamInfo
@@ -56,6 +56,13 @@ def _format_of(codec: str, headers: bytes) -> PictureFormat | None:
     return picture_format(StreamInfo(codec, (headers,), TIME_BASE, 0, 0))
 
 
+def _size_of(codec: str, headers: bytes) -> tuple[int, ...] | None:
+    if codec == "mpeg2video":
+        return memory_size(codec, headers)
+    picture = _format_of(codec, headers)
+    return picture and (picture.width, picture.height)
+
+
 def _first_config(codec: str, units: AccessUnits) -> bytes:
     """Return the headers of the first access unit with all that are needed, joined as in libavformat."""
     if codec == "mpeg2video":
@@ -88,13 +95,13 @@ def mark_changes(codec: str, units: AccessUnits, stream: StreamInfo) -> tuple[St
     ones.
     """
     key = units.key.copy()
-    formats = {(stream.width, stream.height)}
     first = bare(stream.codec_configs[0])
+    formats = {_size_of(codec, stream.codec_configs[0])}
     different = {header for header in set(units.headers.values()) if bare(header) != first}
     for header in different:
         leads = codec == "mpeg2video" or is_sequence_set(codec, header[3])
-        if leads and (other := _format_of(codec, header)):
-            formats.add((other.width, other.height))
+        if leads and (other := _size_of(codec, header)):
+            formats.add(other)
     if codec == "mpeg2video" and different:
         changed_at = next(position for position, header in units.headers.items() if header in different)
         with_headers = np.zeros(len(key), np.bool_)

@@ -88,6 +88,38 @@ def test_frames_come_in_the_order_of_a_full_decode(tmp_path, base, lies, decodes
     assert (index.method == "decoded") == decodes
 
 
+@pytest.mark.parametrize("container", ["mp4", "mov", "mkv", "ts", "mpeg", "avi", "nut"])
+@pytest.mark.parametrize("parts", [("", "+ilme+ildct"), ("+ilme+ildct", "")], ids=["fields behind", "fields before"])
+@pytest.mark.parametrize("height", [34, 64])
+def test_a_decoder_of_mpeg_2_begins_anew_where_fields_need_other_memory(tmp_path, container, parts, height):
+    """Frames of 34 lines have three rows of macroblocks, and two fields four. With 64 lines both have four."""
+    path = tmp_path / f"x.{container}"
+    with av.open(str(path), "w") as target:
+        stream = target.add_stream("mpeg2video", 25)
+        stream.width, stream.height, stream.pix_fmt = 64, height, "yuv420p"
+        for place, flags in enumerate(parts):
+            encoder = av.CodecContext.create("mpeg2video", "w")
+            encoder.width, encoder.height, encoder.pix_fmt = 64, height, "yuv420p"
+            encoder.framerate, encoder.time_base = 25, Fraction(1, 25)
+            encoder.options = {"g": "6", "bf": "2"} | ({"flags": flags} if flags else {})
+            frames = [av.VideoFrame(64, height, "yuv420p") for _ in range(14)]
+            for number, frame in enumerate(frames):
+                frame.pts = number
+                for plane in frame.planes:
+                    plane.update(bytes([9 * number]) * plane.buffer_size)
+            for packet in [packet for frame in [*frames, None] for packet in encoder.encode(frame)]:
+                copy = av.Packet(bytes(packet))
+                copy.stream, copy.time_base, copy.duration = stream, Fraction(1, 25), 1
+                copy.pts, copy.dts = packet.pts + 14 * place + 1, packet.dts + 14 * place + 1
+                copy.is_keyframe = packet.is_keyframe
+                target.mux(copy)
+    truth = full_decode(path).hashes
+    video = Video(path, device="cpu")
+    assert len(truth) == (27 if height == 34 else 28)
+    assert len(video) == len(truth)
+    assert verify(path).ok
+
+
 @pytest.mark.parametrize("container", ["mp4", "mkv"])
 @pytest.mark.parametrize("family", ["h264_size", "hevc_size", "hevc_sps"])
 def test_changes_at_closed_keyframes_need_no_decode(tmp_path, family, container):

@@ -12,7 +12,7 @@ import av.error
 import av.video.codeccontext
 
 from videoloader.decoding.h263_start import show_sound_h263_endings
-from videoloader.decoding.mpeg4_start import show_first_b_picture, show_sound_endings
+from videoloader.decoding.mpeg4_start import show_first_b_picture, show_notes, show_sound_endings
 from videoloader.decoding.vp8_check import Vp8Check
 from videoloader.indexing.bitstream.jpeg import HUFFMAN, segments_before_scan, tables_brought
 from videoloader.indexing.bitstream.lost_data import lost_data_check
@@ -223,6 +223,8 @@ class CpuDecoder:
         # Strict decoding would refuse a recovery point, since the packets before it are left out on purpose.
         strict = strict and (codec != "h264" or has_idr(record, data))
         memory = remembered(index, data)
+        # What comes before the first keyframe refers to pictures that a decoder makes up, by what is in its memory.
+        fresh = fresh or not index.packet_key[packet]
         key = None if fresh or memory is None else _context_key(index, packet, data)
         key = key and (strict, memory, *key)
         kept = None if key is None else self._contexts.pop(key, None)
@@ -231,6 +233,7 @@ class CpuDecoder:
             return kept
         context = open_decoder(index, packet, strict=strict, holds_back=holds_back)
         if codec == "mpeg4":
+            show_notes(context, index, packet)
             if strict:
                 show_sound_endings(context, index, packet, data)
             show_first_b_picture(context, index, packet, data)

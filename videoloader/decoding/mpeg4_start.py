@@ -4,6 +4,8 @@ libavcodec counts how many pictures end with stuffing (ISO/IEC 14496-2, 5.2.4) a
 leave it out. Until it has seen some that do, it takes a picture with damage in its last bits for a sound one. So a
 decoder that begins at a keyframe would show, without a mark, what a full decode conceals.
 
+By the notes of encoders, libavcodec chooses how to decode. It remembers those of all parts of a joined file.
+
 It scales the motion vectors of interlaced B pictures by the distance of the first B picture that it is given. A decoder
 that begins elsewhere, or is not given pictures that nothing refers to, would show other pictures.
 """
@@ -16,6 +18,7 @@ from functools import lru_cache
 import av.error
 import av.video.codeccontext
 
+from videoloader.indexing.bitstream.headers_before import split_headers
 from videoloader.indexing.bitstream.mpeg4_headers import VOP, Layer, find_layer
 from videoloader.indexing.bitstream.parameter_sets import sequence_headers
 from videoloader.indexing.decoder import make_packet
@@ -27,6 +30,16 @@ _PICTURES = 4
 _STUFFING = 16 * "0000000001"
 # Kinds of VOPs.
 _P, _B = "01", "10"
+
+
+def show_notes(context: av.video.codeccontext.VideoCodecContext, index: VideoIndex, packet: int) -> None:
+    """Show a new decoder all notes of encoders before its run begins with this packet, if they differ.
+
+    Whenever libavcodec decodes a picture, it chooses by the notes that it has met how to decode, and keeps this choice.
+    """
+    config = split_headers(index.config_at(packet))
+    if len(config.notes) > 1 and (layer := find_layer(config.layer)):
+        show(context, index, packet, [step + _skipped_picture(layer) for step in config.steps()])
 
 
 def show_sound_endings(

@@ -22,6 +22,7 @@ from videoloader.decoding.cpu import CpuDecoder
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import FileSource, VideoIndex, open_source
 from videoloader.indexing.avi.index import index_avi
+from videoloader.indexing.keyframe_heads import with_keyframes_read
 from videoloader.indexing.libav import index_by_decoding
 
 STREAMS = {
@@ -59,6 +60,7 @@ def check(video: Video, path: Path) -> VideoIndex | None:
     index = index_avi(FileSource(path))
     if index is None:
         return None
+    index, _, _ = with_keyframes_read(index, FileSource(path))
     reference = index_by_decoding(FileSource(path))
     for name in ("packet_offset", "packet_size", "packet_key", "packet_pts", "frame_packet", "frame_pts"):
         assert getattr(index, name).tolist() == getattr(reference, name).tolist(), name
