@@ -94,6 +94,7 @@ class FileObjectSource(SourceBase):
             try:
                 require_same(self.state, state_of_file(os.fstat(self._file.fileno())), self.name)
             except (OSError, ValueError) as error:
+                raise_of_handler(error)
                 raise SourceError(f"cannot be read ({error})", self.name) from None
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -10,8 +11,9 @@ from contextlib import contextmanager, suppress
 from secrets import token_hex
 from typing import IO, Any, BinaryIO
 
-from videoloader.errors import SourceError, system_reason
+from videoloader.errors import ConfigurationError, SourceError, system_reason
 from videoloader.errors.of_handlers import raise_of_handler
+from videoloader.runtime.forks import after_fork, lead_nowhere
 
 # What the system says of a path at which nothing is.
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
@@ -200,6 +202,18 @@ def check_regular(path: str, status: os.stat_result) -> None:
         raise OSError(errno.EINVAL, f"Is {_KINDS.get(kind, 'something else')}, not a file", path)
 
 
+class _Part(io.FileIO):
+    """A new file that only this process writes, and none that is forked from it."""
+
+    def __init__(self, path: str, mode: str) -> None:
+        super().__init__(path, mode)
+        after_fork(self._let_go)
+
+    def _let_go(self) -> None:
+        if not self.closed:
+            lead_nowhere(self.fileno())
+
+
 @contextmanager
 def replacing(path: str) -> Iterator[BinaryIO]:
     """Open a new file that replaces the one at a path, in one step, if the block ends without an error.
@@ -209,6 +223,8 @@ def replacing(path: str) -> Iterator[BinaryIO]:
     Raises:
         OSError: it cannot be written, what is at the path is no regular file, or no file can have this name.
         SourceError: a part of the path cannot be reached.
+        ConfigurationError: the process was forked in the block, as by a signal's handler, and this is the child. What
+            it writes is lost, and the parent's file is left alone.
     """
     try:
         path, mode = real_path(path), None
@@ -218,17 +234,21 @@ def replacing(path: str) -> Iterator[BinaryIO]:
         status = os.stat(path)
         check_regular(path, status)
         mode = stat.S_IMODE(status.st_mode)
-    part = f"{path}.{token_hex(4)}.part"
+    part, process = f"{path}.{token_hex(4)}.part", os.getpid()
     try:
-        with open(part, "xb") as file:  # never what is there: a link would lead to another file
+        # Never what is there: a link would lead to another file.
+        with io.BufferedWriter(_Part(part, "x")) as file:
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
             yield file
+            if os.getpid() != process:
+                told = "was being written when the process was forked: only the parent can go on with it"
+                raise ConfigurationError(told, path)
             file.flush()
             os.fsync(file.fileno())  # or a crash of the machine may leave an empty file under the new name
             os.replace(part, path)
     except BaseException as error:
-        if not (isinstance(error, FileExistsError) and error.filename == part):
+        if os.getpid() == process and not (isinstance(error, FileExistsError) and error.filename == part):
             with suppress(OSError):
                 os.remove(part)
         raise

@@ -21,12 +21,11 @@ from videoloader.indexing.store.fingerprints import FingerprintKind
 from videoloader.indexing.store.frame_table import PackedIndex, stored_index
 from videoloader.indexing.store.keys import SourceKeys, from_sql, path_here, to_sql
 from videoloader.indexing.store.opening import close_writer, connect_writer, told_as_unwritable
-from videoloader.indexing.store.processes import index_in_processes
+from videoloader.indexing.store.processes import check_not_forked, index_in_processes
 from videoloader.indexing.store.schema import COLUMNS, JOIN_INDEXES, Row, mark_change, record_key, recorded_roots
 from videoloader.indexing.store.tasks import Answer, Task
 from videoloader.live_line import live_line
 from videoloader.runtime.cores import available_cores
-from videoloader.runtime.forks import keep_forever
 
 # Number of videos that a worker is given at a time.
 _CHUNK = 32
@@ -146,7 +145,7 @@ class StoreBuild:
             raise ArgumentError(f"paths must be a list of paths, got {paths!r}")
         self._connection = connect_writer(self._store, given)
         with ExitStack() as on_error:
-            on_error.callback(close_writer, self._connection)
+            on_error.callback(close_writer, self._connection, self._process)
             with told_as_unwritable(self._store):
                 settings = dict(self._connection.execute("SELECT name, value FROM settings"))
                 recorded = settings.get("fingerprint", "mtime")
@@ -162,6 +161,7 @@ class StoreBuild:
                 raise ArgumentError(
                     f"paths must be a list of paths ({error}); a data set has build_store(store)"
                 ) from error
+            check_not_forked(self._process, "build")
             on_error.pop_all()
         self._progress, self._retry = progress, retry
         self._done = self._indexed = self._unchanged = 0
@@ -173,17 +173,16 @@ class StoreBuild:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if os.getpid() != self._process:
-            keep_forever(self._connection)  # closing it in a forked process would release the parent's locks
-            return
         try:
-            self._commit()
+            if os.getpid() == self._process:
+                self._commit()
         finally:
-            close_writer(self._connection)
+            close_writer(self._connection, self._process)
 
     def chunks(self) -> Iterator[list[Task]]:
         """Yield all tasks, in lists of the size to give to one worker."""
         items = iter(self._paths.items())
+        check_not_forked(self._process, "build")
         while some := list(islice(items, _CHUNK)):
             keys = [to_sql(key) for key, _ in some]
             with told_as_unwritable(self._store):
@@ -255,6 +254,7 @@ class StoreBuild:
         )
 
     def _commit(self) -> None:
+        check_not_forked(self._process, "build")
         self._committed = time.monotonic()
         if not self._rows and not self._renewed:
             return

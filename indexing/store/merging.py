@@ -24,7 +24,6 @@ from videoloader.indexing.store.processes import check_not_forked
 from videoloader.indexing.store.schema import COLUMNS, JOIN_INDEXES, mark_change, recorded_roots
 from videoloader.indexing.store.store import IndexStore
 from videoloader.live_line import live_line
-from videoloader.runtime.forks import keep_forever
 
 # Limits for one transaction, which is held in memory: rows, and bytes of indexes.
 _ROWS_AT_ONCE, _BYTES_AT_ONCE = 1000, 8 << 20
@@ -151,7 +150,7 @@ class _Merge:
         # Both are written together with the tables, so that a merge that was killed leaves a store with them, or none.
         self._connection = connect_writer(path, root or recorded, kind)
         with ExitStack() as on_error:
-            on_error.callback(close_writer, self._connection)
+            on_error.callback(close_writer, self._connection, self._process)
             with told_as_unwritable(path):
                 settings = dict(self._connection.execute("SELECT name, value FROM settings"))
                 known = recorded_roots(settings, path) if root is None else (root,)
@@ -164,10 +163,7 @@ class _Merge:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if os.getpid() != self._process:
-            keep_forever(self._connection)  # closing it in a forked process would release the parent's locks
-            return
-        close_writer(self._connection)
+        close_writer(self._connection, self._process)
 
     def begin_part(self, part: IndexStore) -> None:
         self._root, self._part = part.keys.root, part.path

@@ -15,6 +15,7 @@ from videoloader.indexing.sources.regular_file import check_regular, is_missing,
 from videoloader.indexing.store.connection import Connection
 from videoloader.indexing.store.read_only import Guard
 from videoloader.indexing.store.schema import APPLICATION_ID, IS_OF_ONE_FILE, SCHEMA_VERSION, TABLES, mark_change
+from videoloader.runtime.forks import keep_forever
 
 # Seconds that a connection waits for another one's transaction; those of a build take milliseconds.
 BUSY_TIMEOUT = 30.0
@@ -245,8 +246,16 @@ def check_no_folder(path: str) -> None:
         raise SourceError(f"the index store cannot be opened ({system_reason(error)})", path) from None
 
 
-def close_writer(connection: sqlite3.Connection) -> None:
-    """Make the store a single file again, unless others have it open: then the last writer does that."""
+def close_writer(connection: sqlite3.Connection, process: int) -> None:
+    """Make the store a single file again, unless others have it open: then the last writer does that.
+
+    Args:
+        connection: result of ``connect_writer``.
+        process: number of the process that opened it. One that was forked from it leaves the connection alone.
+    """
+    if os.getpid() != process:
+        keep_forever(connection)  # closing it would release the parent's locks
+        return
     patience = 0.2
     try:
         connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")

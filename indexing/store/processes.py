@@ -88,8 +88,10 @@ def answer_in_processes(
             if not busy:
                 return
             ready = wait(list(busy), timeout=_HAND_OVER)
+            check_not_forked(process, "work")
             if not ready:
                 yield []  # so that earlier answers are not kept waiting
+                check_not_forked(process, "work")
             for connection in ready:
                 worker = busy[connection]  # type: ignore[index]
                 try:
@@ -107,10 +109,9 @@ def answer_in_processes(
                     if not worker.waiting:
                         idle.append(worker)
                 yield answers
-                check_not_forked(process, "build")
+                check_not_forked(process, "work")
     finally:
-        if os.getpid() == process:
-            end_processes(team)
+        end_processes(team)
 
 
 def check_not_forked(process: int, work: str) -> None:
@@ -118,7 +119,7 @@ def check_not_forked(process: int, work: str) -> None:
 
     Args:
         process: number of the process that began.
-        work: "build" or "merge".
+        work: "build", "merge" or "work".
     """
     if os.getpid() != process:
         raise ConfigurationError(

@@ -445,3 +445,18 @@ def test_an_index_store_is_used_and_must_know_the_videos(paths: list[str], tmp_p
     next(loader)
     with pytest.raises(vl.NotIndexedError, match=Path(paths[2]).name):
         next(loader)
+
+
+def test_an_error_of_damage_that_a_transform_raises_comes_out(paths: list[str]) -> None:
+    """Where damaged frames are kept, no such error can come from a video."""
+
+    class Refusing(torch.nn.Module):
+        def forward(self, frames: torch.Tensor) -> torch.Tensor:
+            raise vl.CorruptFramesError("by a transform", "other.mp4")
+
+    data = [ClipRequest(path, vl.UniformFrames(2)) for path in paths]
+    loader = make(
+        DataLoader(data, batch_size=1, collate_fn=as_they_are), on_corrupt="keep", transforms=[vl.ToFloat(), Refusing()]
+    )  # type: ignore[arg-type]
+    with pytest.raises(vl.CorruptFramesError, match="by a transform"):
+        list(loader)

@@ -106,15 +106,17 @@ class _DamagedGop:
             self.fed += outcome.fed
             if self._index.stream.codec in _WITHOUT_MARKS:
                 self._surely |= outcome.refused.keys()
-            for packet in sorted(outcome.suspect | (self._leaps if outcome.suspect else set())):
-                # What is wrong with later ones may follow from this one: without it, it would not occur.
+            suspects = outcome.suspect | (self._leaps if outcome.suspect else set())
+            for packet in [*sorted(suspects - outcome.unseen), *sorted(suspects & outcome.unseen)]:
+                # What is wrong with later ones may follow from this one: without it, it would not occur. So do pictures
+                # that libavcodec drops beside a packet that it refuses.
                 if reached := reach.of(packet) & wanted:
                     break
             else:
                 return within
             within |= reached
             wanted -= reached
-            if not wanted or max(wanted) < packet:
+            if not wanted or (max(wanted) < packet and not wanted & outcome.unseen):
                 return within
         return within
 

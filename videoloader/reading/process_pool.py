@@ -156,10 +156,6 @@ class _Process(ChildProcess):
             os.write(self.connection.fileno(), b"\0")  # the process takes a byte with each descriptor
             self._blocks.discard(block.number)
 
-    def let_go(self) -> None:
-        """Close the connection in a forked process, without ending the process, which belongs to the parent."""
-        self.connection.close()
-
 
 class ProcessPool:
     """Processes that make clips on the CPU, each for one thread at a time.
@@ -175,7 +171,7 @@ class ProcessPool:
         self._all: list[_Process] = []
         self._clips = 0.0
         self._starts = Starts(": num_processes=0 decodes in threads")
-        self._finalize = weakref.finalize(self, _end, self._all, os.getpid())
+        self._finalize = weakref.finalize(self, end_processes, self._all)
 
     def close(self) -> None:
         """End the processes, when no thread waits for any of them."""
@@ -226,14 +222,6 @@ class ProcessPool:
     def _remove(self, process: _Process) -> int:
         self._all.remove(process)
         return process.bury()
-
-
-def _end(processes: list[_Process], owner: int) -> None:
-    if os.getpid() == owner:
-        end_processes(processes)
-        return
-    for process in processes:
-        process.let_go()
 
 
 class ProcessDied(DecodeError):

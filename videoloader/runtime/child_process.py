@@ -20,7 +20,7 @@ from typing import Any
 
 from videoloader.errors import VideoLoaderError, system_reason
 from videoloader.errors.of_handlers import error_of_handler
-from videoloader.runtime.forks import no_forks
+from videoloader.runtime.forks import after_fork, lead_nowhere, no_forks
 
 # Seconds to wait for processes that were killed. One that waits for a disk that does not answer does not end.
 _MOST_WAITED = 5.0
@@ -143,7 +143,14 @@ class ChildProcess:
     def __init__(self, starts: Starts, serve: Callable[..., None], *arguments: str, imports: str) -> None:
         self._starts, self._is_replacement = starts, starts.one_was_killed
         self.has_begun = False
+        self._owner = os.getpid()
         self._process, self.connection = start_process(serve, arguments, imports)
+        after_fork(self._let_go)
+
+    def _let_go(self) -> None:
+        """Give up this end of the pipe in a forked process, so that the other end sees when the parent has died."""
+        with suppress(OSError):  # it is closed
+            lead_nowhere(self.connection.fileno())
 
     def note_begun(self) -> None:
         """Take note that the process has started up."""
@@ -171,7 +178,11 @@ class ChildProcess:
 
 
 def end_processes(processes: Sequence[ChildProcess]) -> None:
-    """Kill processes, and wait a few seconds for their ends. What ends later is buried by ``subprocess``."""
+    """Kill processes, and wait a few seconds for their ends. What ends later is buried by ``subprocess``.
+
+    Those that belong to the parent of this process are left alone.
+    """
+    processes = [each for each in processes if each._owner == os.getpid()]
     for each in processes:
         each.connection.close()
         each._process.kill()

@@ -48,6 +48,13 @@ def free_after_fork(lock: Lock) -> Lock:
     return lock
 
 
+def lead_nowhere(descriptor: int) -> None:
+    """Replace a descriptor of the parent's in a forked process. Unlike a closed one, it will name no other file."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, descriptor)
+    os.close(nothing)
+
+
 # The default arguments are there when the interpreter ends and the names of modules are cleared.
 def keep_forever(
     what: object,

@@ -6,6 +6,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 from child_environment import SAFE_PATH
@@ -107,6 +109,85 @@ assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 7
     report = build_store(many, tmp_path / "other.db", workers=2)
     assert told.startswith(f"BuildReport(indexed={report.indexed}, ")
     assert contents(tmp_path / "forked.db") == contents(tmp_path / "other.db")
+
+
+def run(program: str) -> str:
+    command = [sys.executable, *SAFE_PATH, "-W", "ignore", "-c", "import os, sys\nimport videoloader as vl\n" + program]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=200, check=True).stdout
+
+
+def test_a_process_that_is_forked_in_a_callback_takes_no_answers_of_the_parent(many, tmp_path):
+    """The child comes back from the callback when answers wait in the pipe."""
+    program = f"""
+calls, children, main, (ready, go) = [], [], os.getpid(), os.pipe()
+def progress(done, given):
+    calls.append(done)
+    if len(calls) == 1:
+        children.append(os.fork())
+        if not children[0]:
+            os.read(ready, 1)  # until the parent waits for answers to the tasks that it has given since
+    elif os.getpid() == main and len(calls) == 2:
+        os.write(go, b"x")
+        os.waitpid(children[0], 0)
+paths = {[str(path) for path in many]}
+try:
+    report = vl.build_store(paths, {str(tmp_path / "forked.db")!r}, workers=1, progress=progress)
+except vl.ConfigurationError as error:
+    assert os.getpid() != main and "before the process was forked" in str(error)
+    os._exit(0)
+assert os.getpid() == main
+print(report.indexed + len(report.unreadable))
+"""
+    assert run(program) == f"{len(contents(tmp_path / 'forked.db'))}\n"
+
+
+def test_a_process_that_is_forked_while_the_paths_are_taken_does_not_go_on_with_the_build(many, tmp_path):
+    program = f"""
+main = os.getpid()
+def paths():
+    for number, path in enumerate({[str(path) for path in many]}):
+        if number == 3 and (child := os.fork()):
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        yield path
+try:
+    report = vl.build_store(paths(), {str(tmp_path / "forked.db")!r}, workers=1)
+except vl.ConfigurationError as error:
+    assert os.getpid() != main and "before the process was forked" in str(error)
+    os._exit(7)
+print(report.indexed + len(report.unreadable))
+"""
+    assert run(program) == f"{len(contents(tmp_path / 'forked.db'))}\n"
+
+
+def test_processes_end_with_their_parent_although_a_process_that_it_forked_lives_on(many, tmp_path):
+    program = f"""
+import signal
+def progress(done, given):
+    if done:
+        children = open(f"/proc/self/task/{{os.getpid()}}/children").read()
+        if os.fork() == 0:
+            os.close(1)
+            os.read(0, 1)  # until the test closes the pipe
+            os._exit(0)
+        print(children, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+vl.build_store({[str(path) for path in many]}, {str(tmp_path / "killed.db")!r}, workers=2, progress=progress)
+"""
+    command = [sys.executable, *SAFE_PATH, "-W", "ignore", "-c", "import os\nimport videoloader as vl\n" + program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        children = process.stdout.read().split()
+        assert children
+        until = time.monotonic() + 100
+        while any(is_running(child) for child in children):
+            assert time.monotonic() < until
+            time.sleep(0.01)
+
+
+def is_running(process: str) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_a_build_ends_although_a_process_cannot_be_killed(videos, tmp_path, monkeypatch):

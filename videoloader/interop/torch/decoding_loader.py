@@ -358,8 +358,8 @@ class DecodingLoader(OneLoop):
             raise
         except VideoLoaderError as error:
             raise_of_handler(error)
-            if (self._on_corrupt if isinstance(error, CorruptFramesError) else self._on_error) == "raise":
-                raise
+            if (self._on_corrupt if isinstance(error, CorruptFramesError) else self._on_error) != "skip":
+                raise  # "keep" is for frames, and not for such an error of a transform
             path = error.source or ""
             self._account.leave_out(path, reason_of(error, path))
             self._account.add(LoaderStats(skipped=pending.clips))
