@@ -18,6 +18,7 @@ from videoloader.indexing.bitstream.headers_before import split_headers
 from videoloader.indexing.bitstream.nal import MOST_HELD
 from videoloader.indexing.bitstream.picture import configs_not_cut
 from videoloader.indexing.images.metadata import check_metadata
+from videoloader.indexing.images.several import check_single
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.limits import check_picture, count_decoded_packet, current_limits
 
@@ -146,9 +147,12 @@ def make_packet(
             configuration has come into force since, the packet carries it as side data.
 
     Raises:
-        UnsupportedError: the packet has too large a colour profile, too many texts or too much Exif data.
+        UnsupportedError: the packet has too large a colour profile, too many texts or too much Exif data, or it is an
+            image file of several pictures.
     """
     check_metadata(index.stream.codec, data, index.source)
+    if index.container == "images":
+        check_single(index.stream.codec, data, index.source)
     # av.Packet(size) has the zeros after its end that decoders read past the end. A packet made around our buffer would
     # show them the bytes that happen to follow.
     packet: av.packet.Packet[Any] = av.Packet(len(data))
