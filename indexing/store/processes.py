@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from videoloader.errors import ConfigurationError, IndexingError
 from videoloader.errors.of_handlers import errors_suppressed, raise_of_handler
+from videoloader.indexing.limits import current_limits
 from videoloader.indexing.store.tasks import Answer, Task, answer_task, failed_row
 from videoloader.runtime.child_process import ChildProcess, Starts, end_processes, receive
 
@@ -20,6 +21,9 @@ AnswerT = TypeVar("AnswerT")
 
 # Seconds after which a process sends the answers it has, so that little is lost if the build is killed.
 _HAND_OVER = 0.2
+# Nothing interrupts libavcodec inside a packet, so a process that goes on for long after ``decode_seconds`` is killed:
+# after twice as long and these seconds.
+_PATIENCE = 60.0
 
 
 class _Worker(ChildProcess):
@@ -28,6 +32,14 @@ class _Worker(ChildProcess):
     def __init__(self, starts: Starts, answer: Callable[[Any], Any]) -> None:
         super().__init__(starts, serve, answer.__module__, answer.__name__, imports=answer.__module__)
         self.waiting: list[Any] = []
+        self.took_too_long = False
+        self._spent = 0.0  # seconds of processor time, up to its last answer
+
+    def end_after(self, seconds: float) -> None:
+        """Kill the process if it has spent more processor time than this on one task."""
+        if self.has_begun and self.processor_time() - self._spent > seconds:
+            self.took_too_long = True
+            self._process.kill()
 
     def give(self, tasks: list[Any]) -> None:
         self.waiting = list(tasks)
@@ -42,6 +54,7 @@ class _Worker(ChildProcess):
         """
         answers: list[Any] = receive(self.connection)
         self.note_begun()
+        self._spent = self.processor_time()
         del self.waiting[: len(answers)]
         return answers
 
@@ -50,7 +63,8 @@ def answer_in_processes(
     chunks: Iterable[list[TaskT]],
     workers: int,
     answer: Callable[[TaskT], AnswerT],
-    died_over: Callable[[TaskT], AnswerT],
+    died_over: Callable[[TaskT, str], AnswerT],
+    seconds: float = float("inf"),
 ) -> Iterator[list[AnswerT]]:
     """Yield the answers to all tasks as they come.
 
@@ -60,12 +74,13 @@ def answer_in_processes(
         chunks: lists of tasks; a process is given one list at a time.
         workers: number of processes, started when there is work for them.
         answer: module-level function that answers a task; the processes import it.
-        died_over: function that returns the answer if a process died over a task.
+        died_over: function that returns the answer if a process died over a task, for the task and what has happened.
+        seconds: processor time after which a process is killed over one task.
 
     Raises:
         VideoLoaderError: processes cannot be started.
     """
-    remaining, process = iter(chunks), os.getpid()
+    remaining, process, look_at = iter(chunks), os.getpid(), 0.0
     again: list[list[TaskT]] = []
     starts = Starts()
     team: list[_Worker] = []
@@ -89,6 +104,10 @@ def answer_in_processes(
                 return
             ready = wait(list(busy), timeout=_HAND_OVER)
             check_not_forked(process, "work")
+            if time.monotonic() > look_at and seconds < float("inf"):
+                look_at = time.monotonic() + 1
+                for worker in busy.values():
+                    worker.end_after(seconds)
             if not ready:
                 yield []  # so that earlier answers are not kept waiting
                 check_not_forked(process, "work")
@@ -102,7 +121,8 @@ def answer_in_processes(
                     team.remove(worker)
                     worker.bury()
                     if worker.has_begun and len(worker.waiting) == 1:
-                        answers.append(died_over(worker.waiting[0]))
+                        told = f"was ended after {seconds:g} s of processor time" if worker.took_too_long else "died"
+                        answers.append(died_over(worker.waiting[0], told))
                     else:
                         again += [[task] for task in worker.waiting]
                 else:
@@ -129,12 +149,14 @@ def check_not_forked(process: int, work: str) -> None:
 
 def index_in_processes(chunks: Iterable[list[Task]], workers: int) -> Iterator[list[Answer]]:
     """Yield the answers to indexing tasks; see ``answer_in_processes``."""
-    return answer_in_processes(chunks, workers, answer_task, _died_over)
+    return answer_in_processes(
+        chunks, workers, answer_task, _died_over, 2 * current_limits().decode_seconds + _PATIENCE
+    )
 
 
-def _died_over(task: Task) -> Answer:
+def _died_over(task: Task, what: str) -> Answer:
     # Without a fingerprint, so that the next build tries again: the reason may have been a lack of memory.
-    return Answer(task.key, failed_row(task, None, IndexingError("the process that indexed it died", task.path)))
+    return Answer(task.key, failed_row(task, None, IndexingError(f"the process that indexed it {what}", task.path)))
 
 
 def serve(descriptor: int, module: str, function: str) -> None:

@@ -139,5 +139,5 @@ def _answer(task: _Task) -> tuple[int, FileReport]:
     return task.number, verify_file(task.path, torch.device(task.device), task.threads, task.seed)
 
 
-def _died_over(task: _Task) -> tuple[int, FileReport]:
-    return task.number, FileReport(task.path, faults=(Fault("unreadable", "the process that read it died"),))
+def _died_over(task: _Task, what: str) -> tuple[int, FileReport]:
+    return task.number, FileReport(task.path, faults=(Fault("unreadable", f"the process that read it {what}"),))

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from math import factorial
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from store_contents import contents
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import IndexStore, build_store
 from videoloader.indexing.store import processes
+from videoloader.indexing.store.processes import answer_in_processes
 from videoloader.indexing.store.tasks import Task
 from videoloader.runtime import child_process
 
@@ -211,3 +213,16 @@ def test_a_build_ends_although_a_process_cannot_be_killed(videos, tmp_path, monk
         for each in started:
             os.kill(each.pid, signal.SIGKILL)
             each.wait()
+
+
+def test_a_process_that_takes_too_long_over_a_task_is_ended():
+    """Nothing else ends a call of libavcodec. The others' answers are not lost."""
+
+    def died_over(task, what):
+        return f"{task} {what}"
+
+    tasks = [[3, 4], [5, 30_000_000, 6], [7]]
+    found = [each for some in answer_in_processes(tasks, 2, factorial, died_over, seconds=0.5) for each in some]
+    assert sorted(map(str, found)) == sorted(
+        ["6", "24", "120", "720", "5040", "30000000 was ended after 0.5 s of processor time"]
+    )
