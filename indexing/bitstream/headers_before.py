@@ -20,6 +20,8 @@ _NOTE, _NOTE_SIZE = re.compile(rb"DivX|XviD|Lavc|FFmpe|ffmpeg"), 256
 _SEPARATOR = b"\0\0\1\xb2next"
 # Different notes that are kept in order. Each costs the time of two pictures whenever decoding starts.
 _MOST_NOTES = 64
+# Records that are made here are shorter than this.
+_LONGEST_RECORD = 1 << 18
 
 
 class Mpeg4Headers(NamedTuple):
@@ -42,7 +44,7 @@ class Mpeg4Headers(NamedTuple):
         return [self.layer + notes for notes in self.notes]
 
 
-@lru_cache(256)
+@lru_cache(64)
 def split_headers(headers: bytes) -> Mpeg4Headers:
     """Split headers in a packet or a configuration record of MPEG-4."""
     layer: list[bytes] = []
@@ -74,6 +76,7 @@ class HeadersBefore:
         self._codec = codec
         self._last = b""
         self._record: bytes | None = None
+        self._of_record: tuple[bytes, ...] = ()  # its notes
         # For MPEG-4, the first headers with a layer and the last, and notes in the order of their first and last
         # occurrence.
         self._first_layer = self._layer = b""
@@ -95,27 +98,32 @@ class HeadersBefore:
             self._last = headers or self._last
             return [self._last] if self._last and not headers else []
         if record != self._record:
-            self._take(record, headers)
             self._record = record
+            layer, self._of_record = split_headers(record[:_LONGEST_RECORD])
+            self._take(layer, self._with_record(headers))
+            self._take(headers, ())
         elif headers and headers != self._last:
-            self._take(headers)
+            self._take(headers, split_headers(headers).notes)
         if not self._notes:  # the first picture comes without any
             self._notes[b""] = self._last_notes[b""] = None
         notes = tuple(self._notes)
         if notes != tuple(self._last_notes):
             notes += tuple(self._last_notes)
-        if headers and (split_headers(record + headers).notes or (b"",)) == notes:
+        if headers and (self._with_record(headers) or (b"",)) == notes:
             return []
         layer = self._first_layer if headers else self._layer
         return [Mpeg4Headers(layer, notes).record()] if layer else []
 
-    def _take(self, *parts: bytes) -> None:
-        self._last = parts[-1]
-        for part in parts:
-            self._layer = split_headers(part).layer or self._layer
-            self._first_layer = self._first_layer or self._layer
-        # The next picture is the first after all of them.
-        for note in split_headers(b"".join(parts)).notes:
+    def _with_record(self, headers: bytes) -> tuple[bytes, ...]:
+        """Return the notes of a decoder that begins with the record and these headers, before its first picture."""
+        *earlier, last = self._of_record or (b"",)
+        return (*earlier, *split_headers(last + headers).notes)
+
+    def _take(self, headers: bytes, notes: tuple[bytes, ...]) -> None:
+        self._last = headers
+        self._layer = split_headers(headers).layer or self._layer
+        self._first_layer = self._first_layer or self._layer
+        for note in notes:
             if note in self._notes or len(self._notes) < _MOST_NOTES:
                 self._notes[note] = None
                 self._last_notes.pop(note, None)

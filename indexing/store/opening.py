@@ -11,6 +11,7 @@ from secrets import token_hex
 from urllib.parse import quote
 
 from videoloader.errors import IndexingError, SourceError, system_reason, warn_user
+from videoloader.errors.of_handlers import raise_of_handler
 from videoloader.indexing.sources.regular_file import check_regular, is_missing, open_regular
 from videoloader.indexing.store.connection import Connection
 from videoloader.indexing.store.read_only import Guard
@@ -53,6 +54,7 @@ def _check_logs(path: str) -> None:
             journal.seek(max(os.fstat(journal.fileno()).st_size - len(_JOURNAL_END), len(_JOURNAL_END)))
             names_another = journal.read() == _JOURNAL_END
     except OSError as error:
+        raise_of_handler(error)
         raise SourceError(f"a log of the index store cannot be read ({error})", path) from None
     if names_another:
         name = os.path.basename(path)
