@@ -105,6 +105,9 @@ def open_decoder(
     record = stream.codec_configs[index.packet_config[start]]
     if stream.codec == "mpeg4" and len(steps := split_headers(record).steps()) > 1:
         record = steps[0]  # ``mpeg4_start`` shows the decoder the others
+    if stream.codec in ("mpeg1video", "mpeg2video"):
+        # libavcodec refuses a sequence header of MPEG-1 without zeros behind it, and PyAV puts anything there.
+        record += bytes(4)
     context.extradata = record or None
     context.thread_count = threads
     context.thread_type = "AUTO"
