@@ -5,6 +5,7 @@ Every few lines of the main thread, each time other ones, stand for all of them.
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -19,6 +20,7 @@ from archive_writing import write_lmdb
 from stopped_loaders import at_line, clips_of, make
 
 import videoloader as vl
+from videoloader.indexing.sources import regular_file
 from videoloader.runtime import threads
 
 Use = Callable[[], object]
@@ -144,14 +146,14 @@ def test_an_interrupted_export_leaves_no_file(kind: str, path: Path, tmp_path: P
     data = vl.VideoDataset.from_paths([path])
     data.build_store(tmp_path / "s.db")
     export = data.save if kind == "save" else getattr(vl.IndexStore(tmp_path / "s.db"), kind)
-    plain, written = open, tmp_path / f"out.{kind}"
+    written = tmp_path / f"out.{kind}"
 
-    def interrupted(name: object, *mode: str) -> object:
-        plain(name, *mode).close()  # type: ignore[call-overload]
+    def interrupted(name: str, mode: str) -> object:
+        io.FileIO(name, mode).close()
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("videoloader.indexing.sources.regular_file.open", interrupted, raising=False)
+        patch.setattr(regular_file, "_Part", interrupted)
         with pytest.raises(KeyboardInterrupt):
             export(written)
     assert sorted(os.listdir(tmp_path)) == ["s.db"]
