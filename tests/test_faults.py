@@ -15,7 +15,7 @@ import pytest
 import torch
 from faults import FAULTS, Points, full_beyond, in_child, jumping_clock, kill, killed_beyond, walk
 from store_contents import contents
-from waiting import PATIENCE, becomes
+from waiting import PATIENCE, becomes, is_running
 
 import videoloader as vl
 from videoloader.indexing import IndexStore, merge_stores
@@ -214,14 +214,10 @@ def test_processes_end_with_a_loader_that_is_killed_at_any_order(
             file.write(f"{process.pid}\n")
         return process, connection
 
-    def runs(pid: str) -> bool:
-        status = Path("/proc", pid, "stat")
-        return status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z"
-
     monkeypatch.setattr(child_process, "start_process", start)
     Points(steps, kill).watch(monkeypatch, _Process, "do")
     assert in_child(lambda: frames_of(paths * 3, num_workers=2, num_processes=2) and 0) == -signal.SIGKILL
-    assert becomes(lambda: not any(map(runs, pids.read_text().split())))
+    assert becomes(lambda: not any(map(is_running, pids.read_text().split())))
 
 
 @pytest.mark.parametrize(("workers", "processes"), [(0, 0), (2, 0), (2, 2)])

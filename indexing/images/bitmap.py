@@ -11,8 +11,11 @@ from videoloader.indexing.images.window import ImageHeader, Window
 # Two letters alone say little. Byte 14 has the size of the header. Windows and OS/2 have written these sizes: 12, 16,
 # 40, 52, 56, 64, 108 or 124, BITMAPCOREHEADER to BITMAPV5HEADER.
 BMP_START = re.compile(rb"BM.{12}[\x0c\x10\x28\x34\x38\x40\x6c\x7c]\0\0\0", re.DOTALL)
-# netpbm.sourceforge.net/doc/ppm.html: white space and comments between the numbers.
-_NETPBM = re.compile(rb"P([2356])(?:\s|#[^\n]*\n)+(\d{1,9})(?:\s|#[^\n]*\n)+(\d{1,9})\s")
+# netpbm.sourceforge.net/doc/ppm.html: white space and comments between the numbers, which are width, height and, in
+# files with binary samples, the largest sample.
+_NUMBER = rb"(?:\s|#[^\n]*\n)+(\d{1,9})"
+_NETPBM = re.compile(rb"P([2356])" + 2 * _NUMBER + rb"\s")
+RAW_NETPBM = re.compile(rb"P([56])" + 3 * _NUMBER + rb"\s")
 _NETPBM_CODECS = {b"2": "pgm", b"5": "pgm", b"3": "ppm", b"6": "ppm"}
 
 

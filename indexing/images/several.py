@@ -9,12 +9,10 @@ import re
 import struct
 
 from videoloader.errors import UnsupportedError
-from videoloader.indexing.images.bitmap import BMP_START
+from videoloader.indexing.images.bitmap import BMP_START, RAW_NETPBM
 
 # The last chunk of a PNG file, and the signature of the next file.
 _PNG_BEHIND = re.compile(rb"IEND\xaeB`\x82\x89PNG\r\n\x1a\n")
-# PGM and PPM with binary samples; see ``bitmap``.
-_RAW_NETPBM = re.compile(rb"P([56])" + 3 * rb"(?:\s|#[^\n]*\n)+(\d{1,9})" + rb"\s")
 
 
 def check_single(codec: str, file: bytes | memoryview, source: str) -> None:
@@ -31,11 +29,11 @@ def check_single(codec: str, file: bytes | memoryview, source: str) -> None:
     elif codec == "bmp" and len(file) > 6:
         (size,) = struct.unpack_from("<I", file, 2)
         follows = size > 26 and BMP_START.match(bytes(file[size:][:18])) is not None
-    elif codec in ("pgm", "ppm") and (found := _RAW_NETPBM.match(bytes(file[:1024]))):
+    elif codec in ("pgm", "ppm") and (found := RAW_NETPBM.match(bytes(file[:1024]))):
         kind, *numbers = found.groups()
         width, height, largest = map(int, numbers)
         size = width * height * (3 if kind == b"6" else 1) * (2 if largest > 255 else 1)
-        follows = _RAW_NETPBM.match(bytes(file[found.end() + size :][:1024])) is not None
+        follows = RAW_NETPBM.match(bytes(file[found.end() + size :][:1024])) is not None
     else:
         return
     if follows:

@@ -145,7 +145,7 @@ class _Merge:
         common = roots.pop() if root is None and len(roots) == 1 else None
         recorded = common if common != os.path.dirname(path) else None
         kinds = {row for part in parts for row in part.query(_KIND) or [(None,)]}
-        ((kind,),) = kinds if len(kinds) == 1 else [(None,)]
+        kind = kinds.pop()[0] if len(kinds) == 1 else None
         self._path, self._process = path, os.getpid()
         # Both are written together with the tables, so that a merge that was killed leaves a store with them, or none.
         self._connection = connect_writer(path, root or recorded, kind)

@@ -6,14 +6,14 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from math import factorial
-from pathlib import Path
 
 import pytest
 from child_environment import SAFE_PATH
+from forked_programs import Program, run_program
 from killed_processes import killed_at_the_start
 from store_contents import contents
+from waiting import becomes, is_running
 
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import IndexStore, build_store
@@ -113,14 +113,11 @@ assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 7
     assert contents(tmp_path / "forked.db") == contents(tmp_path / "other.db")
 
 
-def run(program: str) -> str:
-    command = [sys.executable, *SAFE_PATH, "-W", "ignore", "-c", "import os, sys\nimport videoloader as vl\n" + program]
-    return subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=200, check=True).stdout
-
-
 def test_a_process_that_is_forked_in_a_callback_takes_no_answers_of_the_parent(many, tmp_path):
     """The child comes back from the callback when answers wait in the pipe."""
     program = f"""
+import os
+import videoloader as vl
 calls, children, main, (ready, go) = [], [], os.getpid(), os.pipe()
 def progress(done, given):
     calls.append(done)
@@ -140,11 +137,14 @@ except vl.ConfigurationError as error:
 assert os.getpid() == main
 print(report.indexed + len(report.unreadable))
 """
-    assert run(program) == f"{len(contents(tmp_path / 'forked.db'))}\n"
+    done = run_program(program)
+    assert (done.returncode, done.stdout) == (0, f"{len(contents(tmp_path / 'forked.db'))}\n"), done.stderr
 
 
 def test_a_process_that_is_forked_while_the_paths_are_taken_does_not_go_on_with_the_build(many, tmp_path):
     program = f"""
+import os
+import videoloader as vl
 main = os.getpid()
 def paths():
     for number, path in enumerate({[str(path) for path in many]}):
@@ -158,12 +158,14 @@ except vl.ConfigurationError as error:
     os._exit(7)
 print(report.indexed + len(report.unreadable))
 """
-    assert run(program) == f"{len(contents(tmp_path / 'forked.db'))}\n"
+    done = run_program(program)
+    assert (done.returncode, done.stdout) == (0, f"{len(contents(tmp_path / 'forked.db'))}\n"), done.stderr
 
 
 def test_processes_end_with_their_parent_although_a_process_that_it_forked_lives_on(many, tmp_path):
     program = f"""
-import signal
+import os, signal
+import videoloader as vl
 def progress(done, given):
     if done:
         children = open(f"/proc/self/task/{{os.getpid()}}/children").read()
@@ -175,21 +177,11 @@ def progress(done, given):
         os.kill(os.getpid(), signal.SIGKILL)
 vl.build_store({[str(path) for path in many]}, {str(tmp_path / "killed.db")!r}, workers=2, progress=progress)
 """
-    command = [sys.executable, *SAFE_PATH, "-W", "ignore", "-c", "import os\nimport videoloader as vl\n" + program]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        children = process.stdout.read().split()
-        assert children
-        until = time.monotonic() + 100
-        while any(is_running(child) for child in children):
-            assert time.monotonic() < until
-            time.sleep(0.01)
-
-
-def is_running(process: str) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    running = Program(program)
+    children = running.stdout.read().split()
+    assert children
+    assert becomes(lambda: not any(map(is_running, children)))
+    running.stdin.close()
 
 
 def test_a_build_ends_although_a_process_cannot_be_killed(videos, tmp_path, monkeypatch):
