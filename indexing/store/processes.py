@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection, wait
@@ -21,7 +22,7 @@ AnswerT = TypeVar("AnswerT")
 
 # Seconds after which a process sends the answers it has, so that little is lost if the build is killed.
 _HAND_OVER = 0.2
-# Nothing interrupts libavcodec inside a packet, so a process that goes on for long after ``decode_seconds`` is killed:
+# Nothing interrupts libavcodec inside a packet, so a process that goes on for long after ``decode_seconds`` is ended:
 # after twice as long and these seconds.
 _PATIENCE = 60.0
 
@@ -29,17 +30,10 @@ _PATIENCE = 60.0
 class _Worker(ChildProcess):
     """A process, and the tasks that it has not answered yet."""
 
-    def __init__(self, starts: Starts, answer: Callable[[Any], Any]) -> None:
-        super().__init__(starts, serve, answer.__module__, answer.__name__, imports=answer.__module__)
+    def __init__(self, starts: Starts, answer: Callable[[Any], Any], seconds: float) -> None:
+        named = answer.__module__, answer.__name__
+        super().__init__(starts, serve, *named, str(seconds), imports=answer.__module__)
         self.waiting: list[Any] = []
-        self.took_too_long = False
-        self._spent = 0.0  # seconds of processor time, up to its last answer
-
-    def end_after(self, seconds: float) -> None:
-        """Kill the process if it has spent more processor time than this on one task."""
-        if self.has_begun and self.processor_time() - self._spent > seconds:
-            self.took_too_long = True
-            self._process.kill()
 
     def give(self, tasks: list[Any]) -> None:
         self.waiting = list(tasks)
@@ -54,7 +48,6 @@ class _Worker(ChildProcess):
         """
         answers: list[Any] = receive(self.connection)
         self.note_begun()
-        self._spent = self.processor_time()
         del self.waiting[: len(answers)]
         return answers
 
@@ -64,7 +57,7 @@ def answer_in_processes(
     workers: int,
     answer: Callable[[TaskT], AnswerT],
     died_over: Callable[[TaskT, str], AnswerT],
-    seconds: float = float("inf"),
+    seconds: float = 0,
 ) -> Iterator[list[AnswerT]]:
     """Yield the answers to all tasks as they come.
 
@@ -75,12 +68,12 @@ def answer_in_processes(
         workers: number of processes, started when there is work for them.
         answer: module-level function that answers a task; the processes import it.
         died_over: function that returns the answer if a process died over a task, for the task and what has happened.
-        seconds: processor time after which a process is killed over one task.
+        seconds: processor time after which a process is ended over one task; 0 for no limit.
 
     Raises:
         VideoLoaderError: processes cannot be started.
     """
-    remaining, process, look_at = iter(chunks), os.getpid(), 0.0
+    remaining, process = iter(chunks), os.getpid()
     again: list[list[TaskT]] = []
     starts = Starts()
     team: list[_Worker] = []
@@ -93,7 +86,7 @@ def answer_in_processes(
                     break
                 if not idle:
                     try:
-                        idle.append(_Worker(starts, answer))
+                        idle.append(_Worker(starts, answer, seconds))
                     except (OSError, ValueError) as error:
                         raise_of_handler(error)
                         raise starts.error(error) from error
@@ -104,10 +97,6 @@ def answer_in_processes(
                 return
             ready = wait(list(busy), timeout=_HAND_OVER)
             check_not_forked(process, "work")
-            if time.monotonic() > look_at and seconds < float("inf"):
-                look_at = time.monotonic() + 1
-                for worker in busy.values():
-                    worker.end_after(seconds)
             if not ready:
                 yield []  # so that earlier answers are not kept waiting
                 check_not_forked(process, "work")
@@ -119,9 +108,10 @@ def answer_in_processes(
                     raise_of_handler(error)
                     answers = []
                     team.remove(worker)
-                    worker.bury()
+                    status = worker.bury()
                     if worker.has_begun and len(worker.waiting) == 1:
-                        told = f"was ended after {seconds:g} s of processor time" if worker.took_too_long else "died"
+                        late = status == -signal.SIGPROF
+                        told = f"was ended after {seconds:g} s of processor time" if late else "died"
                         answers.append(died_over(worker.waiting[0], told))
                     else:
                         again += [[task] for task in worker.waiting]
@@ -159,8 +149,13 @@ def _died_over(task: Task, what: str) -> Answer:
     return Answer(task.key, failed_row(task, None, IndexingError(f"the process that indexed it {what}", task.path)))
 
 
-def serve(descriptor: int, module: str, function: str) -> None:
-    """Answer the tasks that come through a pipe until it is closed. This is what a worker process runs."""
+def serve(descriptor: int, module: str, function: str, seconds: str) -> None:
+    """Answer the tasks that come through a pipe until it is closed. This is what a worker process runs.
+
+    The system ends the process when it has spent ``seconds`` of processor time on one task.
+    """
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGPROF])  # the parent may have blocked it
     answer = getattr(importlib.import_module(module), function)
     connection: Connection[Any, Any] = Connection(descriptor)
     try:
@@ -168,6 +163,7 @@ def serve(descriptor: int, module: str, function: str) -> None:
         while True:
             answers, since = [], time.monotonic()
             for task in receive(connection):
+                signal.setitimer(signal.ITIMER_PROF, float(seconds))
                 answers.append(answer(task))
                 if time.monotonic() - since > _HAND_OVER:
                     connection.send(answers)

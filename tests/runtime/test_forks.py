@@ -215,13 +215,15 @@ def start(*arguments):
     return plain(*arguments)
 
 subprocess._fork_exec = start
-process, connection = child_process.start_process(processes.serve, ("math", "floor"), "math")
+starts = child_process.Starts()
+process = child_process.ChildProcess(starts, processes.serve, "math", "floor", "0", imports="math")
 order.append("started")
 while len(order) < 2:
     signal.sigtimedwait([], 0.01)
 assert order == ["started", "forked"], order
-connection.close()
-assert process.wait() == 0, "it did not notice the end of its pipe"
+process.connection.close()
+assert process._process.wait() == 0
+assert os.waitpid(children[0], os.WNOHANG) == (0, 0), "it noticed the end of its pipe only when the child had ended"
 os.kill(children[0], signal.SIGKILL)
 """
     run(program)

@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from videoloader.errors import VideoLoaderError, system_reason
-from videoloader.errors.of_handlers import error_of_handler, raise_of_handler
+from videoloader.errors.of_handlers import error_of_handler
 from videoloader.runtime.forks import after_fork, lead_nowhere, no_forks
 
 # Seconds to wait for processes that were killed. One that waits for a disk that does not answer does not end.
@@ -144,8 +144,9 @@ class ChildProcess:
         self._starts, self._is_replacement = starts, starts.one_was_killed
         self.has_begun = False
         self._owner = os.getpid()
-        self._process, self.connection = start_process(serve, arguments, imports)
-        after_fork(self._let_go)
+        with no_forks():  # until ``_let_go`` is known
+            self._process, self.connection = start_process(serve, arguments, imports)
+            after_fork(self._let_go)
 
     def _let_go(self) -> None:
         """Give up this end of the pipe in a forked process, so that the other end sees when the parent has died."""
@@ -157,16 +158,6 @@ class ChildProcess:
         self.has_begun = True
         if self._is_replacement:
             self._is_replacement = self._starts.one_was_killed = False
-
-    def processor_time(self) -> float:
-        """Return the seconds of processor time that the process has spent; 0 where the system does not tell."""
-        try:
-            with open(f"/proc/{self._process.pid}/stat", "rb") as file:
-                user, system = file.read().rpartition(b")")[2].split()[11:13]
-        except (OSError, ValueError) as error:
-            raise_of_handler(error)
-            return 0.0
-        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
     def end(self) -> int:
         """Kill the process and return its exit status. ``end_processes`` says what happens if it does not end."""
