@@ -74,4 +74,5 @@ def test_json_that_is_no_label(tmp_path: Path, text: bytes, message: str) -> Non
 
 def test_no_file_takes_the_place_of_the_key(tmp_path: Path) -> None:
     (tmp_path / "x.tar").write_bytes(tar_bytes({"a.mp4": b"v", "a.__key__": b"b"}))
-    assert vl.VideoDataset.from_archives(tmp_path / "x.tar")[0].columns == {"__key__": "a"}
+    with pytest.warns(vl.VideoLoaderWarning, match=r"1 of 1 archives have a file .* extension is __key__"):
+        assert vl.VideoDataset.from_archives(tmp_path / "x.tar")[0].columns == {"__key__": "a"}

@@ -37,6 +37,7 @@ _ARCHIVES_AT_ONCE = 16
 _LARGEST_COLUMN = 64 << 10
 _NO_COLUMN = f"more than {_LARGEST_COLUMN >> 10} KiB, or is a sparse file, or a link that leads nowhere"
 _LARGE_TEXTS = f"hold JSON or text that becomes no column: it has {_NO_COLUMN}"
+_TAKES_KEY = "have a file beside a video whose extension is __key__. Its column holds the key, and not the file"
 # JSON takes up to so many times its size in memory.
 _JSON_GROWTH = 25
 # Values of columns that videos with the same key share.
@@ -198,7 +199,9 @@ def rows_of_members(
             too_large[key].append(extension)
             if key in keys and _format(extension) in (*_JSON, *_TEXT):
                 told.doubts.add((_LARGE_TEXTS, name))
-        elif content is not None and key in keys and extension != "__key__":
+        elif extension == "__key__" and key in keys:
+            told.doubts.add((_TAKES_KEY, name))
+        elif content is not None and key in keys:
             columns = of_key.setdefault(key, {})
             if extension in columns:
                 told.doubts.add((SEVERAL, name))

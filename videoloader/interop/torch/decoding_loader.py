@@ -15,6 +15,7 @@ import torch
 
 from videoloader.batching.account import LoaderAccount
 from videoloader.batching.batch import Batch
+from videoloader.batching.clip_plan import UNREADABLE
 from videoloader.batching.collate import clip_of
 from videoloader.batching.made_batch import BatchInMaking, BatchRequest
 from videoloader.batching.one_loop import OneLoop
@@ -25,7 +26,7 @@ from videoloader.batching.stats import LoaderStats
 from videoloader.convert.spec import Color, Layout
 from videoloader.dataset import VideoDataset
 from videoloader.decoding.engine import Decode
-from videoloader.errors import ConfigurationError, CorruptFramesError, NotIndexedError, VideoLoaderError, reason_of
+from videoloader.errors import ConfigurationError, CorruptFramesError, FrameRangeError, reason_of
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.attribute_names import tells_of_attributes
 from videoloader.errors.checks import check_choice, check_positive_or_none, check_type, check_uint64
@@ -354,9 +355,7 @@ class DecodingLoader(OneLoop):
     def _put_together(self, pending: _Pending) -> list[Any]:
         try:
             made = [each.result() for each in pending.making]
-        except (ConfigurationError, NotIndexedError):
-            raise
-        except VideoLoaderError as error:
+        except (*UNREADABLE, FrameRangeError) as error:
             raise_of_handler(error)
             if (self._on_corrupt if isinstance(error, CorruptFramesError) else self._on_error) != "skip":
                 raise  # "keep" is for frames, and not for such an error of a transform
