@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from functools import cache, reduce
 from typing import Any
@@ -67,35 +67,67 @@ LENIENT_METADATA: dict[str, Any] = {"metadata_errors": "ignore"} if int(av.__ver
 
 
 class _Input:
-    """A source as PyAV reads it. Its name keeps only the extension, by which libavformat recognises some formats."""
+    """A source as PyAV reads it. Its name keeps only the extension, by which libavformat recognises some formats.
+
+    Attributes:
+        source: as given.
+        read: function that PyAV calls.
+        work: counts what libavformat gets while a Matroska file is opened.
+        error: the first error that ``read`` met. PyAV would lose all that are no ``Exception``, such as Ctrl-C.
+    """
 
     def __init__(self, source: ByteSource) -> None:
         name = (source.file if isinstance(source, StreamSource) else source).name
         extension = _EXTENSION.fullmatch(name[name.rfind(".") - 1 :])
         self.name = f"video.{extension[1]}" if extension else "video"
-        self._source, self._position = source, 0
-        # While a Matroska file is opened, this counts what libavformat gets.
+        self.source, self._position = source, 0
         self.work: OpeningWork | None = None
-        self._failed = False
+        self.error: BaseException | None = None
+        self._ended = False
+        self._reads = self._read_all()
+        next(self._reads)
+        self.read = self._reads.send
 
-    def read(self, size: int) -> bytes:
-        if self._failed:  # PyAV raises the first error when libavformat returns, and prints it if there is another
-            return b""
-        self._failed = True
-        count_time()  # libavformat may search all of a file for the next packet
-        data = self._source.read(self._position, size)
-        if self.work is not None:
-            self.work.take(self._position, data)
-        self._failed = False
-        self._position += len(data)
-        return data
+    def _read_all(self) -> Generator[bytes | None, int, None]:
+        # When libavformat's work is interrupted by a signal, Python runs the handler as soon as it reads. An exception
+        # of the handler would be raised in front of the first ``try`` of a function, but where a generator goes on.
+        data: bytes | None = None
+        while True:
+            try:
+                while True:
+                    size = yield data
+                    data = b""  # what is read after an error
+                    if self.error is None:
+                        count_time()  # libavformat may search all of a file for the next packet
+                        data = self.source.read(self._position, size)
+                        if self.work is not None:
+                            self.work.take(self._position, data)
+                        self._position += len(data)
+            except BaseException as error:
+                if self._ended:
+                    return
+                self.error, data = error, None  # PyAV takes None for an error, so that libavformat stops at once
 
     def seek(self, offset: int, whence: int) -> int:
-        self._position = offset + (0, self._position, self._source.size)[whence]
+        self._position = offset + (0, self._position, self.source.size)[whence]
         return self._position
 
     def tell(self) -> int:
         return self._position
+
+    @contextmanager
+    def raising_its_error(self) -> Iterator[None]:
+        """Raise the error that ``read`` met in the block, in place of what PyAV and libavformat make of it."""
+        try:
+            yield
+        except BaseException:
+            if self.error is None:
+                raise
+        finally:
+            self._ended = True
+            self._reads.close()  # it refers to this object
+        if self.error is not None:
+            raise self.error from self.error.__cause__
 
 
 @contextmanager
@@ -119,20 +151,21 @@ def open_demuxer(source: ByteSource) -> Iterator[av.container.InputContainer]:
     if head.startswith(_MATROSKA):
         file.work = OpeningWork(source.name)
         options["fflags"] = "+ignidx"  # nothing seeks, and cues that go back take long to sort
-    try:
-        container = av.open(
-            file, options=probing, container_options=options, buffer_size=_BUFFER_SIZE, **LENIENT_METADATA
-        )
-    except av.error.FFmpegError as error:
-        _refuse_lists(head, source.name)
-        told = f"libavformat cannot read it: {error.strerror}{_what_else(head, source.name)}"
-        raise IndexingError(told, source.name) from None
-    file.work = None
-    with container:
+    with file.raising_its_error():
         try:
-            yield container
+            container = av.open(
+                file, options=probing, container_options=options, buffer_size=_BUFFER_SIZE, **LENIENT_METADATA
+            )
         except av.error.FFmpegError as error:
-            raise IndexingError(f"libavformat cannot read it: {error.strerror}", source.name) from None
+            _refuse_lists(head, source.name)
+            told = f"libavformat cannot read it: {error.strerror}{_what_else(head, source.name)}"
+            raise IndexingError(told, source.name) from None
+        file.work = None
+        with container:
+            try:
+                yield container
+            except av.error.FFmpegError as error:
+                raise IndexingError(f"libavformat cannot read it: {error.strerror}", source.name) from None
 
 
 def start_by_libavformat(source: ByteSource) -> int | None:

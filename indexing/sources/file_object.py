@@ -76,6 +76,8 @@ class FileObjectSource(SourceBase):
         except Exception as error:  # as above; and an object that returns no bytes is a TypeError
             raise_of_handler(error)
             raise SourceError(f"cannot be read at byte {offset} ({system_reason(error)})", self.name) from None
+        if len(data) > size:  # libavformat would write the rest behind its buffer
+            raise SourceError(f"cannot be read at byte {offset}: {len(data)} bytes came instead of {size}", self.name)
         if len(data) < size and offset + len(data) < self.size:
             self.check_unchanged()
             raise SourceError(f"cannot be read at byte {offset}: only {len(data)} of {size} bytes came", self.name)

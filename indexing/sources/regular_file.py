@@ -17,6 +17,8 @@ from videoloader.runtime.forks import after_fork, lead_nowhere
 
 # What the system says of a path at which nothing is.
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
+# Opens a file without a name in a folder. Where there is no such thing, opening a folder with these flags fails.
+_NAMELESS = os.O_WRONLY | (getattr(os, "O_TMPFILE", 0) if os.path.exists("/proc/self/fd") else 0)
 _KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 
 
@@ -203,11 +205,40 @@ def check_regular(path: str, status: os.stat_result) -> None:
 
 
 class _Part(io.FileIO):
-    """A new file that only this process writes, and none that is forked from it."""
+    """A new file that only this process writes, and none that is forked from it.
 
-    def __init__(self, path: str, mode: str) -> None:
-        super().__init__(path, mode)
+    Where the system can, the file has no name before ``give_name``, so that nothing is left of it if the process is
+    killed (Linux, most local file systems).
+
+    Args:
+        path: path that the file will have.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path, self._has_name = path, False
+        super().__init__(path, "x", opener=self._open)
         after_fork(self._let_go)
+
+    def _open(self, path: str, flags: int) -> int:
+        opened: list[int] = []  # as in ``open_with_status``
+        try:
+            try:
+                opened.extend(map(os.open, [os.path.dirname(path)], [_NAMELESS], [0o666]))
+            except OSError as error:
+                raise_of_handler(error)
+                opened.extend(map(os.open, [path], [flags], [0o666]))
+                self._has_name = True
+        except BaseException:
+            for descriptor in opened:
+                os.close(descriptor)
+            raise
+        return opened[0]
+
+    def give_name(self) -> None:
+        """Give the file its path, unless it has it."""
+        if not self._has_name:
+            # With a descriptor for the folder, which an absolute path ignores, Python follows the link.
+            os.link(f"/proc/self/fd/{self.fileno()}", self._path, src_dir_fd=self.fileno())
 
     def _let_go(self) -> None:
         if not self.closed:
@@ -237,7 +268,7 @@ def replacing(path: str) -> Iterator[BinaryIO]:
     part, process = f"{path}.{token_hex(4)}.part", os.getpid()
     try:
         # Never what is there: a link would lead to another file.
-        with io.BufferedWriter(_Part(part, "x")) as file:
+        with io.BufferedWriter(new := _Part(part)) as file:
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
             yield file
@@ -246,9 +277,11 @@ def replacing(path: str) -> Iterator[BinaryIO]:
                 raise ConfigurationError(told, path)
             file.flush()
             os.fsync(file.fileno())  # or a crash of the machine may leave an empty file under the new name
+            new.give_name()
             os.replace(part, path)
     except BaseException as error:
-        if os.getpid() == process and not (isinstance(error, FileExistsError) and error.filename == part):
+        exists = isinstance(error, FileExistsError) and part in (error.filename, error.filename2)
+        if os.getpid() == process and not exists:
             with suppress(OSError):
                 os.remove(part)
         raise

@@ -261,7 +261,7 @@ def close_writer(connection: sqlite3.Connection, process: int) -> None:
     patience = 0.2
     try:
         connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         _set_journal_mode(connection, "delete", patience)
     except sqlite3.DatabaseError:
         pass  # in use, or damaged: the log is as good as the file
@@ -275,7 +275,9 @@ def _set_journal_mode(connection: sqlite3.Connection, mode: str, patience: float
     connection.execute(f"PRAGMA busy_timeout = {int(min(patience, 1) * 1000)}")
     while True:
         try:
-            connection.execute(f"PRAGMA journal_mode = {mode}")
+            # Most of the work is done when the result has been read. Else that is where the cursor is freed, and where
+            # an error of a signal's handler is lost.
+            connection.execute(f"PRAGMA journal_mode = {mode}").fetchall()
             break
         except sqlite3.OperationalError as error:
             if "lock" not in str(error) or time.monotonic() > deadline:

@@ -14,12 +14,15 @@ from collections.abc import Callable
 from functools import partial
 from itertools import count
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from archive_writing import write_lmdb
+from sample_videos import Recipe, write_video
 from stopped_loaders import at_line, clips_of, make
 
 import videoloader as vl
+from videoloader.indexing import demuxer
 from videoloader.indexing.sources import regular_file
 from videoloader.runtime import threads
 
@@ -140,6 +143,39 @@ def test_an_error_of_the_library_in_a_handler_is_no_error_of_a_video(
     assert raised > 20
 
 
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, TooLateError])
+def test_an_interruption_of_libavformat_comes_out(kind: type[BaseException], tmp_path: Path) -> None:
+    """Python runs a handler when libavformat asks for bytes, before the first line of what gives them."""
+    video = write_video(tmp_path / "a.avi", Recipe("avi", "ffv1", {}))
+    raised, ended = False, 0
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        nonlocal raised
+        if not raised and frame is not None and frame.f_code in reads:
+            raised = True
+            raise kind
+
+    reads = [each.__code__ for name, each in vars(demuxer._Input).items() if "read" in name]
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        for _ in range(1000):
+            raised = False
+            signal.setitimer(signal.ITIMER_REAL, 0.0001, 0.0001)
+            try:
+                vl.build_index(video)
+            except kind:
+                ended += 1
+            else:
+                assert not raised, "it was lost"
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            if ended == 30:
+                break
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert ended == 30
+
+
 @pytest.mark.parametrize("kind", ["save", "to_csv", "to_jsonl", "to_parquet"])
 def test_an_interrupted_export_leaves_no_file(kind: str, path: Path, tmp_path: Path) -> None:
     """As where a signal comes while the system makes the file."""
@@ -148,8 +184,8 @@ def test_an_interrupted_export_leaves_no_file(kind: str, path: Path, tmp_path: P
     export = data.save if kind == "save" else getattr(vl.IndexStore(tmp_path / "s.db"), kind)
     written = tmp_path / f"out.{kind}"
 
-    def interrupted(name: str, mode: str) -> object:
-        io.FileIO(name, mode).close()
+    def interrupted(name: str) -> object:
+        io.FileIO(name, "x").close()
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:

@@ -9,12 +9,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from glob import escape, glob
 from itertools import count
 from typing import IO, Any
 
 from videoloader.errors import SourceError, system_reason
-from videoloader.indexing.sources.regular_file import real_path
 from videoloader.runtime.forks import after_fork
 
 _LONGEST_PAUSE = 1.0
@@ -113,10 +111,6 @@ def _make_in_turn(path: str, make: Callable[[], object]) -> None:
     with _turn(path):
         if os.path.exists(path):
             return
-        # Left by processes that died while they wrote; see ``replacing``.
-        for left in glob(f"{escape(real_path(path))}.{'[0-9a-f]' * 8}.part"):
-            with suppress(OSError):
-                os.remove(left)
         make()
 
 

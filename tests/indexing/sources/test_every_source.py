@@ -229,6 +229,19 @@ def test_a_file_that_changes_behind_its_object_is_noticed(
             video[40]
 
 
+@pytest.mark.parametrize("name", ["mpeg4_avi", "h264_mp4"])
+def test_an_object_that_gives_more_than_was_asked_for_is_refused(sample: Callable[[str], Path], name: str) -> None:
+    """libavformat would write what is too much behind its buffer."""
+
+    class Blocks(io.FileIO):
+        def read(self, size: int | None = -1) -> bytes:
+            return super().read(size) + bytes(size or 0)
+
+    told = r"cannot be read at byte \d+: \d+ bytes came instead of \d+$"
+    with Blocks(sample(name)) as file, pytest.raises(SourceError, match=told):
+        Video(cast(BinaryIO, file))
+
+
 def test_an_object_of_a_class_of_its_own_is_read_by_its_methods(tmp_path: Path) -> None:
     class Second(io.FileIO):
         """A view of the second half of a file."""
