@@ -20,7 +20,8 @@ from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.indexing.av1_layers import has_left_out_layers
 from videoloader.indexing.avi.index import index_avi
 from videoloader.indexing.bitstream.jpeg import picture_height
-from videoloader.indexing.bitstream.mpeg4_times import first_b_distance
+from videoloader.indexing.bitstream.mpeg4_headers import find_layer
+from videoloader.indexing.bitstream.mpeg4_times import UNEVEN, first_b_distance
 from videoloader.indexing.configurations import config_switches
 from videoloader.indexing.decoder_check import check_decoder
 from videoloader.indexing.demuxer import if_archive
@@ -36,7 +37,7 @@ from videoloader.indexing.matroska.index import EBML_MAGIC, index_matroska
 from videoloader.indexing.mp4.boxes import HEADERS_READ, iterate_file_boxes
 from videoloader.indexing.mp4.index import index_mp4
 from videoloader.indexing.mpegts.index import index_mpegts
-from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.sources.base import NEAR, ByteSource
 from videoloader.indexing.sources.folder import FolderSource
 from videoloader.indexing.sources.opening import Openable, open_source
 from videoloader.indexing.sources.state import check_unchanged
@@ -47,7 +48,7 @@ from videoloader.indexing.video_stream import best_video_stream, read_stream_inf
 from videoloader.indexing.wrong_times import times_are_wrong
 
 # Raised with every change by which some file gets another index. Stores then index their videos again.
-INDEXER_VERSION = 25
+INDEXER_VERSION = 26
 
 # The types of the boxes with which an ISO base media or QuickTime file may begin.
 _MP4_FIRST_BOXES = {b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"free", b"skip", b"wide", b"pnot", b"sidx", b"uuid"}
@@ -115,9 +116,10 @@ def _build(opened: ByteSource) -> VideoIndex:
         switches = config_switches(index)
         brought: dict[int, list[bytes]] = {}
         breaks: list[int] = []
+        headers: set[bytes] = set()
         if index.byte_ranges and index.keys_from == "container":
             known = index.stream.codec_configs
-            index, brought, breaks = with_keyframes_read(index, opened)
+            index, brought, breaks, headers = with_keyframes_read(index, opened)
             told_more = index.method == "tables" and index.stream.codec_configs != known
             if told_more and times_are_wrong(index, opened):  # checked before without these sets
                 index = with_decoded_frames(index, opened)
@@ -130,7 +132,7 @@ def _build(opened: ByteSource) -> VideoIndex:
             index = without_lost_frames(index, opened)
         index = _with_fields_told(index, opened)
         check_decoder(index, opened)
-        index = _with_first_b_distance(index, opened)
+        index = _with_first_b_distance(index, opened, headers)
     check_unchanged(opened)
     if not len(index):
         raise UnsupportedError("has no frames that a player would show", opened.name)
@@ -157,10 +159,16 @@ def _with_fields_told(index: VideoIndex, source: ByteSource) -> VideoIndex:
     return replace(index, stream=replace(index.stream, pixel_format=told.pixel_format, container_size=size))
 
 
-def _with_first_b_distance(index: VideoIndex, source: ByteSource) -> VideoIndex:
+def _with_first_b_distance(index: VideoIndex, source: ByteSource, headers: set[bytes]) -> VideoIndex:
     """Return the index with the distance of MPEG-4's first B picture, if a decoder must know it.
 
-    Since headers inside the stream make libavcodec forget it, no B picture after them may be left out.
+    Since headers inside the stream make libavcodec forget it, no B picture after them may be left out. If times are
+    uneven, libavcodec may also drop pictures, and decoding can only start at the first keyframe.
+
+    Args:
+        index: index of the video.
+        source: source of the same video.
+        headers: the different headers that were found in keyframes.
     """
     stream, shown = index.stream, index.frame_packet
     if stream.codec != "mpeg4":
@@ -169,13 +177,20 @@ def _with_first_b_distance(index: VideoIndex, source: ByteSource) -> VideoIndex:
     early = np.flatnonzero(shown[1:] < shown[:-1])[:1] + 1
     if not len(early):
         return index
-    # Those before it, if any, are not shown.
-    packets = islice(packet_payloads(index, source), int(shown[early[0]]) + _NEAR)
+    layers = [layer for each in (*stream.codec_configs, *headers) if (layer := find_layer(each))]
+    if layers and index.byte_ranges and not any(layer.interlaced for layer in layers):
+        return index
+    packets = packet_payloads(index, source)
+    if index.byte_ranges and not headers and source.read_through > NEAR:
+        packets = islice(packets, int(shown[early[0]]) + _NEAR)  # those before the first, if any, are not shown
     distance = first_b_distance(index.config_at(0), packets)
     if not distance:
         return index
+    if distance == UNEVEN:
+        index = with_pictures_that_come(index, source)
+        index = index.without_keyframe(index.packet_key.nonzero()[0][1:].tolist())
     needed = np.full_like(index.packet_disposable, DISPOSABLE_NO)
-    return replace(index, stream=replace(stream, first_b_distance=distance), packet_disposable=needed)
+    return replace(index, stream=replace(index.stream, first_b_distance=distance), packet_disposable=needed)
 
 
 def _begins_with_another_box(source: ByteSource, head: bytes) -> bool:

@@ -74,7 +74,9 @@ def _are_looked_at(codec: str, source: ByteSource, keyframes: int) -> bool:
     return keyframes <= most
 
 
-def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoIndex, dict[int, list[bytes]], list[int]]:
+def with_keyframes_read(
+    index: VideoIndex, source: ByteSource
+) -> tuple[VideoIndex, dict[int, list[bytes]], list[int], set[bytes]]:
     """Check by the keyframes' own headers that they are keyframes, and collect their parameter sets.
 
     Args:
@@ -82,8 +84,9 @@ def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoInd
         source: source of the same video.
 
     Returns:
-        The corrected index; for each keyframe the parameter sets or headers in force from it on; and the keyframes of
-        HEVC whose heads say that a new sequence begins, whatever came before (``Head.breaks``).
+        The corrected index; for each keyframe the parameter sets or headers in force from it on; the keyframes of HEVC
+        whose heads say that a new sequence begins, whatever came before (``Head.breaks``); and the different headers in
+        keyframes of MPEG-1, 2 and 4.
 
     Raises:
         SourceError: the source cannot be read.
@@ -91,7 +94,7 @@ def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoInd
     codec, configs = index.stream.codec, index.stream.codec_configs
     keys = index.packet_key.nonzero()[0]
     if index.stream.encrypted or not _are_looked_at(codec, source, len(keys)):
-        return index, {}, []
+        return index, {}, [], set()
     false: list[int] = []
     breaks: list[int] = []
     recovery_points: list[int] = []
@@ -130,7 +133,7 @@ def with_keyframes_read(index: VideoIndex, source: ByteSource) -> tuple[VideoInd
     if len({memory_size(codec, headers) for headers in distinct if headers}) > 1:
         index = replace(index, stream=replace(index.stream, size_varies=True))
     index = with_configurations(index.known_by_headers() if all_looked_at else index, brought)
-    return index, brought, breaks
+    return index, brought, breaks, distinct
 
 
 def with_sets_found(index: VideoIndex, source: ByteSource, packet: int, units: list[bytes]) -> VideoIndex:

@@ -41,7 +41,8 @@ class StreamInfo:
             it, or if it is not that of the first pictures and there are several configurations. The size of a picture
             of Motion JPEG whose packets have two fields. Else (0, 0).
         first_b_distance: int. The time units from its earlier reference to the first B picture of interlaced MPEG-4
-            part 2, on which libavcodec lets all others depend; else 0.
+            part 2, on which libavcodec lets all others depend; 65536 if they lie at uneven times, so that only a new
+            decoder that begins at the start gives the right pictures; else 0.
         stream_number: int. libavformat's number of the stream in the file, counted from zero over all kinds of streams.
     """
 

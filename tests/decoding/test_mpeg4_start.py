@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import random
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 import torch
@@ -54,6 +58,61 @@ def test_each_frame_alone_is_that_of_a_decode_from_the_start(video: Callable[[st
     for first in range(7, FRAMES - 3, 7):  # runs begin before and after keyframes
         clip = read.read([first, first + 3])
         assert torch.equal(clip.frames, torch.stack([expected[first], expected[first + 3]]))
+
+
+def _written(
+    suffix: str,
+    seed: int,
+    *,
+    size: tuple[int, int] = (64, 48),
+    frames: int = 25,
+    rate: int = 10,
+    start: int = 0,
+    interlaced: bool = True,
+    uneven: bool = False,
+) -> bytes:
+    """Pictures in which encoders predict both fields of B pictures, at even or uneven times."""
+    rng, out, (width, height) = random.Random(seed), io.BytesIO(), size
+    noise = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    options = {"g": "6"} | ({"bf": "2", "flags": "+ildct+ilme"} if interlaced else {})
+    with av.open(out, "w", format=suffix) as container:
+        stream = container.add_stream("mpeg4", rate=rate, options=options)
+        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+        stream.bit_rate = [200_000, 800_000][seed % 2]
+        time = start
+        for number in range(frames):
+            picture = np.roll(noise, (2 * number, 3 * number), (0, 1)) // 4 + 96
+            picture[:, : width // 2] = np.linspace(0, 200, width // 2, dtype=np.uint8)[None, :, None]
+            for bit in range(8):
+                picture[bit // 4 * 16 :][:16, bit % 4 * 16 :][:, :16] = 235 if number >> bit & 1 else 20
+            frame = av.VideoFrame.from_ndarray(picture, "rgb24").reformat(format="yuv420p")
+            frame.pts, frame.time_base = time, Fraction(1, rate)
+            time += rng.choice([1, 1, 1, 2, 3, 9]) if uneven else 1
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    return out.getvalue()
+
+
+def _wrong_frames(data: bytes) -> list[int]:
+    """The frames that a decoder that begins anew gives otherwise than one that begins at the start."""
+    expected = list(vl.Video(data, device="cpu").stream())
+    return [each for each, frame in enumerate(expected) if not torch.equal(vl.Video(data, device="cpu")[each], frame)]
+
+
+@pytest.mark.parametrize("suffix", ["mpegts", "m4v", "avi", "matroska", "mp4"])
+@pytest.mark.parametrize("seed", [0, 79, 5039, 5042])
+def test_frames_at_uneven_times(suffix: str, seed: int) -> None:
+    """Behind repeated headers the first B picture decides, and it may refer to a picture before the keyframe."""
+    data = _written(suffix, seed, uneven=True)
+    assert not _wrong_frames(data)
+    with av.open(io.BytesIO(data)) as container:
+        assert len(vl.Video(data, device="cpu")) == sum(1 for _ in container.decode(video=0))
+
+
+@pytest.mark.parametrize("seed", [0, 2, 8])
+def test_interlaced_pictures_behind_others(seed: int) -> None:
+    first = _written("m4v", seed, size=(80, 80), frames=1, rate=30, start=5, interlaced=False)
+    assert not _wrong_frames(first + _written("m4v", seed, size=(112, 64), rate=25, start=100))
 
 
 def test_only_interlaced_streams_need_all_b_pictures(video: Callable[[str], Path]) -> None:

@@ -16,6 +16,7 @@ from videoloader.decoding.mpeg4_start import show_first_b_picture, show_notes, s
 from videoloader.decoding.vp8_check import Vp8Check
 from videoloader.indexing.bitstream.jpeg import HUFFMAN, segments_before_scan, tables_brought
 from videoloader.indexing.bitstream.lost_data import lost_data_check
+from videoloader.indexing.bitstream.mpeg4_times import UNEVEN
 from videoloader.indexing.bitstream.parameter_sets import WITH_HEADERS, WITH_PARAMETER_SETS, sequence_headers, units_of
 from videoloader.indexing.bitstream.random_access import has_idr
 from videoloader.indexing.bitstream.x264_version import demands_version
@@ -224,7 +225,7 @@ class CpuDecoder:
         strict = strict and (codec != "h264" or has_idr(record, data))
         memory = remembered(index, data)
         # What comes before the first keyframe refers to pictures that a decoder makes up, by what is in its memory.
-        fresh = fresh or not index.packet_key[packet]
+        fresh = fresh or not index.packet_key[packet] or index.stream.first_b_distance == UNEVEN
         key = None if fresh or memory is None else _context_key(index, packet, data)
         key = key and (strict, memory, *key)
         kept = None if key is None else self._contexts.pop(key, None)

@@ -20,6 +20,7 @@ import av.video.codeccontext
 
 from videoloader.indexing.bitstream.headers_before import split_headers
 from videoloader.indexing.bitstream.mpeg4_headers import VOP, Layer, find_layer
+from videoloader.indexing.bitstream.mpeg4_times import UNEVEN
 from videoloader.indexing.bitstream.parameter_sets import sequence_headers
 from videoloader.indexing.decoder import make_packet
 from videoloader.indexing.index import VideoIndex
@@ -57,7 +58,7 @@ def show_first_b_picture(
     context: av.video.codeccontext.VideoCodecContext, index: VideoIndex, packet: int, data: bytes | memoryview
 ) -> None:
     """Show a new decoder a B picture of the distance of the stream's first, before its run begins with this packet."""
-    if distance := index.stream.first_b_distance:
+    if (distance := index.stream.first_b_distance) not in (0, UNEVEN):
         times = ((_P, 0), (_P, distance + 1), (_B, distance))
         _show(context, index, packet, data, lambda layer: [_uncoded_picture(layer, *each) for each in times])
 

@@ -15,6 +15,7 @@ from videoloader.errors import ArgumentError, counted
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.short_text import short_text
 from videoloader.indexing.bitstream.mpeg4_headers import is_packed
+from videoloader.indexing.bitstream.mpeg4_times import UNEVEN
 from videoloader.indexing.index import DISPOSABLE_YES, VideoIndex
 
 # A part of a video with fewer packets than this is not worth a decoder of its own.
@@ -207,7 +208,7 @@ def _run(index: VideoIndex, start: int, stop: int, wanted: npt.NDArray[np.int64]
     if start < index.first_keyframe:
         return Run(np.arange(start, stop), wanted)
     needed = index.packet_disposable[start:stop] != DISPOSABLE_YES
-    if index.stream.first_b_distance and not is_packed(index.config_at(start)):
+    if index.stream.first_b_distance not in (0, UNEVEN) and not is_packed(index.config_at(start)):
         # Pictures that are shown before the keyframe refer to one before it, whose time the decoder does not know.
         shown_before = index.frame_packet[: int(np.argmax(index.frame_packet == start))]
         needed[shown_before[(shown_before > start) & (shown_before < stop)] - start] = False

@@ -60,7 +60,7 @@ def check(video: Video, path: Path) -> VideoIndex | None:
     index = index_avi(FileSource(path))
     if index is None:
         return None
-    index, _, _ = with_keyframes_read(index, FileSource(path))
+    index, *_ = with_keyframes_read(index, FileSource(path))
     reference = index_by_decoding(FileSource(path))
     for name in ("packet_offset", "packet_size", "packet_key", "packet_pts", "frame_packet", "frame_pts"):
         assert getattr(index, name).tolist() == getattr(reference, name).tolist(), name
