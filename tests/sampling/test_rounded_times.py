@@ -119,3 +119,23 @@ def test_nothing_is_known_where_a_frame_is_missing_or_late_or_units_are_long() -
     assert make_index(times[:2], {0}, time_base=MILLISECOND).even_times is None
     assert make_index([0, 3, 7, 10, 13], {0}, time_base=Fraction(1, 100)).even_times is None
     assert make_index([0, 0, 0], {0}, time_base=MILLISECOND).even_times is None
+
+
+@given(
+    rates,
+    st.sampled_from([MILLISECOND, Fraction(1, 12800), Fraction(1, 90000)]),
+    st.sampled_from([7, 12, 24, 30, 60, Fraction(30000, 1001)]),
+    st.integers(0, 20),
+    st.integers(1, 20),
+    st.sampled_from([Fraction, float]),
+)
+def test_ranges_that_follow_one_another_share_no_output_time(
+    rate: Fraction, base: Fraction, fps: Fraction, start: int, length: int, kind: type[Fraction] | type[float]
+) -> None:
+    """``stop`` is the start of the next range, also where the unit to which it is rounded lies behind it."""
+    index = rounded(rate, count=600, base=base)
+    zero = Fraction(int(index.clock[0] - index.zero)) * base
+    times = [kind(zero + Fraction(each) / fps) for each in (start, start + length)]
+    mode = frames_between(index, times[0], times[1], fps=fps)
+    assert isinstance(mode, AtRate)
+    assert mode.length == length

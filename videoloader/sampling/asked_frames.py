@@ -15,10 +15,12 @@ from videoloader.indexing.exact_numbers import exact_rate
 from videoloader.indexing.index import VideoIndex
 from videoloader.sampling.at_rate import AtRate
 from videoloader.sampling.exact_time import (
+    ROUNDING,
     Time,
     as_times,
     before_rounding,
     first_at_or_after,
+    in_units,
     last_at_or_before,
     on_clock,
     screen_time,
@@ -98,8 +100,10 @@ def frames_between(index: VideoIndex, start: Time, stop: Time, fps: Time | None 
         raise ConfigurationError(f"stop must be after start, got start={start!r}, stop={stop!r}")
     if fps is not None:
         base, zero = index.stream.time_base, before_rounding(index, Fraction(int(index.clock[0])))
-        begin, end = before_rounding(index, begin), before_rounding(index, end)
-        length = ceil((end - begin) * base * exact_rate(fps))
+        begin, end = _unrounded(index, start, begin), _unrounded(index, stop, end)
+        # An output time that means the same unit as the stop is not before it.
+        rounding = min(Fraction(1, 2), ROUNDING / base)
+        length = max(ceil((end - rounding - begin) * base * exact_rate(fps)), 1)
         if length > _MOST_FRAMES:
             raise ConfigurationError(f"fps={fps} gives {length} frames of {asked}, more than {_MOST_FRAMES}")
         return AtRate(fps, length, start=(begin - zero) * base)
@@ -107,6 +111,13 @@ def frames_between(index: VideoIndex, start: Time, stop: Time, fps: Time | None 
     if first == after:
         raise FrameRangeError(f"no frame's time lies in [{start}, {stop}) s: take a longer span, or fps=", index.source)
     return FrameList(range(first, after))
+
+
+def _unrounded(index: VideoIndex, seconds: Time, units: Fraction) -> Fraction:
+    """A time before it is rounded to these units, and before a container rounds it if it is that of a frame."""
+    exact = in_units(as_times("seconds", [seconds])[0], index.stream.time_base) + index.zero
+    # If they are further apart, several units are the same float, or the time is beyond the end.
+    return before_rounding(index, exact if abs(exact - units) <= Fraction(1, 2) else units)
 
 
 def _units_on_screen(
