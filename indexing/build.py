@@ -39,7 +39,7 @@ from videoloader.indexing.mp4.index import index_mp4
 from videoloader.indexing.mpegts.index import index_mpegts
 from videoloader.indexing.sources.base import NEAR, ByteSource
 from videoloader.indexing.sources.folder import FolderSource
-from videoloader.indexing.sources.opening import Openable, open_source
+from videoloader.indexing.sources.opening import Openable, open_anew
 from videoloader.indexing.sources.state import check_unchanged
 from videoloader.indexing.sources.stream import StreamSource, choose_stream
 from videoloader.indexing.start import without_lost_frames
@@ -90,7 +90,7 @@ def build_index(source: Openable, *, stream_index: int | None = None) -> VideoIn
         >>> len(index), index.average_fps
         (300, 25.0)
     """
-    return index_opened(choose_stream(open_source(source), stream_index))
+    return index_opened(choose_stream(open_anew(source), stream_index))
 
 
 def index_opened(opened: ByteSource) -> VideoIndex:

@@ -33,6 +33,24 @@ def test_every_name_of_the_list_can_be_imported(package: object) -> None:
     assert set(listed) <= set(dir(package))
 
 
+def test_names_are_imported_in_a_folder_that_was_deleted(tmp_path: Path) -> None:
+    """PyTorch cannot be, and ends the program. Only the time of the import is spent elsewhere."""
+    program = f"""
+import os
+import videoloader as vl
+
+os.mkdir({str(tmp_path / "gone")!r})
+os.chdir({str(tmp_path / "gone")!r})
+os.rmdir({str(tmp_path / "gone")!r})
+print(vl.RandomWindow(3).length, vl.Video.__name__)
+try:
+    os.getcwd()
+except FileNotFoundError:
+    print("deleted")
+"""
+    assert in_checkout(program).split() == ["3", "Video", "deleted"]
+
+
 def test_all_names_come_with_a_star() -> None:
     names: dict[str, object] = {}
     exec("from videoloader import *", names)

@@ -7,6 +7,7 @@ look for them, and read that list at run time. ``ModuleFinder`` finds modules th
 from __future__ import annotations
 
 import ast
+import os
 import sys
 import threading
 import warnings
@@ -77,7 +78,7 @@ def whole_import() -> Iterator[None]:
     Python itself forgets only the modules that a Ctrl-C leaves incomplete. The next attempt would find the others, so
     it would import in another order, in which some modules need others that are not complete yet.
     """
-    with no_forks(), _importing:
+    with no_forks(), _importing, _outside_of_deleted_folder():
         before = set(sys.modules)
         try:
             yield
@@ -89,6 +90,23 @@ def whole_import() -> Iterator[None]:
                     vars(sys.modules[package]).pop(rest, None)
             public_name.cache_clear()  # or it would give classes of forgotten modules, which no others know
             raise
+
+
+@contextmanager
+def _outside_of_deleted_folder() -> Iterator[None]:
+    """Leave the current folder for the block if it was deleted: importing PyTorch there makes MKL end the program."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        here = os.open(".", os.O_RDONLY)
+        try:
+            os.chdir("/")
+            yield
+        finally:
+            os.fchdir(here)
+            os.close(here)
+    else:
+        yield
 
 
 @cache

@@ -196,7 +196,7 @@ def open_frames(source: Openable, fps: float | Fraction | None, timestamps: Time
         ConfigurationError: the source is no folder of image files, or the times are not valid.
     """
     if fps is None and timestamps is None:
-        return open_source(source)
+        return open_anew(source)
     path = local_path(path_text("source", source)) if isinstance(source, str | os.PathLike) else ""
     if not is_frame_folder(path):
         raise ConfigurationError(
@@ -204,6 +204,29 @@ def open_frames(source: Openable, fps: float | Fraction | None, timestamps: Time
             "Video.between read videos at other rates"
         )
     return FolderSource(path, fps=fps, timestamps=timestamps)
+
+
+def open_anew(source: Openable, asked: set[str] | None = None) -> ByteSource:
+    """Open a source as ``open_source`` does; if it is in a remote archive, ask the server whether that has changed.
+
+    Args:
+        source: source.
+        asked: archives that are not asked for again. This one is added.
+    """
+    if isinstance(source, str | os.PathLike) and is_url(name := path_text("source", source)):
+        named = named_stream(name)
+        container, member = _split_member(named[1] if named else name)
+        if member and is_remote(container) and container not in (asked or ()):
+            _ask_again(container)
+            if asked is not None:
+                asked.add(container)
+    return open_source(source)
+
+
+def _ask_again(archive: str) -> None:
+    """Ask the server for the version of a remote archive that this process has read. ``open_archive`` knows it then."""
+    with suppress(StaleIndexError):
+        _kept_remote(archive, os.getpid()).ask_again()
 
 
 def open_archive(name: str) -> ByteSource:
@@ -336,8 +359,7 @@ def open_archive_of_kind(name: str) -> tuple[ArchiveKind, ByteSource]:
     if _split_member(f"{path}{_MEMBER}0") != (path, "0"):
         raise ConfigurationError("its members cannot be named: unpack it, or give it another name or URL", name)
     if is_remote(name):
-        with suppress(StaleIndexError):  # it is opened anew below
-            _kept_remote(name, os.getpid()).ask_again()
+        _ask_again(name)
     if is_folder(path):
         if not kind_at(data := os.path.join(path, "data.mdb")):
             raise ConfigurationError(f"is a folder, and no LMDB database: give its archives, as '{name}/*.tar'", name)

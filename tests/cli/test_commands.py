@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from child_environment import SAFE_PATH
+from child_environment import SAFE_PATH, child_environment
 from commands import run, start
 
 import videoloader as vl
@@ -50,6 +50,13 @@ def test_errors_are_one_line_and_exit_code_2(folder: Path, arguments: tuple[str,
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert not done.stdout
+
+
+def test_a_current_folder_that_was_deleted_is_an_error(folder: Path) -> None:
+    python = " ".join((sys.executable, *SAFE_PATH))
+    command = f"mkdir gone; cd gone; rmdir ../gone; exec {python} -m videoloader info {folder}/x.mp4"
+    done = subprocess.run(["sh", "-c", command], cwd=folder, env=child_environment(), capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (2, "error: the current folder was deleted: change to another one\n")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is always full")

@@ -6,6 +6,7 @@ Their modules import what needs PyTorch inside functions, so that help and compl
 from __future__ import annotations
 
 import io
+import os
 import sys
 from typing import Annotated, Any
 
@@ -23,6 +24,7 @@ from videoloader.cli.merge import merge
 from videoloader.cli.preview import preview
 from videoloader.cli.query import query
 from videoloader.cli.terminal import errors_told
+from videoloader.errors import ConfigurationError
 
 
 class _App(typer.Typer):
@@ -31,9 +33,19 @@ class _App(typer.Typer):
             sys.stdout.reconfigure(errors="backslashreplace")
         try:
             with errors_told():  # commands tell their own, but help is printed by Typer
+                _check_current_folder()
                 return super().__call__(*args, **kwargs)
         except typer.Exit as told:
             sys.exit(told.exit_code)
+
+
+def _check_current_folder() -> None:
+    try:
+        os.getcwd()
+    except FileNotFoundError:  # PyTorch would end the program without a word on this
+        raise ConfigurationError("the current folder was deleted: change to another one") from None
+    except OSError:  # one that this user may not read
+        pass
 
 
 app = _App(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="markdown")

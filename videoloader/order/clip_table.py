@@ -18,8 +18,9 @@ from videoloader.dataset.stores import Store
 from videoloader.errors import ConfigurationError, NotIndexedError, VideoLoaderError, counted, reason_of, warn_user
 from videoloader.errors.notes import note
 from videoloader.errors.of_handlers import raise_of_handler
-from videoloader.indexing import IndexStore, build_index, open_source
+from videoloader.indexing import IndexStore, build_index
 from videoloader.indexing.images.frame_times import OddTimes, odd_times_of, tell_of_frame_times
+from videoloader.indexing.sources.opening import open_anew
 from videoloader.indexing.sources.state import state_of
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.live_line import counted_live
@@ -234,6 +235,7 @@ def _index_all(
 ) -> tuple[FrameRanges, Collection[VideoLoaderError]]:
     indexes = BuiltIndexes()
     making: dict[str, Lock] = {}
+    archives: set[str] = set()
     unopened = images.copy()
 
     def done(path: str) -> None:
@@ -245,7 +247,7 @@ def _index_all(
             # Once for all rows of a video: of one that is written to meanwhile they would differ.
             with making.setdefault(entry.path, Lock()):
                 if entry.path not in indexes:
-                    source = open_source(entry.path)
+                    source = open_anew(entry.path, archives)
                     indexes[entry.path], indexes.states[entry.path] = build_index(source), state_of(source)
             index = indexes[entry.path]
             return *entry_range(entry, index), len(index)

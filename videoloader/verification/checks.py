@@ -22,7 +22,8 @@ from videoloader.convert.spec import OutputSpec, full_geometry
 from videoloader.decoding.nvdec_codecs import INEXACT_CODECS
 from videoloader.errors import DecodeError, VideoLoaderError
 from videoloader.errors.of_handlers import raise_of_handler
-from videoloader.indexing import ByteSource, FileSource, FolderSource, Openable, VideoIndex, build_index, open_source
+from videoloader.indexing import ByteSource, FileSource, FolderSource, Openable, VideoIndex, build_index
+from videoloader.indexing.sources.opening import open_anew
 from videoloader.indexing.sources.part import PartSource
 from videoloader.indexing.sources.stream import StreamSource
 from videoloader.indexing.video_stream import open_video, packets_to_decode
@@ -90,7 +91,7 @@ def verify_file(source: Openable, device: torch.device, threads: int, seed: int)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the report has what warnings would say
         try:
-            opened = open_source(source)
+            opened = open_anew(source)
             name = opened.name
             with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
                 report = _verified(opened, build_index(opened), device, threads, seed)

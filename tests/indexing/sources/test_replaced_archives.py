@@ -6,15 +6,18 @@ import gzip
 import os
 import tarfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from archive_writing import recordio_bytes, tar_bytes, tfrecord_bytes, zip_bytes
+from sample_videos import RECIPES, write_video
 
 import videoloader as vl
 from videoloader.indexing import open_source
 from videoloader.indexing.sources.recordio import MAGIC
 from videoloader.indexing.sources.state import check_unchanged
+from videoloader.interop.torch import ClipRequest, DecodingLoader
 
 NAMES = ("0", "1", "2")
 
@@ -83,6 +86,41 @@ def test_a_replaced_archive(tmp_path: Path, write: Callable[[str], bytes]) -> No
     put(path, new)
     sources = [open_source(f"{path_of_new}::{name}") for name in NAMES]
     assert contents() == [source.read(0, source.size) for source in sources]
+
+
+def _loaded(path: str) -> int:
+    with vl.VideoLoader(vl.VideoDataset.from_paths([path]), vl.WholeVideo(), batch_size=1, device="cpu") as loader:
+        return sum(batch.frames.shape[1] for batch in loader)
+
+
+def _requested(path: str) -> int:
+    (frames,) = DecodingLoader([ClipRequest(path, vl.WholeVideo())], device="cpu")
+    return len(frames)
+
+
+@pytest.mark.parametrize("pack", [tar_bytes, zip_bytes])
+@pytest.mark.parametrize(
+    "count",
+    [
+        lambda path: len(vl.Video(path, device="cpu")),
+        lambda path: len(vl.build_index(path)),
+        lambda path: vl.verify(path, device="cpu").files[0].frames,
+        _loaded,
+        _requested,
+    ],
+)
+def test_a_replaced_archive_on_a_server(
+    sample: Callable[[str], Path],
+    tmp_path: Path,
+    pack: Callable[[dict[str, bytes]], bytes],
+    count: Callable[[str], int],
+) -> None:
+    """This process remembers what it has read of the archive, and asks again whether that is still so."""
+    memory = pytest.importorskip("fsspec").filesystem("memory")
+    short = write_video(tmp_path / "short.mp4", replace(RECIPES["h264_mp4"], frames=20))
+    for file, frames in ((short, 20), (sample("h264_mp4"), 60), (short, 20)):
+        memory.pipe(f"/{tmp_path.name}", pack({"a.mp4": file.read_bytes()}))
+        assert count(f"memory://{tmp_path.name}::a.mp4") == frames
 
 
 def test_a_replaced_table_of_keys(tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ from typing import TypeVar
 from videoloader.batching.clip_plan import ClipRule, PlannedClip
 from videoloader.dataset import VideoEntry, entry_range
 from videoloader.errors import ConfigurationError
-from videoloader.indexing import ByteSource, IndexStore, VideoIndex, build_index, open_source
+from videoloader.indexing import ByteSource, IndexStore, VideoIndex, build_index
 from videoloader.indexing.images.frame_times import odd_times_of, tell_of_frame_times
+from videoloader.indexing.sources.opening import open_anew
 from videoloader.indexing.sources.state import SourceState, state_of
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.interop.torch.clip_request import ClipRequest
@@ -75,8 +76,11 @@ class RequestPlanner:
 class _Files:
     """Builds indexes from the files themselves."""
 
+    def __init__(self) -> None:
+        self._asked: set[str] = set()
+
     def look_up(self, source: str, /) -> tuple[VideoIndex, SourceState | None]:
-        opened = open_source(source)
+        opened = open_anew(source, self._asked)
         index = build_index(opened)
         tell_of_frame_times([odd_times_of(index)])
         return index, state_of(opened)
