@@ -97,8 +97,8 @@ def read_fragments(
     time_offset: int,
     opened: int,
     lowest: int,
-) -> Samples:
-    """Return the samples of a track from the tables in moov and from all movie fragments.
+) -> tuple[Samples, bool]:
+    """Return the samples of a track from the tables in moov and from all movie fragments, and if all say their time.
 
     Args:
         source: the file.
@@ -116,9 +116,10 @@ def read_fragments(
     walk = _Fragments(source, track_id, defaults)
     runs = [run for number, moof in enumerate(moofs) for run in _read_fragment(walk, number, moof)]
     if not any(run.samples for run in runs):
-        return head
+        return head, True
+    timed = all(run.decode_time is not None for run in runs if run.of_track and run.is_first)
     parts = [*_parts_of(runs, head, time_offset, opened, lowest, source)]
-    return Samples(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    return Samples(*(np.concatenate(columns) for columns in zip(*parts, strict=True))), timed
 
 
 def check_fragments(source: ByteSource, moofs: list[FileBox]) -> None:

@@ -66,6 +66,8 @@ class _Track(NamedTuple):
     descriptions: list[Description]
     samples: Samples
     fragmented: bool
+    has_head: bool  # whether it has samples in moov
+    timed: bool  # whether all its fragments say when they begin
 
 
 def index_mp4(source: ByteSource, head: bytes = b"") -> VideoIndex | None:
@@ -79,7 +81,7 @@ def index_mp4(source: ByteSource, head: bytes = b"") -> VideoIndex | None:
         IndexingError: there is no moov box, tables contradict each other, or samples lie beyond the end of the file.
         UnsupportedError: there is no video track.
     """
-    moov, moofs, opened = _find_tables(source, head)
+    moov, moofs, opened, has_sidx = _find_tables(source, head)
     data = source.read(moov.start, moov.stop - moov.start)
     check_compressed(data, source.name)
     boxes = list(iterate_boxes(data, 0, len(data)))
@@ -125,6 +127,8 @@ def index_mp4(source: ByteSource, head: bytes = b"") -> VideoIndex | None:
         return None  # libavformat leaves out samples of another type than the first description's, by rules of its own
     if track.edits and track.fragmented:
         return None  # libavformat applies the list to moov's samples, and drops fragments that come before their end
+    if not track.timed and (track.has_head or has_sidx):
+        return None  # libavformat goes by the sum of moov's durations, or by the index
     if track.edits and description.codec == "mpeg1video":
         return None  # libavformat parses the packets again, and applies the list to what it finds, by rules of its own
     dts = track.samples.dts
@@ -142,19 +146,20 @@ def index_mp4(source: ByteSource, head: bytes = b"") -> VideoIndex | None:
     return _assemble(source, track, description, track_starts(heads, source, moofs))
 
 
-def _find_tables(source: ByteSource, head: bytes) -> tuple[FileBox, list[FileBox], int]:
-    """Return the moov, the moofs, and how many of these libavformat reads when it opens the file.
+def _find_tables(source: ByteSource, head: bytes) -> tuple[FileBox, list[FileBox], int, bool]:
+    """Return the moov, the moofs, how many of these libavformat reads when it opens the file, and if there is an index.
 
-    These are all of them, or those before the first media data if an index lists the rest.
+    It reads all of them, or those before the first media data if an index lists the rest.
     """
     moov, moofs, opened = None, [], -1
-    indexed = has_media = False
+    indexed = has_media = has_sidx = False
     for box in iterate_file_boxes(source, head):
         if box.type == b"moov" and moov is None:
             moov = box
         elif box.type == b"moof":
             moofs.append(box)
         elif box.type == b"sidx":
+            has_sidx = True
             indexed = indexed or reaches_the_end(source, box)
         elif box.type == b"mdat":
             has_media = True
@@ -168,7 +173,7 @@ def _find_tables(source: ByteSource, head: bytes) -> tuple[FileBox, list[FileBox
     if moov is None:
         _refuse_image(head, source)
         raise IndexingError("has no moov box: not an mp4 file, or cut off before its tables", source.name)
-    return moov, moofs, len(moofs) if opened < 0 else opened
+    return moov, moofs, len(moofs) if opened < 0 else opened, has_sidx
 
 
 def _refuse_image(head: bytes, source: ByteSource) -> None:
@@ -232,12 +237,12 @@ def _read_track(
 ) -> _Track:
     head, tkhd = trak.start, trak.tkhd.start
     rotation, mirrored = _orientation(data, tkhd + (52 if data[tkhd] == 1 else 40))
-    samples = read_samples(data, trak.tables, source.size, source.name)
+    samples, timed = read_samples(data, trak.tables, source.size, source.name), True
     has_head = len(samples.offset) > 0
     if mvex is not None and moofs:
         defaults = read_defaults(data, mvex, head.track_id)
         offset, lowest = leading_offset(head.edits), lowest_offset(data, trak.tables.get(b"ctts"))
-        samples = read_fragments(source, moofs, head.track_id, defaults, samples, offset, opened, lowest)
+        samples, timed = read_fragments(source, moofs, head.track_id, defaults, samples, offset, opened, lowest)
     return _Track(
         trak,
         bool(data[tkhd + 3] & 1),
@@ -247,6 +252,8 @@ def _read_track(
         read_descriptions(data, trak.tables[b"stsd"]) if b"stsd" in trak.tables else [],
         samples,
         mvex is not None and len(moofs) > 0,
+        has_head,
+        timed,
     )
 
 

@@ -42,22 +42,28 @@ def _beside_logs(path: str) -> str:
 def _check_logs(path: str) -> None:
     """Raise SourceError if a log beside a store is none that a build leaves.
 
-    SQLite would block at a FIFO. It would delete the file that a journal names as the journal of several databases.
+    SQLite would block at a FIFO, and write to a file that has another name, too. It would delete the file that a
+    journal names as the journal of several databases.
     """
-    names_another = False
+    names_another, linked = False, ""
     path = _beside_logs(path)
     try:
-        for ending in ("-wal", "-shm"):
+        for ending in ("-wal", "-shm", "-journal"):
             with suppress(FileNotFoundError):
-                check_regular(path + ending, os.stat(path + ending))
+                status = os.stat(path + ending)
+                check_regular(path + ending, status)
+                linked = ending if status.st_nlink > 1 else linked
         with suppress(FileNotFoundError), open(path + "-journal", "rb", opener=open_regular) as journal:
             journal.seek(max(os.fstat(journal.fileno()).st_size - len(_JOURNAL_END), len(_JOURNAL_END)))
             names_another = journal.read() == _JOURNAL_END
     except OSError as error:
         raise_of_handler(error)
         raise SourceError(f"a log of the index store cannot be read ({error})", path) from None
+    name = os.path.basename(path)
+    if linked:
+        told = f"{name}{linked} beside the index store has other names (hard links): put a copy in its place"
+        raise SourceError(told, path)
     if names_another:
-        name = os.path.basename(path)
         raise SourceError(f"{name}-journal beside the index store names another file: delete it", path)
 
 

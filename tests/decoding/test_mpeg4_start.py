@@ -15,6 +15,7 @@ import torch
 from sample_videos import Recipe, write_video
 
 import videoloader as vl
+from videoloader.indexing.bitstream.mpeg4_headers import Layer, read_vop
 
 # mp4, mkv and avi have one copy of the headers, a transport stream has one before each keyframe.
 SUFFIXES = ("mp4", "mkv", "avi", "ts")
@@ -113,6 +114,45 @@ def test_frames_at_uneven_times(suffix: str, seed: int) -> None:
 def test_interlaced_pictures_behind_others(seed: int) -> None:
     first = _written("m4v", seed, size=(80, 80), frames=1, rate=30, start=5, interlaced=False)
     assert not _wrong_frames(first + _written("m4v", seed, size=(112, 64), rate=25, start=100))
+
+
+@pytest.mark.parametrize("suffix", ["mp4", "matroska"])
+@pytest.mark.parametrize("b_pictures", [0, 1])
+def test_a_picture_that_is_not_coded_before_a_keyframe_repeats_nothing(suffix: str, b_pictures: int) -> None:
+    """libavcodec repeats the picture before it at the end of a stream, and so at the end of a run."""
+    out, size = io.BytesIO(), (64, 48)
+    with av.open(out, "w", format=suffix) as container:
+        stream = container.add_stream("mpeg4", rate=25, options={"g": "8", "bf": str(b_pictures)})
+        stream.width, stream.height, stream.pix_fmt = *size, "yuv420p"
+        packets = []
+        for number in range(24):
+            picture = av.VideoFrame.from_ndarray(waves(number, *size), "rgb24").reformat(format="yuv420p")
+            picture.pts, picture.time_base = number, Fraction(1, 25)
+            packets += stream.encode(picture)
+        packets += stream.encode()
+        keys = [number for number, packet in enumerate(packets) if packet.is_keyframe]
+        for number, packet in enumerate(packets):
+            content = bytearray(packet)
+            if number == keys[1] - 1 - b_pictures:
+                assert content[4] >> 6 == 1, "it refers to pictures before it"
+                content[5] &= ~(128 >> 2)  # 25 units a second take five bits, between markers
+                assert not read_vop(bytes(content), 0, Layer(*size, Fraction(1), True, 25, 5, False), None).coded
+            changed = av.Packet(bytes(content))
+            changed.pts, changed.dts, changed.time_base = packet.pts, packet.dts, packet.time_base
+            changed.is_keyframe, changed.stream = packet.is_keyframe, stream
+            container.mux(changed)
+    data = out.getvalue()
+    with av.open(io.BytesIO(data)) as container:
+        shown = {frame.pts: frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)}
+    video, lost = vl.Video(data, device="cpu"), []
+    for number, pts in enumerate(video.index.frame_pts.tolist()):
+        if pts in shown:
+            assert np.abs(video[number].permute(1, 2, 0).numpy() - shown[pts].astype(int)).mean() < 2, number
+        else:
+            lost.append(number)
+            with pytest.raises(vl.DecodeError, match="the decoder returned no picture"):
+                video[number]
+    assert len(video) - len(lost) == len(shown) == 23
 
 
 def test_only_interlaced_streams_need_all_b_pictures(video: Callable[[str], Path]) -> None:

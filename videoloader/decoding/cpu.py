@@ -12,7 +12,7 @@ import av.error
 import av.video.codeccontext
 
 from videoloader.decoding.h263_start import show_sound_h263_endings
-from videoloader.decoding.mpeg4_start import show_first_b_picture, show_notes, show_sound_endings
+from videoloader.decoding.mpeg4_start import picture_behind, show_first_b_picture, show_notes, show_sound_endings
 from videoloader.decoding.vp8_check import Vp8Check
 from videoloader.indexing.bitstream.jpeg import HUFFMAN, segments_before_scan, tables_brought
 from videoloader.indexing.bitstream.lost_data import lost_data_check
@@ -199,7 +199,13 @@ class CpuDecoder:
             # Pictures that are held back may be damaged, and those that came out may refer to them. For AV1, libdav1d
             # holds back the second picture of a packet.
             try:
-                take(decode_packet(context, None))
+                if codec == "mpeg4" and (behind := picture_behind(index, number, data)):
+                    clean, packet = False, make_packet(index, behind, number, number)
+                    packet.pts = None
+                    take([each for each in decode_packet(context, packet) if each.pts is not None])
+                    take([each for each in decode_packet(context, None) if each.pts is not None])
+                else:
+                    take(decode_packet(context, None))
             except av.error.FFmpegError as error:
                 outcome.refused.setdefault(number, str(error.strerror))
         if outcome.refused:

@@ -13,13 +13,14 @@ that begins elsewhere, or is not given pictures that nothing refers to, would sh
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 
 import av.error
 import av.video.codeccontext
 
 from videoloader.indexing.bitstream.headers_before import split_headers
-from videoloader.indexing.bitstream.mpeg4_headers import VOP, Layer, find_layer
+from videoloader.indexing.bitstream.mpeg4_headers import VOP, Layer, find_layer, is_packed, read_vop
 from videoloader.indexing.bitstream.mpeg4_times import UNEVEN
 from videoloader.indexing.bitstream.parameter_sets import sequence_headers
 from videoloader.indexing.decoder import make_packet
@@ -61,6 +62,22 @@ def show_first_b_picture(
     if (distance := index.stream.first_b_distance) not in (0, UNEVEN):
         times = ((_P, 0), (_P, distance + 1), (_B, distance))
         _show(context, index, packet, data, lambda layer: [_uncoded_picture(layer, *each) for each in times])
+
+
+def picture_behind(index: VideoIndex, packet: int, data: bytes | memoryview) -> bytes | None:
+    """Return a picture to decode behind a run that ends with this packet, if the packet's own is not coded; else None.
+
+    At the end of what it is given, libavcodec repeats the last picture for one that is not coded. If another one
+    follows, as it does in the stream, nothing comes out for it.
+    """
+    config, content = index.config_at(packet), bytes(data)
+    layer, at = find_layer(sequence_headers("mpeg4", data) or config), content.rfind(VOP)
+    if layer is None or at < 0 or packet + 1 == len(index.packet_size) or is_packed(config):
+        return None
+    with suppress(ValueError):  # where a header is damaged, libavcodec may take the picture for one that is not coded
+        if read_vop(content, at, layer, None).coded:
+            return None
+    return _skipped_picture(layer)
 
 
 def _show(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import struct
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mp4_writing import TABLES, box, replace_box, table
-from sample_videos import Recipe, write_video
+from sample_videos import RECIPES, Recipe, write_video
 
 from videoloader.errors import IndexingError
 from videoloader.indexing import MemorySource, build_index
@@ -326,3 +328,15 @@ def test_samples_of_a_description_that_does_not_exist_are_left_out_as_by_libavfo
         with av.open(str(changed)) as container:
             decoded = sum(1 for _ in container.decode(video=0))
         assert len(build_index(changed).frame_packet) == decoded < len(offsets)
+
+
+@pytest.mark.parametrize("flags", ["", "+empty_moov", "+negative_cts_offsets", "+empty_moov+dash", "+dash+delay_moov"])
+def test_fragments_without_times_follow_what_libavformat_goes_by(tmp_path: Path, flags: str) -> None:
+    """The sum of durations in moov, or an index, or the fragments before."""
+    options = {"movflags": f"frag_keyframe{flags}"}
+    recipe = replace(RECIPES["h264_mp4_vfr"], container_options=options)
+    content = write_video(tmp_path / "a.mp4", recipe).read_bytes()
+    for data in (content, content.replace(b"tfdt", b"free")):
+        with av.open(io.BytesIO(data)) as container:
+            times = [frame.pts for frame in container.decode(video=0)]
+        assert build_index(data).frame_pts.tolist() == times

@@ -258,6 +258,17 @@ def test_a_journal_beside_a_store_deletes_no_other_file(path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["-journal", "-wal", "-shm"])
+def test_a_log_that_is_another_file_by_a_hard_link_is_left_alone(path: Path, ending: str) -> None:
+    other = path.with_name("other.txt")
+    other.write_text("precious " * 2000 if ending != "-journal" else "")
+    os.link(other, f"{path}{ending}")
+    before = other.read_bytes()
+    with pytest.raises(SourceError, match=rf"index\.db{ending} beside the index store has other names"):
+        build_store([], path)
+    assert other.read_bytes() == before
+
+
+@pytest.mark.parametrize("ending", ["-journal", "-wal", "-shm"])
 def test_a_log_beside_a_store_that_is_no_file_is_an_error(path: Path, ending: str) -> None:
     Path(f"{path}-wal").touch()
     Path(f"{path}{ending}").unlink(missing_ok=True)
