@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -80,6 +80,11 @@ class _Run(NamedTuple):
     decode_time: int | None
 
 
+# Whether all fragments of a track say when they begin. "anew" means that libavformat goes back to where a fragment has
+# begun: for another traf of the track in it, or for a trun that does not say where its data is.
+Begins: TypeAlias = Literal["told", "untold", "anew"]
+
+
 class _Fragments:
     """State of the walk over the fragments. ``bytes_left`` limits the samples of runs without a table."""
 
@@ -97,8 +102,8 @@ def read_fragments(
     time_offset: int,
     opened: int,
     lowest: int,
-) -> tuple[Samples, bool]:
-    """Return the samples of a track from the tables in moov and from all movie fragments, and if all say their time.
+) -> tuple[Samples, Begins]:
+    """Return the samples of a track from the tables in moov and from all movie fragments, and where fragments begin.
 
     Args:
         source: the file.
@@ -116,10 +121,14 @@ def read_fragments(
     walk = _Fragments(source, track_id, defaults)
     runs = [run for number, moof in enumerate(moofs) for run in _read_fragment(walk, number, moof)]
     if not any(run.samples for run in runs):
-        return head, True
-    timed = all(run.decode_time is not None for run in runs if run.of_track and run.is_first)
+        return head, "told"
+    begins = [run for run in runs if run.of_track and run.is_first]
+    told: Begins = "told" if all(run.decode_time is not None for run in begins) else "untold"
+    several = len(begins) > len({run.moof for run in begins})
+    if several or any(run.data_offset is None for run in runs if not run.is_first):
+        told = "anew"
     parts = [*_parts_of(runs, head, time_offset, opened, lowest, source)]
-    return Samples(*(np.concatenate(columns) for columns in zip(*parts, strict=True))), timed
+    return Samples(*(np.concatenate(columns) for columns in zip(*parts, strict=True))), told
 
 
 def check_fragments(source: ByteSource, moofs: list[FileBox]) -> None:

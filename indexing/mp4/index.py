@@ -17,7 +17,7 @@ from videoloader.indexing.keyframe_heads import coded_picture
 from videoloader.indexing.mp4.boxes import Box, FileBox, check_compressed, children, iterate_boxes, iterate_file_boxes
 from videoloader.indexing.mp4.description import Description, is_aac, read_descriptions, records_in_force
 from videoloader.indexing.mp4.edits import Edit, leading_gap, leading_offset, read_edits, shown_frames
-from videoloader.indexing.mp4.fragments import check_fragments, reaches_the_end, read_defaults, read_fragments
+from videoloader.indexing.mp4.fragments import Begins, check_fragments, reaches_the_end, read_defaults, read_fragments
 from videoloader.indexing.mp4.samples import Samples, lowest_offset, read_samples
 from videoloader.indexing.mp4.spans import spans_need_decoding, with_decoded_spans
 from videoloader.indexing.mp4.start import TrackHead, first_composition, track_starts
@@ -67,7 +67,7 @@ class _Track(NamedTuple):
     samples: Samples
     fragmented: bool
     has_head: bool  # whether it has samples in moov
-    timed: bool  # whether all its fragments say when they begin
+    begins: Begins
 
 
 def index_mp4(source: ByteSource, head: bytes = b"") -> VideoIndex | None:
@@ -127,7 +127,9 @@ def index_mp4(source: ByteSource, head: bytes = b"") -> VideoIndex | None:
         return None  # libavformat leaves out samples of another type than the first description's, by rules of its own
     if track.edits and track.fragmented:
         return None  # libavformat applies the list to moov's samples, and drops fragments that come before their end
-    if not track.timed and (track.has_head or has_sidx):
+    if track.begins == "anew":
+        return None  # libavformat does not follow the standard
+    if track.begins == "untold" and (track.has_head or has_sidx):
         return None  # libavformat goes by the sum of moov's durations, or by the index
     if track.edits and description.codec == "mpeg1video":
         return None  # libavformat parses the packets again, and applies the list to what it finds, by rules of its own
@@ -237,12 +239,13 @@ def _read_track(
 ) -> _Track:
     head, tkhd = trak.start, trak.tkhd.start
     rotation, mirrored = _orientation(data, tkhd + (52 if data[tkhd] == 1 else 40))
-    samples, timed = read_samples(data, trak.tables, source.size, source.name), True
+    samples = read_samples(data, trak.tables, source.size, source.name)
+    begins: Begins = "told"
     has_head = len(samples.offset) > 0
     if mvex is not None and moofs:
         defaults = read_defaults(data, mvex, head.track_id)
         offset, lowest = leading_offset(head.edits), lowest_offset(data, trak.tables.get(b"ctts"))
-        samples, timed = read_fragments(source, moofs, head.track_id, defaults, samples, offset, opened, lowest)
+        samples, begins = read_fragments(source, moofs, head.track_id, defaults, samples, offset, opened, lowest)
     return _Track(
         trak,
         bool(data[tkhd + 3] & 1),
@@ -253,7 +256,7 @@ def _read_track(
         samples,
         mvex is not None and len(moofs) > 0,
         has_head,
-        timed,
+        begins,
     )
 
 

@@ -160,7 +160,7 @@ class RemoteSource(SourceBase):
         """
         connection = self._connected()
         if self._facts is not None and _is_http(connection.filesystem):
-            self._request_http(connection, [(0, 1)])
+            self._fetch_ranges([(0, 1)])
         elif self._facts is not None:
             self._learn(self._ask_for_facts(connection))
 

@@ -129,6 +129,14 @@ def test_the_end_may_be_what_floats_make_of_it() -> None:
     assert frames_between(third, 0, 1 + 1e-12) == FrameList([0, 1, 2])
 
 
+@pytest.mark.parametrize("fps", [None, 100])
+def test_an_end_behind_the_video_is_an_error_also_where_units_are_frames(fps: int | None) -> None:
+    coarse = make_index(list(range(10)), {0}, time_base=Fraction(1, 25))
+    for stop in (0.401, 0.42, 0.43, 0.44):
+        with pytest.raises(FrameRangeError, match=r"the video lasts 0–0\.4 s"):
+            frames_between(coarse, 0.3, stop, fps)
+
+
 @pytest.mark.parametrize(
     ("start", "stop", "told"),
     [

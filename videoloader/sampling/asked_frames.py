@@ -129,7 +129,10 @@ def _units_on_screen(
     """
     units = on_clock(index, as_times(name, [seconds])[0])
     first, stop = screen_time(AllFrames(index))
-    if min(first, first if earliest is None else earliest) <= units < stop or (is_end and stop <= units <= stop + 1):
+    slack = min(ROUNDING / index.stream.time_base, Fraction(1))
+    if min(first, first if earliest is None else earliest) <= units < stop or (
+        is_end and stop <= units <= stop + slack
+    ):
         return min(units, Fraction(stop))
     beyond = ": its first frame comes later" if units < first else ": its end shows no frame" if units == stop else ""
     raise FrameRangeError(f"asked for {asked}, but the video lasts {told_span(AllFrames(index))}{beyond}", index.source)

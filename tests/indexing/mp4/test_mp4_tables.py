@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from mp4_writing import TABLES, box, replace_box, table
 from sample_videos import RECIPES, Recipe, write_video
 
-from videoloader.errors import IndexingError
+from videoloader import Video
+from videoloader.errors import DecodeError, IndexingError
 from videoloader.indexing import MemorySource, build_index
 from videoloader.indexing.mp4.boxes import iterate_boxes, iterate_file_boxes
 from videoloader.indexing.mp4.index import index_mp4
@@ -340,3 +341,37 @@ def test_fragments_without_times_follow_what_libavformat_goes_by(tmp_path: Path,
         with av.open(io.BytesIO(data)) as container:
             times = [frame.pts for frame in container.decode(video=0)]
         assert build_index(data).frame_pts.tolist() == times
+
+
+@pytest.mark.parametrize("kind", ["two runs", "a run without a place", "two track fragments"])
+def test_fragments_that_libavformat_does_not_read_by_the_standard(tmp_path: Path, kind: str) -> None:
+    """It begins anew at each track fragment, and at a run that does not say where its data is."""
+    recipe = Recipe("mp4", "mjpeg", {}, {"movflags": "frag_keyframe+empty_moov"}, pix_fmt="yuvj420p", frames=12)
+    plain = write_video(tmp_path / "a.mp4", recipe).read_bytes()
+    index = build_index(plain)
+    packets = [plain[at : at + size] for at, size in zip(index.packet_offset, index.packet_size, strict=True)]
+    step = int(index.packet_pts[1] - index.packet_pts[0])
+
+    def run(first: int, stop: int, data: int | None) -> bytes:
+        place = b"" if data is None else struct.pack(">I", data + sum(map(len, packets[:first])))
+        rows = b"".join(struct.pack(">II", step, len(each)) for each in packets[first:stop])
+        return box(b"trun", struct.pack(">II", 0x300 | bool(place), stop - first) + place + rows)
+
+    def fragment(data: int) -> bytes:
+        head, begin = box(b"tfhd", struct.pack(">II", 0x20000, 1)), box(b"tfdt", bytes(8))
+        second = run(6, 12, None if kind == "a run without a place" else data)
+        rest = box(b"traf", head + second) if kind == "two track fragments" else b""
+        runs = run(0, 6, data) + (b"" if rest else second)
+        return box(b"moof", box(b"mfhd", struct.pack(">II", 0, 1)) + box(b"traf", head + begin + runs) + rest)
+
+    data = plain[: plain.index(b"moof") - 4] + fragment(len(fragment(0)) + 8) + box(b"mdat", b"".join(packets))
+    if kind == "a run without a place":
+        with pytest.raises(DecodeError, match="packet 7 does not decode"):
+            build_index(data)
+        return
+    with av.open(io.BytesIO(data)) as container:
+        shown = [frame.to_ndarray(format="rgb24").astype(int) for frame in container.decode(video=0)]
+    video = Video(data, device="cpu")
+    assert video.index.method == ("tables" if kind == "two runs" else "decoded")
+    distances = [np.abs(frame.permute(1, 2, 0).numpy() - each).mean() for frame, each in zip(video, shown, strict=True)]
+    assert max(distances) < 2

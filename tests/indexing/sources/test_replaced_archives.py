@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from archive_writing import recordio_bytes, tar_bytes, tfrecord_bytes, zip_bytes
+from range_server import serve
 from sample_videos import RECIPES, write_video
 
 import videoloader as vl
@@ -121,6 +122,16 @@ def test_a_replaced_archive_on_a_server(
     for file, frames in ((short, 20), (sample("h264_mp4"), 60), (short, 20)):
         memory.pipe(f"/{tmp_path.name}", pack({"a.mp4": file.read_bytes()}))
         assert count(f"memory://{tmp_path.name}::a.mp4") == frames
+
+
+def test_a_server_that_fails_when_it_is_asked_again(sample: Callable[[str], Path]) -> None:
+    with serve({"a.tar": tar_bytes({"a.mp4": sample("h264_mp4").read_bytes()})}) as server:
+        (entry,) = vl.VideoDataset.from_archives(f"{server.url}a.tar")
+        for open_again in (vl.Video, vl.build_index):
+            server.refusals = [(403, {})]
+            with pytest.raises(vl.SourceError, match=r"a\.tar: cannot be read .*HTTP status 403"):
+                open_again(entry.path)
+        assert len(vl.Video(entry.path, device="cpu")) == 60
 
 
 def test_a_replaced_table_of_keys(tmp_path: Path) -> None:
