@@ -190,31 +190,21 @@ def test_an_epoch_of_which_nothing_can_be_made_is_an_error(paths: list[str], tmp
     assert len(list(resumed)) == 1
 
 
-def test_an_error_of_a_transform_skips_nothing(paths: list[str]) -> None:
-    """The video is not at fault."""
+@pytest.mark.parametrize(
+    ("error", "settings"),
+    [
+        (vl.NoMemoryError("told"), {"on_error": "skip"}),
+        (vl.CorruptFramesError("told", "x.mp4"), {"on_corrupt": "keep"}),
+    ],
+)
+def test_an_error_of_a_transform_comes_out(paths: list[str], error: Exception, settings: dict[str, Any]) -> None:
+    """No video is at fault, so none is skipped; where damaged frames are kept, no error of damage is a video's."""
 
     class Failing(torch.nn.Module):
         def forward(self, frames: torch.Tensor) -> torch.Tensor:
-            raise vl.NoMemoryError("no memory for a transform")
+            raise error
 
-    data = [ClipRequest(path, vl.UniformFrames(2)) for path in paths]
-    loader = make(
-        DataLoader(data, batch_size=1, collate_fn=as_they_are), on_error="skip", transforms=[vl.ToFloat(), Failing()]
-    )  # type: ignore[arg-type]
-    with pytest.raises(vl.NoMemoryError, match="for a transform"):
-        list(loader)
-
-
-def test_an_error_of_damage_that_a_transform_raises_comes_out(paths: list[str]) -> None:
-    """Where damaged frames are kept, no such error can come from a video."""
-
-    class Refusing(torch.nn.Module):
-        def forward(self, frames: torch.Tensor) -> torch.Tensor:
-            raise vl.CorruptFramesError("by a transform", "other.mp4")
-
-    data = [ClipRequest(path, vl.UniformFrames(2)) for path in paths]
-    loader = make(
-        DataLoader(data, batch_size=1, collate_fn=as_they_are), on_corrupt="keep", transforms=[vl.ToFloat(), Refusing()]
-    )  # type: ignore[arg-type]
-    with pytest.raises(vl.CorruptFramesError, match="by a transform"):
-        list(loader)
+    data: Any = [ClipRequest(path, vl.UniformFrames(2)) for path in paths]
+    batches = DataLoader(data, batch_size=1, collate_fn=as_they_are)
+    with pytest.raises(type(error), match="told"):
+        list(make(batches, transforms=[vl.ToFloat(), Failing()], **settings))
