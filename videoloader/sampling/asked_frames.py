@@ -102,8 +102,8 @@ def frames_between(index: VideoIndex, start: Time, stop: Time, fps: Time | None 
         base, zero = index.stream.time_base, before_rounding(index, Fraction(int(index.clock[0])))
         begin, end = _unrounded(index, start, begin), _unrounded(index, stop, end)
         # An output time that means the same unit as the stop is not before it.
-        rounding = min(Fraction(1, 2), ROUNDING / base)
-        length = max(ceil((end - rounding - begin) * base * exact_rate(fps)), 1)
+        step = 1 / exact_rate(fps) / base
+        length = max(ceil((end - begin - min(Fraction(1, 2), ROUNDING / base, step / 2)) / step), 1)
         if length > _MOST_FRAMES:
             raise ConfigurationError(f"fps={fps} gives {length} frames of {asked}, more than {_MOST_FRAMES}")
         return AtRate(fps, length, start=(begin - zero) * base)
