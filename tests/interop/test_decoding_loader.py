@@ -14,24 +14,14 @@ import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader, DistributedSampler
-from torch_datasets import Captioned, Streamed, as_they_are
+from torch_datasets import Captioned, Streamed, as_they_are, make
 from waiting import becomes
 
 import videoloader as vl
 from videoloader.interop.torch import ClipRequest, DecodingLoader
 
 Sample = Callable[[str], Path]
-NAMES = ["h264_mp4", "hevc_mp4", "vp9_webm"]
 ROWS = 11
-
-
-@pytest.fixture(scope="module")
-def paths(sample: Sample) -> list[str]:
-    return [str(sample(name)) for name in NAMES]
-
-
-def make(loader: Any, **settings: Any) -> DecodingLoader:
-    return DecodingLoader(loader, **({"device": "cpu", "num_workers": 2} | settings))
 
 
 def numbered(clips: Any) -> tuple[torch.Tensor, np.ndarray]:

@@ -13,23 +13,13 @@ from child_environment import child_environment
 from forked_programs import run_program
 from sample_videos import RECIPES, Recipe, write_video
 from torch.utils.data import DataLoader
-from torch_datasets import Failing, as_they_are
+from torch_datasets import Failing, as_they_are, make
 
 import videoloader as vl
-from videoloader.interop.torch import ClipRequest, DecodingLoader
+from videoloader.interop.torch import ClipRequest
 
 Sample = Callable[[str], Path]
-NAMES = ["h264_mp4", "hevc_mp4", "vp9_webm"]
 ROWS = 11
-
-
-@pytest.fixture(scope="module")
-def paths(sample: Sample) -> list[str]:
-    return [str(sample(name)) for name in NAMES]
-
-
-def make(loader: Any, **settings: Any) -> DecodingLoader:
-    return DecodingLoader(loader, **({"device": "cpu", "num_workers": 2} | settings))
 
 
 @pytest.mark.parametrize(

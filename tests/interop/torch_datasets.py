@@ -13,9 +13,14 @@ import torch
 from torch.utils.data import Dataset, IterableDataset
 
 import videoloader as vl
-from videoloader.interop.torch import ClipRequest
+from videoloader.interop.torch import ClipRequest, DecodingLoader
 
 GPU_PACKAGES = ("cupy", "PyNvVideoCodec")
+
+
+def make(loader: Any, **settings: Any) -> DecodingLoader:
+    """A DecodingLoader on the CPU with two threads, unless the settings say otherwise."""
+    return DecodingLoader(loader, **({"device": "cpu", "num_workers": 2} | settings))
 
 
 class Captioned(Dataset[dict[str, Any]]):
