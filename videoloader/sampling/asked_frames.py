@@ -78,7 +78,8 @@ def frame_on_screen(index: VideoIndex, seconds: Time) -> int:
         >>> frame_on_screen(index, 1.5)
         37
     """
-    return int(last_at_or_before(index, [floor(_units_on_screen(index, "seconds", seconds, f"{seconds} s"))])[0])
+    (time,) = as_times("seconds", [seconds])
+    return int(last_at_or_before(index, [floor(_units_on_screen(index, time, f"{seconds} s"))])[0])
 
 
 def frames_between(index: VideoIndex, start: Time, stop: Time, fps: Time | None = None) -> FrameMode:
@@ -93,14 +94,15 @@ def frames_between(index: VideoIndex, start: Time, stop: Time, fps: Time | None 
         AtRate(fps=8, length=16, start=Fraction(2, 1), pad='edge')
     """
     asked = f"{start}–{stop} s"
+    (begins,), (ends,) = as_times("start", [start]), as_times("stop", [stop])
     # Sound may begin before the first frame.
-    begin = _units_on_screen(index, "start", start, asked, earliest=index.with_times("start").zero)
-    end = _units_on_screen(index, "stop", stop, asked, is_end=True)
+    begin = _units_on_screen(index, begins, asked, earliest=index.with_times("start").zero)
+    end = _units_on_screen(index, ends, asked, is_end=True)
     if begin >= end:
         raise ConfigurationError(f"stop must be after start, got start={start!r}, stop={stop!r}")
     if fps is not None:
         base, zero = index.stream.time_base, before_rounding(index, Fraction(int(index.clock[0])))
-        begin, end = _unrounded(index, start, begin), _unrounded(index, stop, end)
+        begin, end = _unrounded(index, begins, begin), _unrounded(index, ends, end)
         # An output time that means the same unit as the stop is not before it.
         step = 1 / exact_rate(fps) / base
         length = max(ceil((end - begin - min(Fraction(1, 2), ROUNDING / base, step / 2)) / step), 1)
@@ -115,19 +117,19 @@ def frames_between(index: VideoIndex, start: Time, stop: Time, fps: Time | None 
 
 def _unrounded(index: VideoIndex, seconds: Time, units: Fraction) -> Fraction:
     """A time before it is rounded to these units, and before a container rounds it if it is that of a frame."""
-    exact = in_units(as_times("seconds", [seconds])[0], index.stream.time_base) + index.zero
+    exact = in_units(seconds, index.stream.time_base) + index.zero
     # If they are further apart, several units are the same float, or the time is beyond the end.
     return before_rounding(index, exact if abs(exact - units) <= Fraction(1, 2) else units)
 
 
 def _units_on_screen(
-    index: VideoIndex, name: str, seconds: Time, asked: str, *, earliest: int | None = None, is_end: bool = False
+    index: VideoIndex, seconds: Time, asked: str, *, earliest: int | None = None, is_end: bool = False
 ) -> Fraction:
     """Seconds in units of the clock: a time at which a frame is on screen, or one from ``earliest`` on.
 
     An end may also be the very end of the video, or that end rounded to a float.
     """
-    units = on_clock(index, as_times(name, [seconds])[0])
+    units = on_clock(index, seconds)
     first, stop = screen_time(AllFrames(index))
     slack = min(ROUNDING / index.stream.time_base, Fraction(1))
     if min(first, first if earliest is None else earliest) <= units < stop or (
