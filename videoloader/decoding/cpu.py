@@ -12,7 +12,7 @@ import av.error
 import av.video.codeccontext
 
 from videoloader.decoding.h263_start import show_sound_h263_endings
-from videoloader.decoding.mpeg4_start import picture_behind, show_first_b_picture, show_notes, show_sound_endings
+from videoloader.decoding.mpeg4_start import packets_behind, show_first_b_picture, show_notes, show_sound_endings
 from videoloader.decoding.vp8_check import Vp8Check
 from videoloader.indexing.bitstream.jpeg import HUFFMAN, segments_before_scan, tables_brought
 from videoloader.indexing.bitstream.lost_data import lost_data_check
@@ -198,14 +198,12 @@ class CpuDecoder:
         if expected or came < outcome.fed or begins_late or codec == "av1":
             # Pictures that are held back may be damaged, and those that came out may refer to them. For AV1, libdav1d
             # holds back the second picture of a packet.
+            behind = packets_behind(index, number, data) if codec == "mpeg4" else []
+            clean = clean and not behind
             try:
-                if codec == "mpeg4" and (behind := picture_behind(index, number, data)):
-                    clean, packet = False, make_packet(index, behind, number, number)
-                    packet.pts = None
-                    take([each for each in decode_packet(context, packet) if each.pts is not None])
-                    take([each for each in decode_packet(context, None) if each.pts is not None])
-                else:
-                    take(decode_packet(context, None))
+                for packet in (*behind, None):
+                    frames = decode_packet(context, packet)
+                    take([each for each in frames if each.pts is not None] if behind else frames)
             except av.error.FFmpegError as error:
                 outcome.refused.setdefault(number, str(error.strerror))
         if outcome.refused:

@@ -15,8 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
+from typing import Any
 
 import av.error
+import av.packet
 import av.video.codeccontext
 
 from videoloader.indexing.bitstream.headers_before import split_headers
@@ -64,20 +66,24 @@ def show_first_b_picture(
         _show(context, index, packet, data, lambda layer: [_uncoded_picture(layer, *each) for each in times])
 
 
-def picture_behind(index: VideoIndex, packet: int, data: bytes | memoryview) -> bytes | None:
-    """Return a picture to decode behind a run that ends with this packet, if the packet's own is not coded; else None.
+def packets_behind(index: VideoIndex, packet: int, data: bytes | memoryview) -> list[av.packet.Packet[Any]]:
+    """Return a packet to decode behind a run that ends with this one, if its picture is not coded; else none.
 
     At the end of what it is given, libavcodec repeats the last picture for one that is not coded. If another one
-    follows, as it does in the stream, nothing comes out for it.
+    follows, as it does in the stream, nothing comes out for it. The frame of the returned packet has no pts.
     """
-    config, content = index.config_at(packet), bytes(data)
-    layer, at = find_layer(sequence_headers("mpeg4", data) or config), content.rfind(VOP)
-    if layer is None or at < 0 or packet + 1 == len(index.packet_size) or is_packed(config):
-        return None
+    _, layer = _layer_at(index, packet, data)
+    if layer is None or packet + 1 == len(index.packet_size) or is_packed(index.config_at(packet)):
+        return []
+    content = bytes(data)
+    if (at := content.rfind(VOP)) < 0:
+        return []
     with suppress(ValueError):  # where a header is damaged, libavcodec may take the picture for one that is not coded
         if read_vop(content, at, layer, None).coded:
-            return None
-    return _skipped_picture(layer)
+            return []
+    behind = make_packet(index, _skipped_picture(layer), packet, packet)
+    behind.pts = None
+    return [behind]
 
 
 def _show(
@@ -88,10 +94,15 @@ def _show(
     pictures: Callable[[Layer], list[bytes]],
 ) -> None:
     """Show a decoder pictures that are made for the layer in force at a packet."""
-    headers = sequence_headers("mpeg4", data)
-    layer = find_layer(headers or index.config_at(packet))
+    headers, layer = _layer_at(index, packet, data)
     if layer is not None:
         show(context, index, packet, [headers + each for each in pictures(layer)])
+
+
+def _layer_at(index: VideoIndex, packet: int, data: bytes | memoryview) -> tuple[bytes, Layer | None]:
+    """Return the headers that a packet brings, and the layer that is in force there."""
+    headers = sequence_headers("mpeg4", data)
+    return headers, find_layer(headers or index.config_at(packet))
 
 
 def show(
