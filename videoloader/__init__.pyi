@@ -15,6 +15,7 @@ from videoloader.errors import (
     MissingAttributeError as MissingAttributeError,
     NoMemoryError as NoMemoryError,
     NotIndexedError as NotIndexedError,
+    RowRangeError as RowRangeError,
     SourceError as SourceError,
     StaleIndexError as StaleIndexError,
     UnsupportedError as UnsupportedError,

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from videoloader.errors import what_the_system_lacks
 from videoloader.errors.argument_names import wrap_constructors
 from videoloader.runtime.forks import after_fork, no_forks
 
@@ -77,36 +78,47 @@ def whole_import() -> Iterator[None]:
 
     Python itself forgets only the modules that a Ctrl-C leaves incomplete. The next attempt would find the others, so
     it would import in another order, in which some modules need others that are not complete yet.
+
+    Raises:
+        VideoLoaderError: the system lacks memory or descriptors of files.
     """
     with no_forks(), _importing, _outside_of_deleted_folder():
         before = set(sys.modules)
         try:
             yield
-        except BaseException:
+        except BaseException as error:
             for name in set(sys.modules) - before:
                 package, _, rest = name.partition(".")
                 if package == "videoloader":
                     sys.modules.pop(name, None)
                     vars(sys.modules[package]).pop(rest, None)
             public_name.cache_clear()  # or it would give classes of forgotten modules, which no others know
+            if isinstance(error, Exception) and (lack := what_the_system_lacks(error)):
+                raise lack from error
             raise
 
 
 @contextmanager
 def _outside_of_deleted_folder() -> Iterator[None]:
     """Leave the current folder for the block if it was deleted: importing PyTorch there makes MKL end the program."""
+    if not _folder_was_deleted():
+        yield
+        return
+    here = os.open(".", os.O_RDONLY)
+    try:
+        os.chdir("/")
+        yield
+    finally:
+        os.fchdir(here)
+        os.close(here)
+
+
+def _folder_was_deleted() -> bool:
     try:
         os.getcwd()
-    except FileNotFoundError:
-        here = os.open(".", os.O_RDONLY)
-        try:
-            os.chdir("/")
-            yield
-        finally:
-            os.fchdir(here)
-            os.close(here)
-    else:
-        yield
+    except OSError as error:  # the folder may also be one whose path nobody may read
+        return isinstance(error, FileNotFoundError)
+    return False
 
 
 @cache

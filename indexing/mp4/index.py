@@ -30,6 +30,7 @@ from videoloader.indexing.true_order import decoded_if_uncoded, with_decoded_fra
 from videoloader.indexing.wrong_times import times_are_wrong
 
 _TKHD_SIZE, _MDHD_SIZE = 80, 20
+_LARGEST_SCALE = 2**31 - 1
 # libavformat looks for the path of another file in data references of more bytes than this.
 _LEAST_ALIAS = 142
 # In a fragmented file, each candidate costs a walk over all fragments.
@@ -140,11 +141,14 @@ def index_mp4(source: ByteSource, head: bytes = b"") -> VideoIndex | None:
         return None  # time stands still, so libavformat makes up times, by rules for each codec
     if is_intra_only(description.codec) and np.count_nonzero(dts[1:] == dts[:-1]):
         return None  # for these codecs, it does so even if time stands still only for some packets
-    heads = (
+    heads = [
         trak.start
         for number, box in enumerate(boxes_of_tracks)
         if number != track.trak.number and (trak := _read_trak(data, number, box, movie_scale))
-    )
+    ]
+    scales = {movie_scale, *(head.time_scale for head in (track.trak.start, *heads))}
+    if min(scales) == 0 or max(scales) > _LARGEST_SCALE:
+        return None  # libavformat takes other scales in their place, or gives out nothing if there is no mvhd box
     return _assemble(source, track, description, track_starts(heads, source, moofs))
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from videoloader.dataset import VideoDataset, VideoEntry
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ArgumentError, ConfigurationError, RowRangeError
 
 DATA = VideoDataset([VideoEntry(f"v{row}.mp4", row % 3, columns={"take": row}) for row in range(10)], ["a", "b", "c"])
 
@@ -78,17 +78,28 @@ class TestIndexing:
     @pytest.mark.parametrize(
         "index", ["take", True, [0, True], 1.5, None, (0, 3), [0.5], ["v0.mp4"], [[0, 1]], [[0], [1, 2]], {0}]
     )
-    def test_what_is_no_number_is_a_type_error(self, index: Any) -> None:
-        with pytest.raises(TypeError, match=r"rows are chosen by numbers, as data\[3\], .* got "):
+    def test_what_is_no_number_is_an_argument_error(self, index: Any) -> None:
+        with pytest.raises(ArgumentError, match=r"rows are chosen by numbers, as data\[3\], .* got "):
             DATA[index]
 
     @pytest.mark.parametrize("index", [10, -11, [0, 10], np.array([-11])])
-    def test_a_row_that_is_not_there_is_an_index_error(self, index: Any) -> None:
-        with pytest.raises(IndexError, match=r"row (10|-11) is outside the data set\'s 10 rows"):
+    def test_a_row_that_is_not_there_is_out_of_range(self, index: Any) -> None:
+        with pytest.raises(RowRangeError, match=r"row (10|-11) is outside the data set\'s 10 rows"):
             DATA[index]
 
+    @pytest.mark.parametrize("rows", [DATA.paths, DATA.entries])
+    def test_so_are_rows_of_its_columns(self, rows: Any) -> None:
+        for beyond in (10, -11):
+            with pytest.raises(RowRangeError, match=f"row {beyond} is outside the 10 rows"):
+                rows[beyond]
+        with pytest.raises(ArgumentError, match="rows are chosen by a number or a slice, got 'x'"):
+            rows["x"]
+
+    def test_it_is_an_index_error_too(self) -> None:
+        assert issubclass(RowRangeError, IndexError)
+
     def test_a_mask_has_a_value_for_each_row(self) -> None:
-        with pytest.raises(IndexError, match="one value for each of the data set's 10 rows, got 3"):
+        with pytest.raises(RowRangeError, match="one value for each of the data set's 10 rows, got 3"):
             DATA[[True, False, True]]
 
     @pytest.mark.parametrize("index", [[], np.zeros(10, np.bool_), slice(0)])

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from videoloader.dataset import VideoDataset, VideoEntry, entry_range
-from videoloader.errors import ConfigurationError, FrameRangeError
+from videoloader.errors import ConfigurationError, FrameRangeError, RowRangeError
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.stream_info import StreamInfo
 
@@ -44,7 +44,7 @@ class TestEntries:
         assert list(data) == entries
         assert data[-1] == entries[1]
         assert data.class_names == ("walk", "run")
-        with pytest.raises(IndexError):
+        with pytest.raises(RowRangeError):
             data[2]
 
     @pytest.mark.parametrize("label", [np.int64(3), np.uint8(3), torch.tensor(3), np.array(3)])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from inspect import isfunction
@@ -11,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from child_environment import SAFE_PATH, child_environment
 from forked_programs import run_program
 
 import videoloader as vl
@@ -80,6 +83,52 @@ for call in (lambda: vl.build_store(data.paths, {str(tmp_path / "x.db")!r}, work
     assert "True" in run_program(program, cwd=tmp_path).stdout
 
 
+def test_too_few_descriptors_for_the_first_use_of_a_name(sample: Sample, tmp_path: Path) -> None:
+    program = f"""
+import os, resource, videoloader as vl
+limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+next_one = os.dup(0)
+os.close(next_one)
+resource.setrlimit(resource.RLIMIT_NOFILE, (next_one, limits[1]))
+try:
+    vl.VideoEntry
+except vl.VideoLoaderError as error:
+    print(error)
+resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+print(len(vl.Video({str(sample("h264_mp4"))!r}, device="cpu")))
+"""
+    # A process that has imported nothing yet.
+    new = [sys.executable, *SAFE_PATH, "-c", program]
+    told = subprocess.run(new, capture_output=True, text=True, env=child_environment(), cwd=tmp_path, timeout=120)
+    refused, frames = told.stdout.splitlines()
+    assert "Too many open files" in refused
+    assert "`ulimit -a` shows its limits" in refused
+    assert frames == "60"
+
+
+def test_pictures_are_drawn_when_memory_is_there_again(tmp_path: Path) -> None:
+    program = """
+import sys, numpy as np, videoloader as vl
+__name__ = "importlib"  # or the error would be one of a user's code
+class Lacking:
+    def find_spec(name, *_):
+        if name == "PIL._imagingft":
+            raise ImportError("libfreetype.so: failed to map segment from shared object")
+assert "PIL._imagingft" not in sys.modules
+sys.meta_path.insert(0, Lacking)
+frames = np.zeros((1, 8, 8, 3), np.uint8)
+try:
+    vl.show(frames)
+except vl.NoMemoryError as error:
+    print(error)
+sys.meta_path.remove(Lacking)
+print(vl.show(frames).size[0] > 0)
+"""
+    refused, drawn = run_program(program, cwd=tmp_path).stdout.splitlines()
+    assert "there is not enough memory for what is asked for" in refused
+    assert drawn == "True"
+
+
 @pytest.mark.parametrize(
     "call",
     [
@@ -98,13 +147,15 @@ def test_lists_without_end_are_refused_at_once(call: Callable[[], object]) -> No
 
 def test_only_what_the_system_lacks_is_told_so() -> None:
     lazy = ImportError("av/stream.abi3.so: failed to map segment from shared object")
-    for error in (MemoryError(), lazy):
+    silent = SystemError("error return without exception set")
+    named = SystemError("<built-in function where> returned NULL without setting an exception")
+    for error in (MemoryError(), lazy, silent, named):
         assert isinstance(what_the_system_lacks(error), vl.NoMemoryError)
     for number in (errno.EMFILE, errno.ENFILE, errno.EAGAIN):
         assert "refuses more" in str(what_the_system_lacks(OSError(number, os.strerror(number))))
     assert "can't start new thread" in str(what_the_system_lacks(RuntimeError("can't start new thread")))
     others = OSError(errno.EIO, "Input/output error"), FileNotFoundError(errno.ENOENT, "No", "x"), KeyError("too big")
-    for error in (*others, ValueError(), KeyError("array is too big")):
+    for error in (*others, ValueError(), KeyError("array is too big"), SystemError("bad argument")):
         assert what_the_system_lacks(error) is None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from videoloader.dataset.table import EntryTable
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ArgumentError, ConfigurationError, RowRangeError
 from videoloader.errors.checks import check, check_flag, check_uint64, is_finite, shortened
 from videoloader.indexing.store.keys import SourceKeys
 from videoloader.permutation import Integers, permute
@@ -16,14 +16,17 @@ def chosen_rows(index: object, count: int) -> tuple[Integers, bool]:
     """The rows that ``data[index]`` means, and whether it is a single row; see ``positions_in``.
 
     Raises:
-        IndexError: there is no such row, or a mask has another length.
-        TypeError: ``index`` is not a number, slice, list of numbers or mask.
+        RowRangeError: there is no such row, or a mask has another length.
+        ArgumentError: ``index`` is not a number, slice, list of numbers or mask.
     """
-    found = positions_in(index, count, "row", "the data set")
+    try:
+        found = positions_in(index, count, "row", "the data set")
+    except IndexError as error:
+        raise RowRangeError(str(error)) from None
     if found is None:
         wanted = "data[3], data[10:20], data[[0, 3]] or a mask of bools"
         column = "data.table.column(name) is a column"
-        raise TypeError(f"rows are chosen by numbers, as {wanted}, got {shortened(index)}; {column}")
+        raise ArgumentError(f"rows are chosen by numbers, as {wanted}, got {shortened(index)}; {column}")
     return found
 
 

@@ -12,7 +12,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.dataset.unchanging import Unchanging
+from videoloader.dataset.unchanging import Unchanging, row_number
 from videoloader.errors import SourceError
 from videoloader.errors.attribute_names import tells_of_attributes
 
@@ -94,8 +94,8 @@ class PackedStrings(Unchanging[str]):
             if isinstance(index, slice):
                 begin, end = self._bounds[:-1][index].tolist(), self._bounds[1:][index].tolist()
                 return [str(text[a:b], "utf-8", "surrogatepass") for a, b in zip(begin, end, strict=True)]
-            first, last = self._bounds.item(range(len(self))[index]), self._bounds.item(range(1, len(self) + 1)[index])
-            return str(text[first:last], "utf-8", "surrogatepass")
+            row = row_number(index, len(self))
+            return str(text[self._bounds.item(row) : self._bounds.item(row + 1)], "utf-8", "surrogatepass")
         except UnicodeDecodeError as error:
             raise _damaged(error) from None
 

@@ -6,10 +6,25 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
-from videoloader.errors import ArgumentError
+from videoloader.errors import ArgumentError, RowRangeError, counted
 from videoloader.errors.short_text import short_text
 
 T_co = TypeVar("T_co", covariant=True)
+
+
+def row_number(row: int, count: int) -> int:
+    """The row, counted from the start, that ``sequence[row]`` means in a sequence of ``count`` rows.
+
+    Raises:
+        RowRangeError: there is no such row.
+        ArgumentError: ``row`` is not an integer.
+    """
+    try:
+        return range(count)[row]
+    except IndexError:
+        raise RowRangeError(f"row {short_text(row)} is outside the {counted(count, 'row')}") from None
+    except TypeError:
+        raise ArgumentError(f"rows are chosen by a number or a slice, got {short_text(row)}") from None
 
 
 class Unchanging(Sequence[T_co]):

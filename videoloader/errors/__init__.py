@@ -17,10 +17,12 @@ from videoloader.errors.of_handlers import error_of_handler
 from videoloader.errors.short_text import short_text
 
 # Modules whose code is not a user's.
-_NOT_THE_USERS = frozenset((*sys.stdlib_module_names, "videoloader", "numpy", "torch")) - {"__main__"}
+_NOT_THE_USERS = frozenset(
+    (*sys.stdlib_module_names, "videoloader", "av", "fsspec", "lmdb", "numpy", "PIL", "pyarrow", "torch")
+) - {"__main__"}
 # The errors by which Python, NumPy, PyTorch and the system tell of a lack of memory.
 # PyAV imports some of its modules when they are first needed.
-_OF_MEMORY = (ImportError, MemoryError, OSError, OverflowError, RuntimeError, ValueError)
+_OF_MEMORY = (ImportError, MemoryError, OSError, OverflowError, RuntimeError, SystemError, ValueError)
 # Lack of descriptors, in the process and in the system, and of processes or threads.
 _LIMITS = (errno.EMFILE, errno.ENFILE, errno.EAGAIN)
 # A longer message quotes what was given, of which its beginning and end are enough.
@@ -115,6 +117,10 @@ class FrameRangeError(VideoLoaderError, IndexError):
     counted_as = "outside of their video"
 
 
+class RowRangeError(VideoLoaderError, IndexError):
+    """A row number lies outside the data set, or a mask of rows has another length."""
+
+
 class NoMemoryError(VideoLoaderError, MemoryError):
     """The system lacks memory for the requested frames, or for what a file's headers claim."""
 
@@ -169,17 +175,20 @@ def no_copy(loader: object) -> ArgumentError:
 def needs(what: str, source: str | None = None) -> Iterator[None]:
     """Turn an ImportError in the block into a ConfigurationError that says how to install an optional package.
 
+    A lack of memory becomes a NoMemoryError.
+
     Args:
         what: the message: ``"needs Ray: pip install 'videoloader[ray]'"``.
         source: see ``VideoLoaderError``.
 
     Raises:
         ConfigurationError: the package is not installed.
+        NoMemoryError: there is not enough memory for it.
     """
     try:
         yield
     except ImportError as error:
-        raise ConfigurationError(what, source) from error
+        raise what_the_system_lacks(error) or ConfigurationError(what, source) from error
 
 
 class enough_memory:
@@ -226,8 +235,12 @@ def _lacks_memory(error: BaseException) -> bool:
         return error.errno == errno.ENOMEM
     if isinstance(error, ImportError):
         return "failed to map segment" in str(error)
-    # Messages of Python, NumPy and PyTorch for sizes that overflow, and of PyTorch's CPU allocator.
-    words = ("C ssize_t", "Maximum allowed", "array is too big", "calculation overflowed", "DefaultCPUAllocator")
+    words = (
+        # Messages of Python, NumPy and PyTorch for sizes that overflow, and of PyTorch's CPU allocator.
+        "C ssize_t", "Maximum allowed", "array is too big", "calculation overflowed", "DefaultCPUAllocator",
+        # Those of Python for functions in C that fail without saying why, as some do that get no memory.
+        "without exception set", "without setting an exception",
+    )  # fmt: skip
     return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import ConfigurationError, FrameRangeError
+from videoloader.errors import ArgumentError, ConfigurationError, FrameRangeError
 from videoloader.errors.checks import shortened
 from videoloader.indexing.exact_numbers import exact_rate
 from videoloader.indexing.index import VideoIndex
@@ -48,7 +48,7 @@ def asked_frames(asked: Any, count: int, source: str) -> tuple[npt.NDArray[np.in
         int64[T], and whether ``asked`` was a single integer.
 
     Raises:
-        TypeError: ``asked`` is anything else.
+        ArgumentError: ``asked`` is anything else.
         FrameRangeError: a frame number lies outside the video, or the number of bools is not the number of frames.
 
     Examples:
@@ -60,7 +60,7 @@ def asked_frames(asked: Any, count: int, source: str) -> tuple[npt.NDArray[np.in
     except IndexError as error:
         raise FrameRangeError(str(error), source) from None
     if found is None:
-        raise TypeError(
+        raise ArgumentError(
             "the index of a video must be an integer, a slice, or a list, 1-D array or 1-D tensor of integers or a "
             f"bool for each frame, got {shortened(asked)}"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,9 +85,11 @@ def contact_sheet(
 
     Raises:
         ConfigurationError: Pillow is not installed.
+        NoMemoryError: there is not enough memory to import it.
         ArgumentError: a frame has neither 1 nor 3 channels, or does not hold numbers.
     """
     with needs(NEEDS_PILLOW):
+        import_module("PIL._imagingft")  # if this fails in ImageFont, that keeps the error and raises it for ever
         from PIL import Image, ImageDraw, ImageFont
     font = ImageFont.load_default(12)
     count = sum(len(strip.tiles) for strip in strips)

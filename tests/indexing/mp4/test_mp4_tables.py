@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mp4_writing import TABLES, box, replace_box, table
+from mp4_writing import TABLES, TRACK, box, find_box, replace_box, table
 from sample_videos import RECIPES, Recipe, write_video
 
 from videoloader import Video
@@ -341,6 +341,30 @@ def test_fragments_without_times_follow_what_libavformat_goes_by(tmp_path: Path,
         with av.open(io.BytesIO(data)) as container:
             times = [frame.pts for frame in container.decode(video=0)]
         assert build_index(data).frame_pts.tolist() == times
+
+
+@pytest.mark.parametrize("scale", [0, 1, 2**31 - 1, 2**31, MANY])
+@pytest.mark.parametrize("of", ["movie", "track"])
+def test_time_scales_are_those_of_libavformat(sample: Callable[[str], Path], of: str, scale: int) -> None:
+    """It takes other scales in the place of 0 and of those with the sign bit of 32-bit numbers."""
+    data = sample("h264_mp4").read_bytes()
+    if of == "movie":
+        data = replace_box(data, (*TRACK, b"edts"), box(b"free"))  # whose durations are in this scale
+    at, _ = find_box(data, (b"moov", b"mvhd") if of == "movie" else (*TRACK, b"mdia", b"mdhd"))
+    data = data[: at + 12] + struct.pack(">I", scale) + data[at + 16 :]
+    with av.open(io.BytesIO(data)) as container:
+        times = [frame.pts for frame in container.decode(video=0)]
+        clock = container.streams.video[0].time_base
+    index = build_index(data)
+    assert (index.frame_pts.tolist(), index.stream.time_base) == (times, clock)
+
+
+def test_a_file_without_a_movie_header_has_no_frames_as_in_libavformat(sample: Callable[[str], Path]) -> None:
+    data = sample("h264_mp4").read_bytes().replace(b"mvhd", b"free")
+    with av.open(io.BytesIO(data)) as container:
+        assert list(container.decode(video=0)) == []
+    with pytest.raises(IndexingError, match="has no video packets"):
+        build_index(data)
 
 
 @pytest.mark.parametrize("kind", ["two runs", "a run without a place", "two track fragments"])
