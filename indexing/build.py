@@ -40,7 +40,7 @@ from videoloader.indexing.mpegts.index import index_mpegts
 from videoloader.indexing.sources.base import NEAR, ByteSource
 from videoloader.indexing.sources.folder import FolderSource
 from videoloader.indexing.sources.opening import Openable, open_anew
-from videoloader.indexing.sources.state import check_unchanged
+from videoloader.indexing.sources.state import check_unchanged, state_of
 from videoloader.indexing.sources.stream import StreamSource, choose_stream
 from videoloader.indexing.start import without_lost_frames
 from videoloader.indexing.true_order import with_decoded_frames, with_frames_of
@@ -96,7 +96,7 @@ def build_index(source: Openable, *, stream_index: int | None = None) -> VideoIn
 def index_opened(opened: ByteSource) -> VideoIndex:
     """Index a source that is open and not empty, as ``build_index`` does."""
     with DecodingBudget(opened.name), enough_memory(source=opened.name):
-        return _build(opened)
+        return replace(_build(opened), state=state_of(opened))
 
 
 def _build(opened: ByteSource) -> VideoIndex:

@@ -101,7 +101,8 @@ def open_decoder(
         context = av.CodecContext.create(_DECODER_NAMES.get(stream.codec, stream.codec), "r")
     except (av.error.FFmpegError, ValueError) as error:
         raise UnsupportedError(f"libavcodec has no decoder for {stream.codec} ({error})", index.source) from None
-    assert isinstance(context, av.video.codeccontext.VideoCodecContext)
+    if not isinstance(context, av.video.codeccontext.VideoCodecContext):
+        raise UnsupportedError(f"its index names a codec that is not of video: {stream.codec}", index.source)
     record = stream.codec_configs[index.packet_config[start]]
     if stream.codec == "mpeg4" and len(steps := split_headers(record).steps()) > 1:
         record = steps[0]  # ``mpeg4_start`` shows the decoder the others

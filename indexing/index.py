@@ -20,6 +20,7 @@ from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.attribute_names import tells_of_attributes
 from videoloader.errors.checks import check, check_choice
 from videoloader.indexing.clock import rising_clock
+from videoloader.indexing.sources.state import SourceState
 from videoloader.indexing.stream_info import StreamInfo, TransportLayout
 from videoloader.runtime.cached_property import cached_property
 
@@ -86,6 +87,8 @@ class VideoIndex:
             from the times.
         times: str. What all seconds of this index are counted from: ``"start"``, the file's start, as players count; or
             ``"pts"``, zero of the container's own timestamps. Stores do not keep it; see ``with_times``.
+        state: SourceState or None. The state of the source when it was indexed, with which ``Video`` compares it; None
+            where it is unknown. Stores do not keep it: they compare fingerprints.
     """
 
     source: str
@@ -106,6 +109,7 @@ class VideoIndex:
     keys_from: Literal["headers", "decoder", "container"] = "container"
     other_starts: tuple[tuple[int, int], ...] = ()
     times: Times = "start"
+    state: SourceState | None = None
 
     def __post_init__(self) -> None:
         for name in _ARRAYS:

@@ -111,6 +111,16 @@ def test_containers_cut_off_have_the_frames_that_are_left_or_are_refused(sample,
     assert read_some(data[: len(data) * percent // 100]) <= 60
 
 
+@pytest.mark.parametrize("codec", ["aac", "subrip"])
+def test_an_index_of_what_is_no_video(sample, codec):
+    index = build_index(sample("h264_mp4"))
+    index = replace(index, stream=replace(index.stream, codec=codec))
+    video = Video(sample("h264_mp4"), index=index, device="cpu")
+    for read in (lambda: video[3], lambda: video.read([3]), lambda: list(video.stream())):
+        with pytest.raises(UnsupportedError, match=f"its index names a codec that is not of video: {codec}"):
+            read()
+
+
 @pytest.mark.parametrize("frame", [60, -61, 10**12])
 def test_a_frame_outside_the_video(sample, frame):
     video = Video(sample("h264_mp4"), device="cpu")

@@ -79,6 +79,24 @@ def test_a_store_that_knows_no_versions_compares_sizes(
         frames()
 
 
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("name", ["clip.mp4", "all.tar::a.mp4"])
+def test_an_index_knows_the_version_that_it_was_made_of(
+    server: RangeServer, tmp_path: Path, name: str, stored: bool, no_windows: None
+) -> None:
+    url = server.url + name
+    index = build_index(url)
+    if stored:
+        build_store([url], tmp_path / "store.db", workers=1)
+        index = vl.IndexStore(tmp_path / "store.db").get(url)
+    assert vl.Video(url, index=index, device="cpu")[3].shape == (3, 128, 160)
+    server.version = "2"
+    reads = lambda video: video[3], lambda video: video.read([3]), lambda video: [*video.stream()]
+    for read in reads:
+        with pytest.raises(StaleIndexError, match="has changed"):
+            read(vl.Video(url, index=index, device="cpu"))
+
+
 @pytest.mark.parametrize("kind", ["http", "memory"])
 def test_a_remote_archive_that_is_listed_again_is_read_anew(server: RangeServer, kind: str) -> None:
     def put(label: str) -> None:

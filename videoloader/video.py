@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, NoReturn, get_args
 
@@ -16,7 +18,7 @@ from videoloader.batching.options import pipeline_of
 from videoloader.batching.video_clips import make_clips
 from videoloader.convert.spec import Layout, OutputSpec, fill_color
 from videoloader.decoding.engine import Decode, check_decode
-from videoloader.errors import ArgumentError, ConfigurationError, counted, warn_user
+from videoloader.errors import ArgumentError, ConfigurationError, SourceError, counted, warn_user
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.attribute_names import tells_of_attributes
 from videoloader.errors.checks import check_choice, check_positive_or_none, check_type
@@ -25,7 +27,9 @@ from videoloader.indexing.images.frame_times import odd_times_of, tell_of_frame_
 from videoloader.indexing.index import Times
 from videoloader.indexing.sources.folder import Timestamps
 from videoloader.indexing.sources.opening import open_frames
+from videoloader.indexing.sources.regular_file import from_here
 from videoloader.indexing.sources.remote import without_colons
+from videoloader.indexing.sources.state import check_unchanged
 from videoloader.indexing.sources.stream import choose_stream
 from videoloader.notebook import ShownInNotebooks
 from videoloader.reading.clip import Clip as Clip
@@ -118,6 +122,9 @@ class Video(ShownInNotebooks):
             warn_user(
                 f"the index is of {known.source}, not of {opened.name}: if these files differ, so do their frames"
             )
+        if index is not None and not _mean_the_same(known.source, opened.name):
+            known = replace(known, state=None)  # of another file, such as the original of a copy
+        check_unchanged(opened, known.state)
         if stream_index not in (None, known.stream.stream_number):
             raise ConfigurationError(f"the index is of another stream than stream_index={stream_index}", known.source)
         self._reader = VideoReader(opened, known.with_times(times), self.device, decode, output, on_corrupt)
@@ -399,6 +406,14 @@ class Video(ShownInNotebooks):
         pipeline = self._plain if plain else pipeline_of(transforms, dtype, "rgb", self._fill_value, mode)
         rule = ClipRule(mode, pipeline.one_view(), seed, warned=None)
         return make_clips(self._reader, rule, clips, layout, self.device)
+
+
+def _mean_the_same(path: str, other: str) -> bool:
+    if path == other:
+        return True
+    with suppress(SourceError):  # a relative path where the current folder was deleted
+        return from_here(path) == from_here(other)
+    return False
 
 
 def _file_name(source: str) -> str:

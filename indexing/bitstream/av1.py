@@ -16,6 +16,7 @@ _RECORD_MARKER, _RECORD_HEADER = b"\x81", 4
 # In bytes; as long as the most operating points take.
 _LONGEST_SEQUENCE_HEADER = 512
 _SRGB = (1, 13, 0)
+_TOP_LEFT = 2  # ChromaLocType of ITU-T H.273
 
 
 class Obu(NamedTuple):
@@ -190,4 +191,8 @@ def _read_color_config(bits: BitReader, profile: int, size: tuple[int, int]) -> 
         chroma = ("420" if bits.u(1) else "422") if bits.u(1) else "444"
     else:
         chroma = ("420", "444", "422")[min(profile, 2)]
-    return PictureFormat(*size, chroma, depth, matrix, full, color_primaries=primaries, color_transfer=transfer)
+    # chroma_sample_position: 2 is at the first luma sample.
+    site = _TOP_LEFT if chroma == "420" and bits.u(2) == 2 else 0
+    return PictureFormat(
+        *size, chroma, depth, matrix, full, color_primaries=primaries, color_transfer=transfer, chroma_site=site
+    )

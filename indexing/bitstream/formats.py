@@ -26,6 +26,7 @@ class PictureFormat(NamedTuple):
         reordered: maximum number of pictures that a decoder holds back to output them in order, by H.264 and HEVC
             headers; None if they do not tell.
         frame_rate: frames per second by MPEG-2's header; 0 if the header does not tell.
+        chroma_site: ChromaLocType of ITU-T H.273, for 4:2:0; 0 (left) if the header does not tell.
     """
 
     width: int
@@ -43,6 +44,7 @@ class PictureFormat(NamedTuple):
     cut_off: tuple[int, int] = (0, 0)
     reordered: int | None = None
     frame_rate: Fraction = Fraction(0)
+    chroma_site: int = 0
 
     @property
     def frames_only(self) -> bool:

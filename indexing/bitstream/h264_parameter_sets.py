@@ -18,13 +18,17 @@ _LONGEST_ORDER_CYCLE = 255
 
 
 class Vui(NamedTuple):
-    """The first part of the video usability information. Colours are ITU-T H.273 code points; 2 is "unspecified"."""
+    """The first part of the video usability information. Colours are ITU-T H.273 code points; 2 is "unspecified".
+
+    So is ``chroma_site``, of the top field and of frames; without it, chroma is on the left.
+    """
 
     primaries: int = 2
     transfer: int = 2
     matrix: int = 2
     full_range: bool | None = None
     sample_aspect_ratio: Fraction = Fraction(1)
+    chroma_site: int = 0
 
 
 class Sps(NamedTuple):
@@ -161,7 +165,7 @@ _ASPECT_RATIOS = (
 
 
 def read_vui(bits: BitReader) -> Vui:
-    """Read vui_parameters up to matrix_coefficients, which are the same in H.264 and HEVC (annex E of each)."""
+    """Read vui_parameters up to the chroma sites, which are the same in H.264 and HEVC (annex E of each)."""
     aspect = (1, 1)
     if bits.u(1):
         code = bits.u(8)
@@ -172,24 +176,25 @@ def read_vui(bits: BitReader) -> Vui:
     ratio = Fraction(*aspect) if all(aspect) else Fraction(1)
     if bits.u(1):
         bits.u(1)
-    if not bits.u(1):
-        return Vui(sample_aspect_ratio=ratio)
-    bits.u(3)
-    full = bool(bits.u(1))
-    if not bits.u(1):
-        return Vui(full_range=full, sample_aspect_ratio=ratio)
-    return Vui(bits.u(8), bits.u(8), bits.u(8), full, ratio)
+    full, colors = None, (2, 2, 2)
+    if bits.u(1):
+        bits.u(3)
+        full = bool(bits.u(1))
+        if bits.u(1):
+            colors = bits.u(8), bits.u(8), bits.u(8)
+    site = 0
+    if bits.u(1):
+        site = bits.ue()
+        bits.ue()  # of the bottom field
+    return Vui(*colors, full, ratio, site)
 
 
 def _read_stated_buffering(bits: BitReader) -> tuple[bool, int | None, int | None]:
-    """Read from vui_parameters, after the colours, whether pictures are timed, and two numbers of frames.
+    """Read from vui_parameters, after the chroma sites, whether pictures are timed, and two numbers of frames.
 
     These are max_num_reorder_frames and max_dec_frame_buffering. Source: E.1.1. Times are in picture timing messages,
     if there are HRD parameters.
     """
-    if bits.u(1):
-        bits.ue()
-        bits.ue()
     if bits.u(1):
         bits.u(65)
     with_hrd = 0

@@ -129,7 +129,7 @@ def _format(
     return PictureFormat(
         sps.width, sps.height, _CHROMA[min(sps.chroma, 3)], sps.bit_depth, vui.matrix, vui.full_range, buffering,
         vui.primaries, vui.transfer, vui.sample_aspect_ratio, field_flag_at, sps.coded_size, (sps.left, sps.top),
-        reordered,
+        reordered, chroma_site=vui.chroma_site,
     )  # fmt: skip
 
 

@@ -56,7 +56,8 @@ NANOSECONDS = 10**9
 class Track(NamedTuple):
     """One track entry. Numbers are as in the file; ``facts`` are fields of StreamInfo, for video only.
 
-    ``codec`` is empty if it is unknown here, or if packets are not the plain bytes of blocks.
+    ``codec`` is empty if it is unknown here, or if packets are not the plain bytes of blocks. ``encodings_size`` is the
+    number of bytes that say how to make packets of these.
     """
 
     number: int
@@ -69,6 +70,7 @@ class Track(NamedTuple):
     width: int
     height: int
     facts: dict[str, Any]
+    encodings_size: int
 
     def delay_in(self, base: Fraction) -> int:
         """Return the time that the codec's delay subtracts, in units of ``base`` seconds."""
@@ -112,6 +114,7 @@ def _read_track(data: bytes) -> Track:
         read_uint(video.get(_WIDTH, b"")),
         read_uint(video.get(_HEIGHT, b"")),
         facts,
+        len(entry.get(_ENCODINGS, b"")),
     )
 
 

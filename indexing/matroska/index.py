@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.errors import IndexingError
+from videoloader.errors import IndexingError, UnsupportedError
 from videoloader.indexing.bitstream.formats import PictureFormat
 from videoloader.indexing.bitstream.parameter_sets import WITH_HEADERS, headers_with_start_codes
 from videoloader.indexing.bitstream.picture import cut_by_container
@@ -33,6 +33,8 @@ from videoloader.indexing.wrong_times import times_are_wrong
 EBML_MAGIC = EBML.to_bytes(4, "big")
 _UNSPECIFIED = 2
 _LONGEST_FIRST_PACKET = 1 << 20
+# Bytes of a track's ContentEncodings: files have up to a hundred, which each frame begins with, or keys and signatures.
+_LONGEST_ENCODINGS = 1 << 12
 # Codecs whose blocks are one frame each, for H.264 if no picture is coded as fields. For others, the first frames must
 # come out as expected, and describe the picture.
 _FRAME_A_BLOCK = ("h264", "hevc", "vp8", "vp9", "av1")
@@ -53,9 +55,13 @@ def index_matroska(source: ByteSource) -> VideoIndex | None:
 
     Raises:
         IndexingError: the video track has no frames.
+        UnsupportedError: libavformat would put many bytes before each frame.
     """
     try:
         headers = read_headers(source)
+        if (longest := max((track.encodings_size for track in headers.tracks), default=0)) > _LONGEST_ENCODINGS:
+            told = f"has {longest} bytes that say how frames are compressed, which may stand for as many in each frame"
+            raise UnsupportedError(f"{told}: remux it (e.g. `mkvmerge -o clean.mkv {source.name}`)", source.name)
         found = read_best_track(source, headers)
     except MalformedError:
         return None

@@ -58,7 +58,8 @@ class FileObjectSource(SourceBase):
             raise_of_handler(error)
             raise SourceError(f"cannot be read ({system_reason(error)})", self.name) from None
         # What is behind any other object is unknown, so it never counts as something seen before.
-        self.state = state_of_file(status) if status else SourceState(f"{self.size}-{uuid.uuid4().hex}")
+        unknown = SourceState(f"{self.size}-{uuid.uuid4().hex}", compared=False)
+        self.state = state_of_file(status) if status else unknown
         self.fingerprint = self.state.fingerprint
 
     def read(self, offset: int, size: int) -> bytes:

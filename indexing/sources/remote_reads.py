@@ -7,17 +7,27 @@ from dataclasses import dataclass
 from operator import add, sub
 from typing import TypeVar
 
+from videoloader.errors import ArgumentError
+from videoloader.errors.short_text import short_text
+
 
 class Counts:
     """A dataclass of numbers that can be added and subtracted field by field."""
 
     def __add__(self: CountsT, more: CountsT) -> CountsT:
         """Return the sum of both counts."""
+        self._check(more)
         return type(self)(*map(add, vars(self).values(), vars(more).values()))
 
     def __sub__(self: CountsT, before: CountsT) -> CountsT:
         """Return the difference from an earlier count."""
+        self._check(before)
         return type(self)(*map(sub, vars(self).values(), vars(before).values()))
+
+    def _check(self, other: object) -> None:
+        kind = type(self)
+        if type(other) is not kind:
+            raise ArgumentError(f"a {kind.__name__} is added or subtracted only with another, got {short_text(other)}")
 
 
 CountsT = TypeVar("CountsT", bound=Counts)

@@ -152,7 +152,7 @@ def pack_index(index: VideoIndex) -> PackedIndex:
     common = {
         field.name: getattr(index, field.name)
         for field in fields(index)
-        if field.name not in _TYPES and field.name not in ("source", "start_time", "times")
+        if field.name not in _TYPES and field.name not in ("source", "start_time", "times", "state")
     }
     common["stream"] = replace(index.stream, frame_rate=Fraction(0))
     record = json.dumps({"columns": list(_TYPES), "index": common}, default=_to_json, separators=(",", ":")).encode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -145,7 +146,8 @@ class IndexStore:
             IndexingError: the video's row is damaged.
             VideoLoaderError: the video could not be indexed; this is the error from that time.
         """
-        return self.look_up(source)[0]
+        index, state = self.look_up(source)
+        return replace(index, state=state) if self.verify else index
 
     def look_up(self, source: str | os.PathLike[str] | ByteSource) -> tuple[VideoIndex, SourceState | None]:
         """Return the index of a video, and the video's state when it was indexed; None if that is unknown.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import operator
 import re
 import sys
 import time
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import astuple, fields
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from range_server import serve
@@ -41,6 +43,15 @@ def check_times(stats: LoaderStats) -> None:
     assert stats.cpu > 0
     assert stats.nvdec == 0
     assert stats.transforming > 0
+
+
+@pytest.mark.parametrize("other", [1, None, vl.Limits()])
+def test_they_are_added_to_others_of_their_kind_alone(other: Any) -> None:
+    stats = LoaderStats(clips=2)
+    assert (stats + stats - stats).clips == 2
+    for use in (operator.add, operator.sub):
+        with pytest.raises(vl.ArgumentError, match="a LoaderStats is added or subtracted only with another, got "):
+            use(stats, other)
 
 
 def test_what_was_given_out_is_counted_exactly(data: vl.VideoDataset) -> None:

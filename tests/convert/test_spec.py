@@ -5,13 +5,17 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import av
 import numpy as np
 import pytest
+import reference
 import torch
+from sample_videos import Recipe, write_video
 
+import videoloader as vl
 from videoloader.convert.spec import (
     ColorSpec,
     Geometry,
@@ -121,6 +125,34 @@ def test_color_spec_of_a_frame_wins() -> None:
     assert color_spec(container, av.VideoFrame(16, 16, "yuvj420p")) == ColorSpec("bt2020", True)
     assert color_spec(container, av.VideoFrame(16, 16, "gbrp")) == ColorSpec("identity", True)
     assert color_spec(stream(color_matrix=0, chroma="444"), frame) == ColorSpec("bt709", False)
+
+
+CHROMA_SITES = ["left", "center", "topleft", "top", "bottomleft", "bottom"]
+
+
+@pytest.mark.parametrize("encoder", ["libx264", "libx265"])
+@pytest.mark.parametrize("pix_fmt", ["yuv420p", "yuv420p10le", "yuv444p"])
+@pytest.mark.parametrize("site", CHROMA_SITES)
+def test_chroma_lies_where_the_header_of_420_says(tmp_path: Path, encoder: str, pix_fmt: str, site: str) -> None:
+    told = f"chromaloc={CHROMA_SITES.index(site)}:crf=5:pools=1"
+    options = {"x264-params": told} if encoder == "libx264" else {"x265-params": f"{told}:log-level=none"}
+    rng = np.random.default_rng(0)
+    noise = rng.integers(0, 256, (2, 96, 96, 3), np.uint8)
+    recipe = Recipe("mkv", encoder, options, pix_fmt=pix_fmt, size=(96, 96), frames=2)
+    path = write_video(tmp_path / "a.mkv", recipe, lambda number, *_: noise[number])
+    stated = site if pix_fmt != "yuv444p" else "left"
+    assert color_spec(build_index(path).stream).chroma_site == stated
+    with av.open(str(path)) as container:
+        frame = next(container.decode(video=0))
+    depth, deep = (10, True) if "10" in pix_fmt else (8, False)
+    planes = [
+        np.frombuffer(plane, np.uint16 if deep else np.uint8).reshape(plane.height, -1)[:, : plane.width]
+        for plane in frame.planes
+    ]
+    factors = (1, 1) if pix_fmt == "yuv444p" else (2, 2)
+    expected = reference.rgb(planes, matrix="bt601", full_range=False, site=stated, bit_depth=depth, factors=factors)
+    shown = vl.Video(path, device="cpu")[0].numpy() / 255
+    assert np.abs(shown - expected).max() < 2.5 / 255
 
 
 def test_unsupported_matrix() -> None:

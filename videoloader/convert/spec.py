@@ -18,6 +18,7 @@ from videoloader.convert.border import Border
 from videoloader.convert.rounding import to_uint8
 from videoloader.errors import ConfigurationError, UnsupportedError
 from videoloader.errors.checks import check, check_choice, given
+from videoloader.indexing.bitstream.formats import PictureFormat
 from videoloader.indexing.bitstream.picture import picture_format
 from videoloader.indexing.stream_info import StreamInfo
 
@@ -42,9 +43,10 @@ _KR_KB: dict[str, tuple[float, float]] = {
     "smpte240m": (0.212, 0.087),
     "bt2020": (0.2627, 0.0593),
 }
-# H.273, clause 8.7: the first chroma sample's offset from the first luma sample, (horizontal, vertical), in
-# units of the distance from the first to the last of the luma samples that share one chroma sample.
-_SITES: dict[str, tuple[float, float]] = {
+# In the order of ChromaLocType (H.273, clause 8.7): the first chroma sample's offset from the first luma sample,
+# (horizontal, vertical), in units of the distance from the first to the last of the luma samples that share one chroma
+# sample.
+_SITES: dict[ChromaSite, tuple[float, float]] = {
     "left": (0.0, 0.5),
     "center": (0.5, 0.5),
     "topleft": (0.0, 0.0),
@@ -114,8 +116,8 @@ def color_spec(stream: StreamInfo, frame: av.VideoFrame | None = None) -> ColorS
       convention).
     - RGB, and Y'CbCr with the identity matrix, is full range whatever the flag says: encoders set it
       arbitrarily, and libswscale ignores it.
-    - chroma site: neither container nor frame states it. It is MPEG-2's (left), but centre for codecs
-      whose standard says so.
+    - chroma site: that of 4:2:0 in the header of H.264, HEVC or AV1. All others have MPEG-2's (left), but codecs
+      whose standard says so have centre.
 
     Primaries and transfer curve are not converted: HDR pictures come out as they are coded.
 
@@ -126,8 +128,8 @@ def color_spec(stream: StreamInfo, frame: av.VideoFrame | None = None) -> ColorS
     Raises:
         UnsupportedError: the matrix is one that no 3×3 matrix describes, or YCgCo.
     """
-    site: ChromaSite = "center" if stream.codec in _CENTERED_CODECS else "left"
     header = picture_format(stream)
+    site: ChromaSite = "center" if stream.codec in _CENTERED_CODECS else _site_of(header)
     pixels = frame.format.name if frame else stream.pixel_format
     if frame and (frame.format.is_rgb or frame.format.has_palette):
         return ColorSpec("identity", True, site)
@@ -144,6 +146,12 @@ def color_spec(stream: StreamInfo, frame: av.VideoFrame | None = None) -> ColorS
     )
     full = next((full for full in ranges if full is not None), pixels.startswith(("gray", "ya")))
     return ColorSpec(_MATRICES[code or 5], full or pixels.startswith("yuvj"), site)
+
+
+def _site_of(header: PictureFormat | None) -> ChromaSite:
+    sites = tuple(_SITES)
+    stated = header.chroma_site if header and header.chroma == "420" else 0
+    return sites[stated] if stated < len(sites) else "left"
 
 
 @dataclass(frozen=True)

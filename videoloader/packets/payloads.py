@@ -150,8 +150,10 @@ def _demux(source: ByteSource, index: VideoIndex, run: Run) -> Iterator[bytes]:
     needed = run.packets.tolist()
     position = count = 0
     with open_video(source) as (container, _):
-        stream = container.streams[index.stream.stream_number]
-        assert isinstance(stream, av.VideoStream)
+        number = index.stream.stream_number
+        stream = container.streams[number] if number < len(container.streams) else None
+        if not isinstance(stream, av.VideoStream):
+            raise SourceError(f"has no video in stream {number}, which its index names", source.name)
         for count, packet in enumerate((packet for packet in demuxed(container, stream) if packet.size), 1):
             if count == needed[position] + 1:
                 yield bytes(packet)

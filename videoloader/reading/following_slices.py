@@ -136,7 +136,7 @@ class FollowingSlices:
         try:
             with enough_memory(source=index.source), share_of_cores() as threads:
                 made = self._read_on(source, index, range(first, stop), output, going, threads)
-            check_unchanged(source)
+            check_unchanged(source, index.state)
         except (WrongIndexError, VideoLoaderError, ReadCancelled) as error:
             raise_of_handler(error)
             return None

@@ -99,7 +99,7 @@ def _read_unchanged(source: ByteSource, index: VideoIndex, run: Run, token: Canc
         if packet is None:
             break
         yield packet
-    check_unchanged(source)
+    check_unchanged(source, index.state)
 
 
 def _made(making: deque[tuple[torch.Tensor, Future[None], int]]) -> Iterator[torch.Tensor]:

@@ -53,6 +53,18 @@ def test_the_format_is_that_of_the_frames(tmp_path, size, pix_fmt, colors):
     assert found.full_range == (colors[3] == 2)
 
 
+@pytest.mark.parametrize(("position", "site"), [(0, 0), (1, 0), (2, 2), (3, 0)])
+def test_chroma_lies_where_the_header_says(position, site):
+    """Section 6.4.2: 1 is between two rows, as without a word, and 2 at the first luma sample."""
+    still = "0001100000"  # profile, still picture, short header, level
+    size = "01010101" + 2 * f"{47:06b}"
+    colors = "0000" + f"{position:02b}"  # 8 bits, not gray, no code points, studio range
+    bits = still + size + "000000" + colors + "1"
+    header = int(bits.ljust(64, "0"), 2).to_bytes(8, "big")
+    found = sequence_format(b"\x0a\x08" + header)
+    assert (found.width, found.height, found.chroma, found.chroma_site) == (48, 48, "420", site)
+
+
 @pytest.mark.parametrize("name", [name for name in GOOD_FILES if name.startswith("av1")])
 def test_the_format_of_real_files(corpus, name):
     config, frame = first_frame(corpus / name)

@@ -47,6 +47,7 @@ TARGET_TYPE, LANGUAGE = 0x63CA, 0x447A
 CHAPTERS, EDITION, CHAPTER, CHAPTER_UID, START = 0x1043A770, 0x45B9, 0xB6, 0x73C4, 0x91
 TRACK_UID, OPERATION, COMBINED, PLANE = 0x73C5, 0xE2, 0xE3, 0xE4
 PRIVATE, ENCODINGS, ENCODING, SCOPE, COMPRESSION, ALGORITHM, ZLIB = 0x63A2, 0x6D80, 0x6240, 0x5032, 0x5034, 0x4254, 0
+HEADER_STRIPPING, SETTINGS = 3, 0x4255
 CUE, CUE_TIME, CUE_PLACE, CUE_TRACK, CUE_CLUSTER = 0xBB, 0xB3, 0xB7, 0xF7, 0xF1
 SOUND, SOUND_RATE = 0xE1, 0xB5
 SEEK, SEEK_ID, SEEK_POSITION = 0x4DBB, 0x53AB, 0x53AC
@@ -180,6 +181,22 @@ def test_what_would_take_libavformat_too_long_is_refused(
         with pytest.raises(UnsupportedError, match=told):
             door(data)
     assert capfd.readouterr().err == ""  # PyAV prints an error that follows another one
+
+
+def stripped(count: int) -> bytes:
+    """A file each of whose frames begins with bytes that its track entry holds once."""
+    whole = picture()
+    begins = whole[:2] + b"\xff\xfe" + (count - 4).to_bytes(2, "big") + bytes(count - 6)  # a comment
+    how = uint(ALGORITHM, HEADER_STRIPPING), element(SETTINGS, begins)
+    encodings = element(ENCODINGS, element(ENCODING, element(COMPRESSION, *how)))
+    blocks = [element(SIMPLE_BLOCK, block(1, time, [whole[2:]], flags=0x80)) for time in range(3)]
+    return matroska(element(CLUSTER, uint(TIMESTAMP, 0), *blocks), tracks=[jpeg_track(1, encodings)])
+
+
+def test_frames_may_begin_with_a_few_bytes_of_their_track() -> None:
+    assert len(build_index(stripped(100))) == 3
+    with pytest.raises(UnsupportedError, match=r"has 50\d\d bytes that say how frames are compressed, which may stand"):
+        build_index(stripped(5000))
 
 
 def test_more_than_a_usual_file_has_is_no_reason() -> None:
