@@ -125,7 +125,7 @@ def _build(opened: ByteSource) -> VideoIndex:
                 index = with_decoded_frames(index, opened)
         if index.method == "tables" and (has_left_out_layers(index, opened) or has_lone_fields(index, opened)):
             index = with_frames_of(index_by_decoding(opened), index)
-        if may_lose_pictures(index, switches, brought) or hides_leading_pictures(index, opened, breaks):
+        if may_lose_pictures(index, opened, switches, brought) or hides_leading_pictures(index, opened, breaks):
             index = with_pictures_that_come(index, opened)
         index = with_sure_keyframes(index, opened)
         if index.method == "tables":

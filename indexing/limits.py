@@ -13,11 +13,13 @@ from numbers import Real
 from videoloader.errors import ConfigurationError, UnsupportedError
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.checks import check_positive
+from videoloader.errors.short_text import short_text
 
 # Limits are kept in the environment, so that processes started by this one have them, too.
 _VARIABLE = "VIDEOLOADER_LIMITS"
 # Seconds of one core in which libavformat reads on without a packet of the video: gigabytes of other streams take less.
 _LONGEST_SEARCH = 10
+_MOST_SECONDS = 10**9  # beyond it, timers of the system overflow
 # Values may take so many times the size of their file in memory, whatever the limits.
 _USUAL_GROWTH = 64
 
@@ -61,8 +63,9 @@ class Limits:
     def __post_init__(self) -> None:
         seconds = self.decode_seconds
         check_positive(**{name: value for name, value in vars(self).items() if name != "decode_seconds"})
-        if isinstance(seconds, bool) or not isinstance(seconds, Real) or not seconds > 0:
-            raise ConfigurationError(f"decode_seconds must be a positive number of seconds, got {seconds!r}")
+        if isinstance(seconds, bool) or not isinstance(seconds, Real) or not 0 < seconds <= _MOST_SECONDS:
+            told = f"a positive number of seconds up to {_MOST_SECONDS}"
+            raise ConfigurationError(f"decode_seconds must be {told}, got {short_text(seconds)}")
 
 
 _KINDS = {field.name: float if field.name == "decode_seconds" else int for field in fields(Limits)}

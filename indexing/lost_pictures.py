@@ -8,6 +8,7 @@ import numpy as np
 
 from videoloader.errors import DecodeError
 from videoloader.errors.of_handlers import raise_of_handler
+from videoloader.indexing.bitstream.nal import H264_IDR
 from videoloader.indexing.bitstream.parameter_sets import (
     WITH_HEADERS,
     WITH_PARAMETER_SETS,
@@ -15,25 +16,33 @@ from videoloader.indexing.bitstream.parameter_sets import (
     is_sequence_set,
     sets_of_record,
 )
-from videoloader.indexing.bitstream.random_access import LONGEST_TAIL, end_of_sequence
+from videoloader.indexing.bitstream.random_access import LONGEST_TAIL, end_of_sequence, has_unit
 from videoloader.indexing.configurations import Brought, config_switches, is_closed, renews_sequences
 from videoloader.indexing.index import VideoIndex
-from videoloader.indexing.keyframe_heads import most_looked_at
+from videoloader.indexing.keyframe_heads import most_looked_at, read_packet
 from videoloader.indexing.libav import index_by_decoding
 from videoloader.indexing.sources.base import NEAR, ByteSource
 from videoloader.indexing.true_order import with_frames, with_sets_met
 
+# A change this many packets after the start comes soon: no decoder holds back as many pictures.
+_SOON = 64
+_HEAD = 4 << 10
+# Types of NAL units.
+_IDR = {"h264": (H264_IDR,), "hevc": (19, 20)}
 
-def may_lose_pictures(index: VideoIndex, switches: list[int], brought: Brought) -> bool:
+
+def may_lose_pictures(index: VideoIndex, source: ByteSource, switches: list[int], brought: Brought) -> bool:
     """Whether a decoder may drop pictures at a change.
 
     Decoders of MPEG-1, 2 and 4 drop the picture that they hold back where pictures of another ``memory_size`` begin.
     Those of H.264 and HEVC begin a new sequence where they get another sequence parameter set, or the same one again.
     If that is not at a keyframe, or if pictures follow that are shown before the keyframe, pictures that refer to
-    earlier ones are lost.
+    earlier ones are lost. If it comes soon after a start in the middle of a GOP, they also drop pictures that they hold
+    back, whatever begins there.
 
     Args:
         index: index of any method, with the configurations of in-band parameter sets.
+        source: source of the same video.
         switches: packets with which the container gives its decoder another record.
         brought: the parameter sets in packets, for those that were examined.
     """
@@ -44,9 +53,20 @@ def may_lose_pictures(index: VideoIndex, switches: list[int], brought: Brought) 
         return index.stream.size_varies
     # Packets that bring a sequence parameter set into force that was not in force before.
     others = (each for each in config_switches(index) if _sequence_sets(index, each - 1) != _sequence_sets(index, each))
-    if any(not is_closed(index, packet) for packet in {*switches, *others}):
+    changes = {*switches, *others}
+    if any(not is_closed(index, packet) for packet in changes):
+        return True
+    if min(changes, default=_SOON) < _SOON and _begins_within_a_gop(index, source):
         return True
     return renews_sequences(index, brought)
+
+
+def _begins_within_a_gop(index: VideoIndex, source: ByteSource) -> bool:
+    """Whether a video of H.264 or HEVC begins with another picture than an IDR picture."""
+    if not index.packet_key[0] or not index.byte_ranges:
+        return not index.packet_key[0]
+    codec = index.stream.codec
+    return not has_unit(codec, index.config_at(0), read_packet(index, source, 0, _HEAD), _IDR[codec])
 
 
 def hides_leading_pictures(index: VideoIndex, source: ByteSource, breaks: Collection[int]) -> bool:

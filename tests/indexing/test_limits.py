@@ -44,6 +44,14 @@ class TestSetting:
         assert set_limits(member_bytes=7) == current_limits() == Limits(member_bytes=7, decode_seconds=2.5)
         assert set_limits() == Limits(member_bytes=7, decode_seconds=2.5)
 
+    @pytest.mark.parametrize("value", [10**9 + 1, 1e300, float("inf")])
+    def test_seconds_have_a_bound_that_timers_can_keep(self, value: float) -> None:
+        with pytest.raises(
+            ConfigurationError, match="decode_seconds must be a positive number of seconds up to 10000000"
+        ):
+            set_limits(decode_seconds=value)
+        assert set_limits(decode_seconds=10**9).decode_seconds == 10**9
+
     def test_seconds_may_be_a_fraction(self) -> None:
         assert set_limits(decode_seconds=Fraction(1, 2)) == current_limits() == Limits(decode_seconds=0.5)  # type: ignore[arg-type]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import av
+import numpy as np
 import pytest
 import torch
 from lies import LIES
@@ -32,6 +33,45 @@ def write(folder, base, lies=()):
     path = folder / f"case.{container}"
     path.write_bytes(data)
     return path
+
+
+def packets_in_open_gops(path, encoder, width, frames):
+    """Packets of a recording, and the place of each in display order."""
+    told = "keyint=2:min-keyint=1:bframes=2:open-gop=1:repeat-headers=1"
+    options = {f"{encoder.removeprefix('lib')}-params": f"{told}:threads=1" if encoder == "libx264" else told}
+    options["preset"] = "ultrafast"
+    noise = np.random.default_rng(width).integers(0, 255, (64, width, 3), np.uint8)
+    recipe = Recipe(path.suffix[1:], encoder, options, size=(width, 64), frames=frames)
+    write_video(path, recipe, lambda number, *_: np.roll(noise, number, 1))
+    container, packets, order = av.open(str(path)), [], []
+    for packet in container.demux(video=0):
+        if packet.size:
+            packet.pts = packet.dts = len(packets)
+            packets.append(packet)
+        order += [frame.pts for frame in packet.decode()]
+    return container, packets, [order.index(number) for number in range(len(packets))]
+
+
+@pytest.mark.parametrize("encoder", ["libx264", "libx265"])
+@pytest.mark.parametrize("frames", [3, 4, 5, 6])
+def test_a_rest_of_a_gop_before_another_size(tmp_path, encoder, frames):
+    """What a decoder holds back there is lost, since it has not seen the GOP's beginning."""
+    suffix = {"libx264": "h264", "libx265": "hevc"}[encoder]
+    sizes = ((64, frames), (80, 6))
+    parts = [packets_in_open_gops(tmp_path / f"{width}.{suffix}", encoder, width, count) for width, count in sizes]
+    path = tmp_path / "joined.mkv"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream_from_template(parts[0][0].streams.video[0])
+        base = 3
+        for (_, packets, places), used in zip(parts, (slice(1, None), slice(None)), strict=True):
+            for at, packet in list(enumerate(packets))[used]:
+                packet.pts, packet.dts, packet.time_base = base + places[at], base + at - 3, Fraction(1, 25)
+                packet.stream = stream
+                container.mux(packet)
+            base += len(packets)
+    truth, index = full_decode(path), build_index(path)
+    assert index.frame_pts.tolist() == truth.pts
+    assert verify(path).ok
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,14 @@ MISTAKES: Mistakes = {
         lambda: with_mine(vl.TimeTransform, positions=lambda self, rng, length: np.linspace(0, 1, length)),
         "Mine.positions must give a row of integers in [0, 4), got array([0.",
     ),
+    "positions that NumPy cannot read": (
+        lambda: with_mine(vl.TimeTransform, positions=lambda self, rng, length: torch.zeros(4, requires_grad=True)),
+        "Mine.positions must give a row of integers in [0, 4), got ",
+    ),
+    "no operation in a padded batch": (
+        lambda: next(iter(loader(transforms=[of_class(vl.PixelTransform, draw=lambda self, *_: [1])], collate="pad"))),
+        "1 is not an operation on pixels",
+    ),
     "a mix that gives frames alone": (
         lambda: with_mine(vl.Mixing, last=True, num_classes=2, mix=lambda self, frames, *_: frames),
         "Mine.mix must give two tensors for 2 clips: frames and labels, got tensor(",

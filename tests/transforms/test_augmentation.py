@@ -98,6 +98,13 @@ def test_a_function_that_changes_shape_or_type_is_told_of() -> None:
         lighten(torch.zeros(1, 3, 3, 4, 5, dtype=torch.uint8), {})
 
 
+@pytest.mark.parametrize("param", [[1, [2]], "much", None, torch.zeros(2, requires_grad=True)])
+def test_parameters_that_are_no_numbers_are_refused(param: Any) -> None:
+    bad = augmentation(magnitudes=(0, 0.5), to_param=lambda magnitude: param)(lambda frames, params: frames)
+    with pytest.raises(ConfigurationError, match=r"to_param of .* must give a number or an array of numbers, got "):
+        bad.operation(0.3, np.random.default_rng(0))
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

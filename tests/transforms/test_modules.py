@@ -144,11 +144,20 @@ def test_no_gradients_are_recorded() -> None:
         (lambda x: x[:, :2], r"<lambda> made \[2, 3, 2, 20, 27\]"),
         (lambda x: x.int(), "<lambda> made torch.int32 of torch.uint8"),
         (lambda x: [x], "<lambda> gave list, not a tensor"),
+        (lambda x: torch.nested.nested_tensor(list(x)), "<lambda> gave Tensor, not a tensor of frames"),
+        (lambda x: x.to_sparse(), "<lambda> gave a torch.sparse_coo tensor on cpu, without pixels"),
+        (lambda x: x.to("meta"), "<lambda> gave a torch.strided tensor on meta, without pixels"),
     ],
 )
 def test_a_module_that_gives_something_else_is_refused(function: Callable[..., Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         run(Module(function), painted())
+
+
+def test_a_module_that_gives_clips_of_several_sizes_is_refused() -> None:
+    sizes = iter((20, 8))
+    with pytest.raises(ConfigurationError, match=r"gave clips of several shapes or types: .*20, 27\] and .*8, 27"):
+        run(Module(lambda clip: clip[..., : next(sizes), :], view="clip"), painted())
 
 
 def test_a_module_that_gives_other_channels_is_sent_to_the_batch() -> None:
@@ -265,6 +274,9 @@ def test_a_python_function_may_raise() -> None:
         (lambda x, rng: x[:, :1], r"<lambda> gave uint8 of shape \(3, 1, 20, 27\) for uint8 of shape \(3, 3, 20, 27\)"),
         (lambda x, rng: x / 2, "<lambda> gave float64"),
         (lambda x, rng: None, "<lambda> gave None"),
+        (lambda x, rng: [[1], [2, 3]], "<lambda> gave .* for uint8"),
+        (lambda x, rng: torch.from_numpy(x).float().requires_grad_(), "<lambda> gave tensor.* for uint8"),
+        (lambda x, rng: torch.from_numpy(x).bfloat16(), "<lambda> gave tensor.* for uint8"),
     ],
 )
 def test_a_python_function_that_gives_something_else_is_refused(function: Any, message: str) -> None:

@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from videoloader.errors import ArgumentError, ConfigurationError, warn_user
 from videoloader.errors.of_handlers import raise_of_handler
@@ -35,6 +36,15 @@ def shortened(value: Any) -> str:
     if isinstance(value, type):
         return f"the class {value.__name__}"
     return given(value) if isinstance(value, int) or getattr(value, "ndim", False) else short_text(value)
+
+
+def array_of(result: object) -> npt.NDArray[Any] | None:
+    """The array that a user's code returned; None if NumPy makes none of it, as of a tensor with a gradient."""
+    try:
+        return np.asarray(result)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise_of_handler(error)
+        return None
 
 
 def check(name: str, value: object, holds: object, wanted: str, hint: str = "", source: str | None = None) -> None:

@@ -14,7 +14,8 @@ import torch
 
 from videoloader.errors import ConfigurationError
 from videoloader.errors.argument_names import tells_of_arguments
-from videoloader.errors.checks import check, check_integer
+from videoloader.errors.checks import array_of, check, check_integer
+from videoloader.errors.short_text import short_text
 from videoloader.transforms.operations import BatchFunction, ClipInfo, Function, Operation, Params, PixelTransform
 from videoloader.transforms.policies import Strength
 
@@ -74,7 +75,11 @@ class Augmentation:
         """
         params: dict[str, npt.NDArray[Any]] = {}
         if magnitude is not None:
-            params["param"] = np.asarray(magnitude if self.to_param is None else self.to_param(magnitude))
+            param = array_of(given := magnitude if self.to_param is None else self.to_param(magnitude))
+            if param is None or param.dtype.kind not in "biuf":
+                wanted = "a number or an array of numbers"
+                raise ConfigurationError(f"to_param of {self!r} must give {wanted}, got {short_text(given)}")
+            params["param"] = param
         if self.draws:
             params["random"] = rng.random(self.draws)
         return BatchFunction(self, params, self.geometric)

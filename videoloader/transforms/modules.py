@@ -16,7 +16,7 @@ import torch
 from videoloader.convert.rounding import round_to
 from videoloader.convert.spec import Layout, as_planes
 from videoloader.errors import ArgumentError, ConfigurationError, warn_user
-from videoloader.errors.checks import check_choice
+from videoloader.errors.checks import array_of, check_choice
 from videoloader.errors.notes import note_rows
 from videoloader.errors.of_handlers import errors_suppressed
 from videoloader.errors.short_text import short_text
@@ -178,7 +178,12 @@ class Module(PixelTransform):
 
     def _in_view(self, frames: torch.Tensor, seeds: npt.NDArray[np.int64]) -> torch.Tensor:
         if self.view == "clip":
-            return torch.stack([self._call_for(row, clip, int(seeds[row])) for row, clip in enumerate(frames)])
+            results = [self._call_for(row, clip, int(seeds[row])) for row, clip in enumerate(frames)]
+            kinds = {(result.dtype, result.shape, result.device): None for result in results}
+            if len(kinds) > 1:
+                several = " and ".join(f"{dtype} {list(shape)}" for dtype, shape, _ in list(kinds)[:2])
+                raise ConfigurationError(f"{self._name} gave clips of several shapes or types: {several}")
+            return torch.stack(results)
         if self.view == "batch":
             return self._call(frames, _common_seed(seeds))
         result = self._call(frames.flatten(0, 1), _common_seed(seeds))
@@ -196,8 +201,10 @@ class Module(PixelTransform):
                 return self.module(frames)
 
         result = _watched(self, call, frames, frames.clone)
-        if not isinstance(result, torch.Tensor) or not result.ndim:
+        if not isinstance(result, torch.Tensor) or result.is_nested or not result.ndim:
             raise ConfigurationError(f"{self._name} gave {type(result).__name__}, not a tensor of frames")
+        if result.layout is not torch.strided or result.is_meta:
+            raise ConfigurationError(f"{self._name} gave a {result.layout} tensor on {result.device}, without pixels")
         return result
 
     @property
@@ -280,11 +287,12 @@ class PythonFunction(PixelTransform):
 
         with note_rows([part]) if self.per == "clip" else nullcontext():
             given = _watched(self, call, frames, frames.copy)
-        result = np.asarray(given)
-        if result.shape != frames.shape or result.dtype != np.uint8:
-            name = self._name
-            got = f"{result.dtype} of shape {result.shape}" if result.ndim else short_text(given)
-            raise ConfigurationError(f"{name} gave {got} for uint8 of shape {frames.shape}")
+        result = array_of(given)
+        if result is None or result.shape != frames.shape or result.dtype != np.uint8:
+            got = short_text(given)
+            if result is not None and result.ndim:
+                got = f"{result.dtype} of shape {result.shape}"
+            raise ConfigurationError(f"{self._name} gave {got} for uint8 of shape {frames.shape}")
         if result is not frames:
             frames[...] = result
 

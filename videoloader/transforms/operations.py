@@ -21,7 +21,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert.spec import Interpolation, fill_color
-from videoloader.errors import ArgumentError, MissingAttributeError, no_method, wrong_result
+from videoloader.errors import ArgumentError, ConfigurationError, MissingAttributeError, no_method, wrong_result
 from videoloader.errors.checks import check_choice, check_flag
 from videoloader.errors.names_elsewhere import nearest
 from videoloader.errors.notes import note
@@ -300,6 +300,11 @@ def operations_of(transform: PixelTransform, rng: np.random.Generator, clip: Cli
     return drawn
 
 
+def not_an_operation(drawn: object) -> ConfigurationError:
+    """The error for what a user's transform has drawn."""
+    return ConfigurationError(f"{drawn!r} is not an operation on pixels")
+
+
 def hold_last(operation: Operation, length: int, new_length: int) -> Operation:
     """Extend an operation to a longer clip: new frames get the parameters of the last frame.
 
@@ -316,6 +321,8 @@ def hold_last(operation: Operation, length: int, new_length: int) -> Operation:
     if isinstance(operation, BatchFunction):
         changed = {name: held(operation.params[name]) for name in operation.by_frame}
         return replace(operation, params={**operation.params, **changed})
+    if type(operation) not in ARRAYS:
+        raise not_an_operation(operation)
     name = ARRAYS[type(operation)][0]
     values = getattr(operation, name)
     changed = {} if len(values) == 1 else {name: held(values)}  # a single row holds for all frames already

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from videoloader import padding
 from videoloader.errors import ConfigurationError, no_method, wrong_result
-from videoloader.errors.checks import both_ends, check, check_integer, check_numbers, check_probability
+from videoloader.errors.checks import array_of, both_ends, check, check_integer, check_numbers, check_probability
 from videoloader.errors.notes import note
 from videoloader.transforms.curves import tell_of_large_factor
 from videoloader.transforms.operations import IN_TRANSFORM, Transform, checked
@@ -71,9 +71,9 @@ def apply_to_positions(transforms: Sequence[TimeTransform], rng: np.random.Gener
     shown = np.arange(length, dtype=np.int64)
     for transform in transforms:
         with note(IN_TRANSFORM, transform):
-            positions = np.asarray(given := transform.positions(rng, len(shown)))
-            whole = positions.ndim == 1 and positions.dtype.kind in "iu"
-            if not (whole and np.all((positions >= 0) & (positions < len(shown)))):
+            positions = array_of(given := transform.positions(rng, len(shown)))
+            whole = positions is not None and positions.ndim == 1 and positions.dtype.kind in "iu"
+            if positions is None or not (whole and np.all((positions >= 0) & (positions < len(shown)))):
                 raise wrong_result(transform, "positions", f"a row of integers in [0, {len(shown)})", given)
             shown = shown[positions]
     return shown

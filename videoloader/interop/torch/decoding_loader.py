@@ -172,7 +172,9 @@ class DecodingLoader(OneLoop):
         index: IndexStore | str | os.PathLike[str] | None = None,
         replace_with: Callable[[Any], Any] = attrgetter("frames"),
     ) -> None:
-        holds = isinstance(torch_loader, Iterable) and not isinstance(torch_loader, VideoDataset | OneLoop)
+        # Arrays without dimensions have the method of iterables.
+        holds = isinstance(torch_loader, Iterable) and getattr(torch_loader, "ndim", 1) != 0
+        holds = holds and not isinstance(torch_loader, VideoDataset | OneLoop)
         check_type("torch_loader", torch_loader, holds, "a torch DataLoader of samples that hold a ClipRequest")
         check_type("replace_with", replace_with, callable(replace_with), "a function")
         check_choice("on_error", on_error, get_args(RaiseOrSkip))

@@ -25,6 +25,7 @@ from videoloader.transforms.operations import (
     Statistic,
     StatisticTable,
     Warp,
+    not_an_operation,
 )
 
 Program: TypeAlias = Sequence[Operation]
@@ -143,7 +144,7 @@ def _checked_size(program: Program, length: int, size: tuple[int, int]) -> tuple
         kind = type(operation)
         if kind not in ARRAYS:
             if kind is not BatchFunction:
-                raise ConfigurationError(f"{operation!r} is not an operation on pixels")
+                raise not_an_operation(operation)
             continue
         name, dtype, shape = ARRAYS[kind]
         array = getattr(operation, name)
