@@ -48,7 +48,7 @@ from videoloader.indexing.video_stream import best_video_stream, read_stream_inf
 from videoloader.indexing.wrong_times import times_are_wrong
 
 # Raised with every change by which some file gets another index. Stores then index their videos again.
-INDEXER_VERSION = 26
+INDEXER_VERSION = 27
 
 # The types of the boxes with which an ISO base media or QuickTime file may begin.
 _MP4_FIRST_BOXES = {b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"free", b"skip", b"wide", b"pnot", b"sidx", b"uuid"}
@@ -96,7 +96,11 @@ def build_index(source: Openable, *, stream_index: int | None = None) -> VideoIn
 def index_opened(opened: ByteSource) -> VideoIndex:
     """Index a source that is open and not empty, as ``build_index`` does."""
     with DecodingBudget(opened.name), enough_memory(source=opened.name):
-        return replace(_build(opened), state=state_of(opened))
+        index, state = _build(opened), state_of(opened)
+        if isinstance(opened, FolderSource) and state is not None:
+            # Of the files alone: the index has times of its own.
+            state = replace(state, fingerprint=state.fingerprint.partition("-")[0])
+        return replace(index, state=state)
 
 
 def _build(opened: ByteSource) -> VideoIndex:

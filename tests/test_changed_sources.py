@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import pickle
 import shutil
 import warnings
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -196,6 +198,26 @@ def test_an_index_serves_copies_and_file_objects(clip: Path, tmp_path: Path) -> 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             assert torch.equal(vl.Video(source, index=of_object, device="cpu")[3], expected)
+
+
+def test_an_index_serves_any_source_that_has_not_changed(sample: Sample, tmp_path: Path) -> None:
+    data = sample("mjpeg_mkv").read_bytes()
+    (tmp_path / "a.tar").write_bytes(tar_bytes({"a.mkv": data}))
+    (tmp_path / "a.tfrecord.gz").write_bytes(gzip.compress(tfrecord_bytes([data])))
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.mkv", data)
+    write_lmdb(tmp_path / "a.lmdb", {"a": data})
+    write_frames(tmp_path / "images", [f"{number}.png" for number in range(3)])
+    (tmp_path / "a.mkv").write_bytes(data)
+    members = ("a.tar::a.mkv", "a.tfrecord.gz::0", "a.zip::a.mkv", "a.lmdb::a", "images", "a.mkv::stream_index=0")
+    for member in members:
+        path = str(tmp_path / member)
+        build_store([path], tmp_path / "store.db", workers=1)
+        for index in (build_index(path), IndexStore(tmp_path / "store.db").get(path)):
+            assert index.state is not None
+            video = vl.Video(path, index=pickle.loads(pickle.dumps(index)), device="cpu")
+            assert torch.equal(video[1], vl.Video(path, index=video.index, device="cpu").read([1]).frames[0])
+            assert len([*video.stream()]) == len(video)
 
 
 def test_a_store_that_does_not_verify_gives_indexes_that_do_not(clip: Path, tmp_path: Path) -> None:

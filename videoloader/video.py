@@ -122,9 +122,11 @@ class Video(ShownInNotebooks):
             warn_user(
                 f"the index is of {known.source}, not of {opened.name}: if these files differ, so do their frames"
             )
-        if index is not None and not _mean_the_same(known.source, opened.name):
-            known = replace(known, state=None)  # of another file, such as the original of a copy
-        check_unchanged(opened, known.state)
+        if index is not None and known.state is not None:
+            if _mean_the_same(known.source, opened.name):
+                check_unchanged(opened, known.state)
+            else:
+                known = replace(known, state=None)  # of another file, such as the original of a copy
         if stream_index not in (None, known.stream.stream_number):
             raise ConfigurationError(f"the index is of another stream than stream_index={stream_index}", known.source)
         self._reader = VideoReader(opened, known.with_times(times), self.device, decode, output, on_corrupt)

@@ -132,11 +132,11 @@ class FolderSource(SourceBase):
 
     @cached_property
     def fingerprint(self) -> str:
-        """A short text for the current files: names, sizes, times of change, and where their frame times come from."""
+        """Two short texts: for the names, sizes and times of change of the files, and for their frame times."""
         names = [os.path.basename(file) for file in self.files]
-        times = (str(self.fps), str(self.timestamps), self._times_changed)
-        content = repr((names, self.offsets, [time for _, time, _, _ in self._listed], times))
-        return blake2b(content.encode(), digest_size=16).hexdigest()
+        files = names, self.offsets, [time for _, time, _, _ in self._listed]
+        times = str(self.fps), str(self.timestamps), self._times_changed
+        return "-".join(blake2b(repr(each).encode(), digest_size=16).hexdigest() for each in (files, times))
 
     @cached_property
     def state(self) -> SourceState:

@@ -183,7 +183,7 @@ def test_a_packet_without_sense_is_an_error_that_names_the_file(decoded, name):
 @pytest.mark.parametrize("name", ["h264_mp4", "hevc_mp4", "hevc_mkv", "av1_mp4", "vp9_webm", "mpeg4_mp4", "mpeg4_avi"])
 def test_a_frame_that_does_not_come_out_is_an_error_that_names_the_file(sample, name):
     data = bytearray(sample(name).read_bytes())
-    index = build_index(MemorySource(bytes(data), "damaged"))
+    index = replace(build_index(MemorySource(bytes(data), "damaged")), state=None)  # or the bytes would be compared
     for packet in range(int(index.start_packet(30)), int(index.frame_packet[30]) + 2):
         begin, size = int(index.packet_offset[packet]), int(index.packet_size[packet])
         data[begin : begin + size] = bytes(size)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from example_count import examples
@@ -158,7 +161,7 @@ def test_a_file_that_has_changed(folder):
 
 
 def test_a_folder_with_other_files_than_its_index_says(folder):
-    index = build_index(folder)
+    index = replace(build_index(folder), state=None)
     picture(0).save(folder / "im0.png")
     with pytest.raises(SourceError, match="clip: has changed: it holds 4 image files"):
         Video(folder, index=index, device="cpu")[1]
@@ -168,9 +171,21 @@ def test_a_folder_with_other_files_than_its_index_says(folder):
         Video(FolderSource(folder), index=index, device="cpu")[2]
 
 
+def test_an_index_knows_the_files_of_its_folder(folder):
+    index = build_index(folder)
+    assert Video(FolderSource(folder, fps=7), index=index, device="cpu")[1].shape[0] == 3
+    file, before = folder / "im1.png", (folder / "im1.png").stat()
+    content = bytearray(file.read_bytes())
+    content[-20] ^= 1  # of the same size
+    file.write_bytes(content)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+    with pytest.raises(SourceError, match="clip: has changed since it was indexed or opened: other files"):
+        Video(folder, index=index, device="cpu")
+
+
 @pytest.mark.parametrize("frames", [[0], [1], [0, 1], [1, 2], [0, 1, 2]])
 def test_files_of_a_folder_that_exchange_their_contents_are_seen(folder, frames):
-    index = build_index(folder)
+    index = replace(build_index(folder), state=None)
     first, second = ((folder / f"im{number}.png") for number in (1, 2))
     contents = first.read_bytes(), second.read_bytes()
     assert len(contents[0]) != len(contents[1])
