@@ -176,14 +176,35 @@ def test_an_index_knows_the_file_that_it_was_made_of(clip: Path, tmp_path: Path,
             vl.Video(clip, index=index, device="cpu")
 
 
+@pytest.mark.parametrize("member", ["", "::stream_index=0", "::a.mp4"])
 def test_an_index_is_compared_by_any_path_of_its_file(
-    clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, member: str
 ) -> None:
+    if member == "::a.mp4":
+        clip.write_bytes(tar_bytes({"a.mp4": clip.read_bytes()}))
+        clip = clip.rename(tmp_path / "clip.tar")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "link").symlink_to(clip)
     monkeypatch.chdir(tmp_path)
-    index = build_index("clip.mp4")
+    named = (
+        clip,
+        clip.name,
+        f"./{clip.name}",
+        f"sub/../{clip.name}",
+        tmp_path / "sub" / ".." / clip.name,
+        f"file://{clip}",
+    )
+    paths = [f"{path}{member}" for path in (*named, "link" if not member.endswith("mp4") else clip)]
+    indexes = [build_index(path) for path in paths]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for path in paths:
+            assert vl.Video(path, index=indexes[0], device="cpu")[3].shape == (3, 128, 160)
     change(clip, "touch")
-    with pytest.raises(StaleIndexError, match="has changed"):
-        vl.Video(clip, index=index, device="cpu")
+    for path in paths:
+        for index in indexes:
+            with pytest.raises(StaleIndexError, match="has changed"):
+                vl.Video(path, index=index, device="cpu")
 
 
 def test_an_index_serves_copies_and_file_objects(clip: Path, tmp_path: Path) -> None:

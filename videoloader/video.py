@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, NoReturn, get_args
@@ -22,11 +21,12 @@ from videoloader.errors import ArgumentError, ConfigurationError, SourceError, c
 from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.attribute_names import tells_of_attributes
 from videoloader.errors.checks import check_choice, check_positive_or_none, check_type
+from videoloader.errors.of_handlers import errors_suppressed
 from videoloader.indexing import Openable, VideoIndex, build_index
 from videoloader.indexing.images.frame_times import odd_times_of, tell_of_frame_times
 from videoloader.indexing.index import Times
 from videoloader.indexing.sources.folder import Timestamps
-from videoloader.indexing.sources.opening import open_frames
+from videoloader.indexing.sources.opening import is_remote, open_frames, split_local
 from videoloader.indexing.sources.regular_file import from_here
 from videoloader.indexing.sources.remote import without_colons
 from videoloader.indexing.sources.state import check_unchanged
@@ -118,15 +118,15 @@ class Video(ShownInNotebooks):
             raise ArgumentError(f"index must be a VideoIndex, got {known!r}: IndexStore(path).get(source) gives one")
         if index is None:
             tell_of_frame_times([odd_times_of(known)])
-        elif isinstance(source, str | os.PathLike) and _file_name(known.source) != _file_name(opened.name):
-            warn_user(
-                f"the index is of {known.source}, not of {opened.name}: if these files differ, so do their frames"
-            )
-        if index is not None and known.state is not None:
-            if _mean_the_same(known.source, opened.name):
+        elif _mean_the_same(known.source, opened.name):
+            if known.state is not None:
                 check_unchanged(opened, known.state)
-            else:
-                known = replace(known, state=None)  # of another file, such as the original of a copy
+        else:
+            if isinstance(source, str | os.PathLike) and _file_name(known.source) != _file_name(opened.name):
+                warn_user(
+                    f"the index is of {known.source}, not of {opened.name}: if these files differ, so do their frames"
+                )
+            known = replace(known, state=None)  # of another file, such as the original of a copy
         if stream_index not in (None, known.stream.stream_number):
             raise ConfigurationError(f"the index is of another stream than stream_index={stream_index}", known.source)
         self._reader = VideoReader(opened, known.with_times(times), self.device, decode, output, on_corrupt)
@@ -410,11 +410,14 @@ class Video(ShownInNotebooks):
         return make_clips(self._reader, rule, clips, layout, self.device)
 
 
-def _mean_the_same(path: str, other: str) -> bool:
-    if path == other:
-        return True
-    with suppress(SourceError):  # a relative path where the current folder was deleted
-        return from_here(path) == from_here(other)
+def _mean_the_same(name: str, other: str) -> bool:
+    """Whether two names of sources lead to the same file now."""
+    if name == other or is_remote(name) or is_remote(other):
+        return name == other
+    with errors_suppressed(OSError, ValueError, SourceError):  # what a name means cannot be told
+        (path, member), (other_path, other_member) = (split_local(each, os.path.exists) for each in (name, other))
+        real = os.path.realpath(from_here(path)), member
+        return real == (os.path.realpath(from_here(other_path)), other_member)
     return False
 
 

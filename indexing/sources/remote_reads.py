@@ -19,6 +19,10 @@ class Counts:
         self._check(more)
         return type(self)(*map(add, vars(self).values(), vars(more).values()))
 
+    def __radd__(self: CountsT, before: object) -> CountsT:
+        """Return the same count after 0, with which ``sum`` begins."""
+        return self if type(before) is int and before == 0 else self + before  # type: ignore[operator]
+
     def __sub__(self: CountsT, before: CountsT) -> CountsT:
         """Return the difference from an earlier count."""
         self._check(before)

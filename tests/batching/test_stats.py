@@ -49,6 +49,9 @@ def check_times(stats: LoaderStats) -> None:
 def test_they_are_added_to_others_of_their_kind_alone(other: Any) -> None:
     stats = LoaderStats(clips=2)
     assert (stats + stats - stats).clips == 2
+    assert sum([stats, stats]).clips == 4
+    with pytest.raises(vl.ArgumentError, match="added or subtracted only with another, got 1"):
+        1 + stats
     for use in (operator.add, operator.sub):
         with pytest.raises(vl.ArgumentError, match="a LoaderStats is added or subtracted only with another, got "):
             use(stats, other)

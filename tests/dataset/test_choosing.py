@@ -94,6 +94,11 @@ class TestIndexing:
                 rows[beyond]
         with pytest.raises(ArgumentError, match="rows are chosen by a number or a slice, got 'x'"):
             rows["x"]
+        for wrong in (slice(None, None, 0), slice("a"), slice(1.5, None)):
+            with pytest.raises(
+                ArgumentError, match="the ends of a slice must be integers and its step not 0, got slice"
+            ):
+                rows[wrong]
 
     def test_it_is_an_index_error_too(self) -> None:
         assert issubclass(RowRangeError, IndexError)

@@ -68,6 +68,10 @@ MISTAKES: Mistakes = {
         lambda: with_mine(vl.GeometryStep, plan=lambda self, geometry, rng: None),
         "Mine.plan must give a Geometry, as CenterCrop(32).plan(geometry, rng) does, got None",
     ),
+    "a plan behind a rotation that gives nothing": (
+        lambda: first(transforms=[vl.Rotate(5), of_class(vl.GeometryStep, plan=lambda *_: (8, 8))]),
+        "Mine.plan must give a Geometry … got (8, 8)",
+    ),
     "positions after the end": (
         lambda: with_mine(vl.TimeTransform, positions=lambda self, rng, length: np.arange(length) + 1),
         "Mine.positions must give a row of integers in [0, 4), got array([",
@@ -119,6 +123,12 @@ MISTAKES: Mistakes = {
     "a module that gives a number": (
         lambda: with_function(vl.transforms.Module(lambda frames: frames.float().mean())),
         "<lambda> gave Tensor, not a tensor of frames",
+    ),
+    "an augmentation that gives no pixels": (
+        lambda: with_function(
+            vl.transforms.augmentation(magnitudes=(0, 1))(lambda frames, params: frames.to_sparse()).at(0.5)
+        ),
+        "gave torch.sparse_coo of torch.uint8 [2, 4, 3, 16, 24] on cpu for torch.uint8",
     ),
     "a function that gives nothing": (
         lambda: with_function(vl.PythonFunction(lambda frames, rng: None)),

@@ -12,7 +12,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.dataset.unchanging import Unchanging, row_number
+from videoloader.dataset.unchanging import Unchanging, check_slice, row_number
 from videoloader.errors import SourceError
 from videoloader.errors.attribute_names import tells_of_attributes
 
@@ -92,6 +92,7 @@ class PackedStrings(Unchanging[str]):
         text = self._text
         try:
             if isinstance(index, slice):
+                check_slice(index)
                 begin, end = self._bounds[:-1][index].tolist(), self._bounds[1:][index].tolist()
                 return [str(text[a:b], "utf-8", "surrogatepass") for a, b in zip(begin, end, strict=True)]
             row = row_number(index, len(self))

@@ -130,9 +130,11 @@ def _call(operations: Sequence[BatchFunction], frames: torch.Tensor) -> torch.Te
     function, shape = operations[0].function, frames.shape
     params = {name: np.stack([each.params[name] for each in operations]) for name in operations[0].params}
     result = function(frames, params)
-    if result.shape != shape or result.dtype != torch.uint8 or result.device != frames.device:
+    is_dense = result.layout is torch.strided
+    if not is_dense or result.shape != shape or result.dtype != torch.uint8 or result.device != frames.device:
+        kind = result.dtype if is_dense else f"{result.layout} of {result.dtype}"
         raise ConfigurationError(
-            f"{getattr(function, '__name__', function)} gave {result.dtype} {list(result.shape)} on {result.device} "
+            f"{getattr(function, '__name__', function)} gave {kind} {list(result.shape)} on {result.device} "
             f"for torch.uint8 {list(shape)} on {frames.device}"
         )
     return result.contiguous()

@@ -15,7 +15,7 @@ from videoloader.padding import check_mode
 from videoloader.transforms.geometry.resampling import Resampling, Size, compose, of_geometry
 from videoloader.transforms.operations import IN_TRANSFORM, ClipInfo, PixelTransform, Transform, Warp
 from videoloader.transforms.planning.fused_geometry import steps_with_border
-from videoloader.transforms.planning.steps import Choice, GeometryStep, Step, WarpStep, single_steps
+from videoloader.transforms.planning.steps import Choice, GeometryStep, Step, WarpStep, planned_by, single_steps
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def output_size(transforms: Iterable[Step], size: Size) -> Size:
         elif isinstance(transform, GeometryStep):
             # Random draws move a crop but do not change its size.
             with note(IN_TRANSFORM, transform):
-                size = transform.plan(_whole(size), np.random.default_rng(0)).output_size
+                size = planned_by(transform, transform.plan(_whole(size), np.random.default_rng(0))).output_size
     return size
 
 

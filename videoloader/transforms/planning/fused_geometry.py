@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from videoloader.convert.spec import Geometry
-from videoloader.errors import ConfigurationError, wrong_result
+from videoloader.errors import ConfigurationError
 from videoloader.errors.notes import note
 from videoloader.transforms.borders import Letterbox, Pad, PadToMultiple
 from videoloader.transforms.crops import RandomCrop
@@ -21,6 +21,7 @@ from videoloader.transforms.planning.steps import (
     Step,
     ViewStep,
     is_axis_aligned,
+    planned_by,
     single_steps,
 )
 
@@ -60,10 +61,7 @@ def plan_geometries(
 
 def _planned(transform: Transform, geometry: Geometry, rng: np.random.Generator, clip: ClipInfo) -> Geometry:
     if isinstance(transform, GeometryStep):
-        planned = transform.plan_clip(geometry, rng, clip)
-        if not isinstance(planned, Geometry):
-            raise wrong_result(transform, "plan", "a Geometry, as CenterCrop(32).plan(geometry, rng) does", planned)
-        return planned
+        return planned_by(transform, transform.plan_clip(geometry, rng, clip))
     height, width = geometry.output_size
     if is_axis_aligned(transform) and isinstance(transform, Choice):
         for each in transform.choose(rng, clip._replace(height=height, width=width)):

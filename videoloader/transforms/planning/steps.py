@@ -10,7 +10,7 @@ from typing import TypeAlias, TypeGuard
 import numpy as np
 
 from videoloader.convert.spec import Geometry
-from videoloader.errors import no_method
+from videoloader.errors import no_method, wrong_result
 from videoloader.errors.checks import both_ends, check_size
 from videoloader.transforms.geometry.resampling import Resampling, compose
 from videoloader.transforms.operations import ClipInfo, PixelTransform, Transform, Warp, checked
@@ -51,6 +51,13 @@ class GeometryStep(Transform):
     def plan_clip(self, geometry: Geometry, rng: np.random.Generator, clip: ClipInfo) -> Geometry:
         """The same for steps that depend on more of the clip, such as its label or columns."""
         return self.plan(geometry, rng)
+
+
+def planned_by(step: GeometryStep, planned: object) -> Geometry:
+    """The geometry that a step, perhaps a user's, has planned. ConfigurationError if it is none."""
+    if not isinstance(planned, Geometry):
+        raise wrong_result(step, "plan", "a Geometry, as CenterCrop(32).plan(geometry, rng) does", planned)
+    return planned
 
 
 class ViewStep(Transform):
