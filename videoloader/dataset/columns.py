@@ -12,9 +12,10 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from videoloader.dataset.unchanging import Unchanging, check_slice, row_number
+from videoloader.dataset.unchanging import Unchanging, row_number
 from videoloader.errors import SourceError
 from videoloader.errors.attribute_names import tells_of_attributes
+from videoloader.sampling.integers import positions_in_slice
 
 Rows = npt.NDArray[np.int64]
 _PACKED_AT_ONCE = 1 << 14
@@ -92,8 +93,8 @@ class PackedStrings(Unchanging[str]):
         text = self._text
         try:
             if isinstance(index, slice):
-                check_slice(index)
-                begin, end = self._bounds[:-1][index].tolist(), self._bounds[1:][index].tolist()
+                rows = positions_in_slice(index, len(self))
+                begin, end = self._bounds[rows].tolist(), self._bounds[rows + 1].tolist()
                 return [str(text[a:b], "utf-8", "surrogatepass") for a, b in zip(begin, end, strict=True)]
             row = row_number(index, len(self))
             return str(text[self._bounds.item(row) : self._bounds.item(row + 1)], "utf-8", "surrogatepass")

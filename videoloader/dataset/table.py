@@ -15,11 +15,12 @@ import numpy.typing as npt
 
 from videoloader.dataset.columns import ABSENT, Column, PackedStrings, Rows, constant, join, pack, plain, take
 from videoloader.dataset.entry import VideoEntry
-from videoloader.dataset.unchanging import check_slice, row_number
+from videoloader.dataset.unchanging import row_number
 from videoloader.errors import ConfigurationError, counted
 from videoloader.errors.attribute_names import RowColumns, no_such_column
 from videoloader.errors.checks import check, check_choice
 from videoloader.indexing.index import Times
+from videoloader.sampling.integers import positions_in_slice
 
 if TYPE_CHECKING:
     from videoloader.dataset.row_frames import RowFrames
@@ -71,8 +72,7 @@ class EntryTable(Sequence[VideoEntry]):
     def __getitem__(self, row: slice) -> EntryTable: ...
     def __getitem__(self, row: int | slice) -> VideoEntry | EntryTable:
         if isinstance(row, slice):
-            check_slice(row)
-            return self.take(np.arange(len(self))[row])
+            return self.take(positions_in_slice(row, len(self)))
         place = row_number(row, len(self))
         return self._entries(slice(place, place + 1))[0]
 

@@ -27,15 +27,6 @@ def row_number(row: int, count: int) -> int:
         raise ArgumentError(f"rows are chosen by a number or a slice, got {short_text(row)}") from None
 
 
-def check_slice(rows: slice) -> None:
-    """Raise ArgumentError unless a slice has integers for ends and a step other than 0."""
-    try:
-        rows.indices(0)
-    except (TypeError, ValueError):
-        told = "the ends of a slice must be integers and its step not 0"
-        raise ArgumentError(f"{told}, got {short_text(rows)}") from None
-
-
 class Unchanging(Sequence[T_co]):
     """An immutable sequence of items of one type."""
 
