@@ -39,8 +39,9 @@ from videoloader.indexing.mp4.index import index_mp4
 from videoloader.indexing.mpegts.index import index_mpegts
 from videoloader.indexing.sources.base import NEAR, ByteSource
 from videoloader.indexing.sources.folder import FolderSource
+from videoloader.indexing.sources.local import MemorySource
 from videoloader.indexing.sources.opening import Openable, open_anew
-from videoloader.indexing.sources.state import check_unchanged, state_of
+from videoloader.indexing.sources.state import SourceState, check_unchanged, state_of
 from videoloader.indexing.sources.stream import StreamSource, choose_stream
 from videoloader.indexing.start import without_lost_frames
 from videoloader.indexing.true_order import with_decoded_frames, with_frames_of
@@ -48,7 +49,7 @@ from videoloader.indexing.video_stream import best_video_stream, read_stream_inf
 from videoloader.indexing.wrong_times import times_are_wrong
 
 # Raised with every change by which some file gets another index. Stores then index their videos again.
-INDEXER_VERSION = 27
+INDEXER_VERSION = 28
 
 # The types of the boxes with which an ISO base media or QuickTime file may begin.
 _MP4_FIRST_BOXES = {b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"free", b"skip", b"wide", b"pnot", b"sidx", b"uuid"}
@@ -93,13 +94,17 @@ def build_index(source: Openable, *, stream_index: int | None = None) -> VideoIn
     return index_opened(choose_stream(open_anew(source), stream_index))
 
 
-def index_opened(opened: ByteSource) -> VideoIndex:
-    """Index a source that is open and not empty, as ``build_index`` does."""
+def index_opened(opened: ByteSource, state: SourceState | None = None) -> VideoIndex:
+    """Index a source that is open and not empty, as ``build_index`` does.
+
+    Args:
+        opened: the source.
+        state: state of what the bytes were read from; None if they are the source's own.
+    """
     with DecodingBudget(opened.name), enough_memory(source=opened.name):
-        index, state = _build(opened), state_of(opened)
-        if isinstance(opened, FolderSource) and state is not None:
-            # Of the files alone: the index has times of its own.
-            state = replace(state, fingerprint=state.fingerprint.partition("-")[0])
+        index = _build(opened)
+        if state is None:
+            state = opened.sampled_state if isinstance(opened, MemorySource) else state_of(opened)
         return replace(index, state=state)
 
 

@@ -17,6 +17,7 @@ from videoloader.indexing.sources.folder import FolderSource, is_image_path
 from videoloader.indexing.sources.lazy_folder import LazyFolder
 from videoloader.indexing.sources.local import MemorySource
 from videoloader.indexing.sources.opening import local_path, open_source
+from videoloader.indexing.sources.state import state_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +66,7 @@ def _read_image(path: str) -> tuple[ByteSource, VideoIndex]:
     if len(content) < opened.size:
         raise SourceError(f"has become shorter while it was read, at byte {len(content)}", path)
     image = MemorySource(content, opened.name)
-    index = index_opened(image)
+    index = index_opened(image, state_of(opened))
     if len(index) != 1:
         raise UnsupportedError(
             f"has {len(index)} frames, but its name has an image extension: rename it, or give the loader an index",

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import ConfigurationError
+from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.checks import check_choice, given, is_integer
 
 CONSTANT_FRAME = -1
@@ -24,6 +25,7 @@ _LARGEST_STOP = 1 << 62  # a period is up to twice as long
 _ALIASES = {"repeat": "edge", "reflect": "reflect_101", "symmetric": "reflect_1001", "loop": "wrap"}
 
 
+@tells_of_arguments
 def check_mode(mode: str) -> str:
     """Return the name in ``MODES`` of a padding mode given by name or alias.
 
@@ -46,6 +48,7 @@ def real_frames(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return real
 
 
+@tells_of_arguments
 def pad(
     frame_numbers: npt.ArrayLike, first: int, stop: int, mode: str
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:

@@ -25,7 +25,7 @@ from videoloader.errors.of_handlers import errors_suppressed
 from videoloader.indexing import Openable, VideoIndex, build_index
 from videoloader.indexing.images.frame_times import odd_times_of, tell_of_frame_times
 from videoloader.indexing.index import Times
-from videoloader.indexing.sources.folder import Timestamps
+from videoloader.indexing.sources.folder import FolderSource, Timestamps, state_of_files
 from videoloader.indexing.sources.opening import is_remote, open_frames, split_local
 from videoloader.indexing.sources.regular_file import from_here
 from videoloader.indexing.sources.remote import without_colons
@@ -119,8 +119,12 @@ class Video(ShownInNotebooks):
         if index is None:
             tell_of_frame_times([odd_times_of(known)])
         elif _mean_the_same(known.source, opened.name):
-            if known.state is not None:
-                check_unchanged(opened, known.state)
+            state = known.state
+            if state is not None:
+                if isinstance(opened, FolderSource):  # the index has times of its own
+                    state = state_of_files(state)
+                check_unchanged(opened, state)
+                known = replace(known, state=state)
         else:
             if isinstance(source, str | os.PathLike) and _file_name(known.source) != _file_name(opened.name):
                 warn_user(

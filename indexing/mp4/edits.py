@@ -168,7 +168,7 @@ def _shown_in_spans(
             in_span, times = in_span[decoded], times[decoded]
         uncertain |= found is None and not samples.key[0]
         looked_at += stop - first
-        if len(in_span) and stop < len(order):
+        if len(in_span) and len(key) > 1:
             # Whether the span's last sample in decode order comes after the second keyframe at its end. libavformat
             # reads no further than that. After a true keyframe, nothing is shown before the previous one.
             if key_ends is None:

@@ -10,6 +10,7 @@ import stat
 from bisect import bisect_right
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from hashlib import blake2b
 from itertools import accumulate
@@ -34,6 +35,7 @@ IMAGE_ENDINGS = tuple(f".{extension}" for extension in IMAGE_EXTENSIONS)
 _LARGEST_FPS, _LARGEST_FPS_DENOMINATOR = 1_000_000_000, 1001
 # Each place before two colons.
 _COLONS = re.compile("(?=::)")
+_STORED = "folder"  # with which a folder's fingerprint in an index store begins
 # What may follow the path of a folder: ``davis/bear::fps=24``.
 _TIMED = re.compile(r"(.+)::(fps|timestamps)=(.+)", re.DOTALL)
 # The seconds of each file, or the path of a list of them.
@@ -237,7 +239,13 @@ def list_names(path: str) -> FolderNames | None:
 
 def folder_fingerprint(changed: int | None, times_changed: int | None) -> str:
     """Return the mark of a folder and its list of times in an index store, by their times of change in nanoseconds."""
-    return f"folder-{changed}" + (f"-{times_changed}" if times_changed is not None else "")
+    return f"{_STORED}-{changed}" + (f"-{times_changed}" if times_changed is not None else "")
+
+
+def state_of_files(known: SourceState) -> SourceState:
+    """Return the state of a folder's files, whatever their times; the folder's state if it is from an index store."""
+    files, _, _ = known.fingerprint.partition("-")
+    return known if files == _STORED else replace(known, fingerprint=files)
 
 
 def split_times(path: str) -> tuple[str, dict[str, str]]:

@@ -21,6 +21,9 @@ from videoloader.indexing.sources.regular_file import from_here, open_with_statu
 from videoloader.indexing.sources.state import SourceState, require_same, state_of_file
 from videoloader.runtime.cached_property import cached_property
 
+# How many bytes of each end of a source in memory, and of what lies between, its sampled state depends on.
+_SAMPLED = 1 << 16
+
 
 class _OpenFile(io.FileIO):
     """A file that is closed when its last reader releases it."""
@@ -172,8 +175,16 @@ class MemorySource(SourceBase):
     def state(self) -> SourceState:
         return SourceState(self.fingerprint)
 
+    @cached_property
+    def sampled_state(self) -> SourceState:
+        """A state that suffices to tell other videos. A hash of all bytes takes ten times as long as indexing them."""
+        sampled = blake2b(self._data[:: max(self.size // _SAMPLED, 1)], digest_size=16)
+        sampled.update(self._data[:_SAMPLED])
+        sampled.update(self._data[-_SAMPLED:])
+        return SourceState(f"{self.size}-sampled-{sampled.hexdigest()}")
+
     def check_unchanged(self, known: SourceState | None = None) -> None:
-        if known is not None:
+        if known is not None and known != self.sampled_state:
             require_same(known, self.state, self.name)
 
     def read(self, offset: int, size: int) -> bytes:

@@ -12,7 +12,6 @@ from typing import Protocol
 import numpy as np
 
 from videoloader.indexing.index import VideoIndex
-from videoloader.indexing.sources.state import SourceState
 from videoloader.indexing.sources.state import host as this_host
 from videoloader.runtime.forks import after_fork
 
@@ -21,9 +20,9 @@ _FIXED_BYTES, _GROWTH = 4096, 2
 
 
 class IndexLookup(Protocol):
-    """A source of indexes and of the videos' states: an ``IndexStore``, or the files themselves."""
+    """A source of indexes: an ``IndexStore``, or the files themselves."""
 
-    def look_up(self, source: str, /) -> tuple[VideoIndex, SourceState | None]: ...
+    def get(self, source: str, /) -> VideoIndex: ...
 
 
 class IndexCache:
@@ -48,7 +47,7 @@ class IndexCache:
         after_fork(self._start_anew)
 
     def _clear(self) -> None:
-        self._kept: OrderedDict[str, tuple[VideoIndex, SourceState | None]] = OrderedDict()
+        self._kept: OrderedDict[str, VideoIndex] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
 
@@ -64,46 +63,38 @@ class IndexCache:
         return source in self._kept
 
     def __getitem__(self, source: str) -> VideoIndex:
-        return self._take(source)[0]
-
-    def state(self, source: str) -> SourceState | None:
-        """Return the state of the video when it was indexed; None if it is unknown or not needed."""
-        return self._take(source)[1]
-
-    def _take(self, source: str) -> tuple[VideoIndex, SourceState | None]:
         with self._lock:
             if source in self._kept:
                 self._kept.move_to_end(source)
                 return self._kept[source]
-        index, found = self._store.look_up(source)
-        useful = found is not None and (self._compare or found.place is not None)
-        state = replace(found, host=self._host, compared=self._compare) if found is not None and useful else None
+        index = self._store.get(source)
+        if index.state is not None:
+            index = replace(index, state=replace(index.state, host=self._host, compared=self._compare))
         with self._lock:
             struck = list(self._struck.get(source, ()))
         if struck:
             index = index.without_keyframe(struck)
-        self._keep(source, index, state)
-        return index, state
+        self._keep(source, index)
+        return index
 
     def __setitem__(self, source: str, index: VideoIndex) -> None:
-        known, state = self._take(source)
+        known = self[source]
         if index is known:
             return
         struck = np.flatnonzero(known.packet_key & ~index.packet_key).tolist()
         if struck:
             with self._lock:
                 self._struck[source] = self._struck.get(source, set()) | set(struck)
-        self._keep(source, index, state)
+        self._keep(source, index)
 
-    def _keep(self, source: str, index: VideoIndex, state: SourceState | None) -> None:
+    def _keep(self, source: str, index: VideoIndex) -> None:
         with self._lock:
             if replaced := self._kept.pop(source, None):
-                self._bytes -= _size(replaced[0])
-            self._kept[source] = index, state
+                self._bytes -= _size(replaced)
+            self._kept[source] = index
             self._bytes += _size(index)
             while self._bytes > self._capacity and len(self._kept) > 1:
-                _, (forgotten, _) = self._kept.popitem(last=False)
-                self._bytes -= _size(forgotten)
+                self._bytes -= _size(self._kept.popitem(last=False)[1])
 
 
 def _size(index: VideoIndex) -> int:

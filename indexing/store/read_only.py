@@ -41,12 +41,14 @@ _ROW, _VALUE = 64, 48  # bytes of a tuple in a list, and of an object in a tuple
 _ROWS_AT_ONCE = 1 << 12
 # Actions whose answer is kept: more than there are columns and functions.
 _MOST_ACTIONS = 512
+_DENIED = 23  # SQLITE_AUTH, which Python 3.10 does not tell
+_MOST_AGAIN = 8  # times that a statement is begun
 
 
 class Guard(threading.local):
     """SQLite's authorizer and progress handler for the connections of a thread.
 
-    All statements may only read. Users' statements are limited in time and size, too.
+    Connections may only read. Users' statements are limited in what they use, in time, and in size, too.
     """
 
     def __init__(self) -> None:
@@ -56,7 +58,8 @@ class Guard(threading.local):
 
     def watch(self, connection: sqlite3.Connection) -> None:
         """Guard a connection to a store from now on."""
-        connection.set_authorizer(_allow)
+        if sys.version_info < (3, 11):
+            connection.set_authorizer(_allow)
         looks = self._looks()
         next(looks)
         connection.set_progress_handler(looks.__next__, _STEPS)
@@ -77,15 +80,21 @@ class Guard(threading.local):
         values = {name: _as_value(name, value) for name, value in named.items()}
         self._reason = _denial.reason = ""
         self._seconds, self._deadline = seconds, time.monotonic() + seconds
+        given = values if isinstance(parameters, dict) else tuple(values.values())
+        again = _MOST_AGAIN
         try:
-            with _short_values(connection):
-                given = values if isinstance(parameters, dict) else tuple(values.values())
-                return self._fetch(connection.execute(sql, given))
-        except sqlite3.Error as error:
-            reason = self._reason or _denial.reason
-            if not reason:
-                self.raise_if_interrupted(error)
-            raise sqlite3.OperationalError(reason or str(error)) from None
+            with _restricted(connection):
+                while True:
+                    try:
+                        return self._fetch(connection.execute(sql, given))
+                    except sqlite3.Error as error:
+                        reason, again = self._reason or _denial.reason, again - 1
+                        # Denied without a reason: a signal's handler raised where SQLite loses it.
+                        if again and not reason and getattr(error, "sqlite_errorcode", 0) == _DENIED:
+                            continue
+                        if not reason:
+                            self.raise_if_interrupted(error)
+                        raise sqlite3.OperationalError(reason or str(error)) from None
         finally:
             self._deadline = math.inf
 
@@ -162,13 +171,20 @@ def _allow(action: int, first: str | None, second: str | None, *_: str | None) -
 
 
 @contextmanager
-def _short_values(connection: sqlite3.Connection) -> Iterator[None]:
-    """Limit the length of a value; before Python 3.11, only SQLite's own limit of 1 GB applies."""
+def _restricted(connection: sqlite3.Connection) -> Iterator[None]:
+    """Allow only actions that read the store, and limit the length of a value.
+
+    The library's own statements are not restricted, since SQLite loses what a signal's handler raises while it asks
+    whether an action is allowed. Before Python 3.11 all are, because an authorizer cannot be taken back, and only
+    SQLite's own limit of 1 GB applies.
+    """
     if sys.version_info < (3, 11):
         yield
         return
     before = connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST_VALUE)
+    connection.set_authorizer(_allow)
     try:
         yield
     finally:
+        connection.set_authorizer(None)
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, before)

@@ -146,15 +146,6 @@ class IndexStore:
             IndexingError: the video's row is damaged.
             VideoLoaderError: the video could not be indexed; this is the error from that time.
         """
-        index, state = self.look_up(source)
-        return replace(index, state=state) if self.verify else index
-
-    def look_up(self, source: str | os.PathLike[str] | ByteSource) -> tuple[VideoIndex, SourceState | None]:
-        """Return the index of a video, and the video's state when it was indexed; None if that is unknown.
-
-        Raises:
-            VideoLoaderError: as in ``get``.
-        """
         name = os.fspath(source) if isinstance(source, str | os.PathLike) else source.name
         statement = (
             "SELECT indexer, fingerprint, error_type, error, frames, records.record, blob, "
@@ -172,7 +163,7 @@ class IndexStore:
             raise error
         index = stored_index(record, blob, frames, name)
         check_picture(index.stream.width, index.stream.height, name)
-        return index, self._state(name, fingerprint, self.keys.place_of(name, *place))
+        return replace(index, state=self._state(name, fingerprint, self.keys.place_of(name, *place)))
 
     def frame_counts(self, sources: Sequence[str]) -> tuple[npt.NDArray[np.int64], dict[int, VideoLoaderError]]:
         """Return the number of frames of each video, without reading its index; see ``numbers``.
@@ -409,4 +400,4 @@ class IndexStore:
             if not inode and os.path.isfile(path):
                 status = os.stat(path)
                 inode, changed = status.st_ino, status.st_ctime_ns
-        return SourceState(stored, inode, changed, place=place)
+        return SourceState(stored, inode, changed, place=place, compared=self.verify)

@@ -42,7 +42,7 @@ MISTAKES: Mistakes = {
     ),
     "a number for a store's video": (
         lambda: store().get(0),
-        "IndexStore.look_up's source must be a string or a Path or a ByteSource, got 0",
+        "IndexStore.get's source must be a string or a Path or a ByteSource, got 0",
     ),
     "one store to merge": (
         lambda: vl.merge_stores("made.db", "out.db"),

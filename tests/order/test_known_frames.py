@@ -116,7 +116,7 @@ def test_videos_whose_frames_come_evenly_are_not_looked_at(
     mode: FrameMode, store: vl.IndexStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts: list[dict[str, Any]] = [{}, {"start_seconds": 0.02, "stop_seconds": 1.5}, {"stop": 2}]
-    monkeypatch.setattr(vl.IndexStore, "look_up", None)
+    monkeypatch.setattr(vl.IndexStore, "get", None)
     table = table_of(rows_of(tmp_path, parts, ["even", "rounded", "late"]), mode, store)
     assert len(table.ranges.rows) == 9
 

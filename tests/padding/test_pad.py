@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ArgumentError, ConfigurationError
 from videoloader.padding import CONSTANT_FRAME, MODES, check_mode, pad
 
 ALIASES = {"repeat": "edge", "reflect": "reflect_101", "symmetric": "reflect_1001", "loop": "wrap"}
@@ -176,6 +176,19 @@ def test_a_mode_that_cannot_be_written_is_an_error_of_the_library():
         check_mode([10**5000])
     with pytest.raises(ConfigurationError, match=r"reflect_101.*, got np.void"):
         check_mode(np.void(b"a"))
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: pad([1], 0, 5), "pad needs the argument mode"),
+        (lambda: pad([1], 0, 5, pad="edge"), "pad has no argument pad"),
+        (lambda: check_mode(), "check_mode needs the argument mode"),
+    ],
+)
+def test_missing_and_unknown_arguments_are_named(call, told):
+    with pytest.raises(ArgumentError, match=f"^{told}"):
+        call()
 
 
 @pytest.mark.parametrize("mode", ["mirror", "", None, ["edge"]])

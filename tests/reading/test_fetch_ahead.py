@@ -61,7 +61,7 @@ def test_clips_from_a_server_are_those_of_the_files(server: RangeServer, sample:
 def test_bytes_come_before_anybody_decodes(server: RangeServer, index: VideoIndex) -> None:
     ahead, token = FetchAhead(), CancelToken()
     plans = [plan_frames(index, [first, first + 1]) for first in (0, 30)]
-    begun = [ahead.begin(index.source, None, index, plan, token) for plan in plans]
+    begun = [ahead.begin(index.source, index, plan, token) for plan in plans]
     assert becomes(lambda: len(server.requests) >= 2)
     for each, plan in zip(begun, plans, strict=True):
         assert each is not None
@@ -80,25 +80,25 @@ def test_memory_is_bounded(index: VideoIndex, monkeypatch: pytest.MonkeyPatch) -
     ahead, token, plan = FetchAhead(), CancelToken(), plan_frames(index, [0, 1, 2])
     size = sum(int(index.packet_size[run.packets].sum()) for run in plan.runs)
     monkeypatch.setattr(fetch_ahead, "_MOST_BYTES", 2 * size)
-    begun = [ahead.begin(index.source, None, index, plan, token) for _ in range(3)]
+    begun = [ahead.begin(index.source, index, plan, token) for _ in range(3)]
     assert [each and each[1] for each in begun] == [size, size, None]
     ahead.release(size)
-    assert ahead.begin(index.source, None, index, plan, token) is not None
+    assert ahead.begin(index.source, index, plan, token) is not None
     monkeypatch.setattr(fetch_ahead, "_LARGEST_JOB", size - 1)
     ahead.release(2 * size)
-    assert ahead.begin(index.source, None, index, plan, token) is None
+    assert ahead.begin(index.source, index, plan, token) is None
 
 
 def test_local_files_and_what_is_no_plain_range_is_left_alone(sample: Sample) -> None:
     index = build_index(str(sample("h264_mp4")))
     plan = plan_frames(index, [0])
-    assert FetchAhead().begin(index.source, None, index, plan, CancelToken()) is None
+    assert FetchAhead().begin(index.source, index, plan, CancelToken()) is None
 
 
 def test_fetching_ends_with_its_token(index: VideoIndex) -> None:
     token = CancelToken()
     token.cancel()
-    begun = FetchAhead().begin(index.source, None, index, plan_frames(index, [0]), token)
+    begun = FetchAhead().begin(index.source, index, plan_frames(index, [0]), token)
     assert begun is not None
     assert becomes(begun[0]._source.done)
     with pytest.raises(ReadCancelled):
@@ -108,7 +108,7 @@ def test_fetching_ends_with_its_token(index: VideoIndex) -> None:
 def test_nothing_is_fetched_or_held_once_it_is_closed(index: VideoIndex) -> None:
     ahead = FetchAhead()
     ahead.close()
-    assert ahead.begin(index.source, None, index, plan_frames(index, [0]), CancelToken()) is None
+    assert ahead.begin(index.source, index, plan_frames(index, [0]), CancelToken()) is None
     assert ahead._held == 0
 
 
@@ -121,7 +121,7 @@ def test_nothing_is_fetched_or_held_where_no_thread_can_be_started(
     ahead = FetchAhead()
     monkeypatch.setattr(threads, "_idle", defaultdict(threads._Idle))
     monkeypatch.setattr(threading.Thread, "start", no_thread)
-    assert ahead.begin(index.source, None, index, plan_frames(index, [0]), CancelToken()) is None
+    assert ahead.begin(index.source, index, plan_frames(index, [0]), CancelToken()) is None
     assert ahead._held == 0
 
 

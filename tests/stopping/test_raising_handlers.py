@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -30,6 +31,7 @@ from videoloader.indexing.store.columns import pack_column, unpack_column
 from videoloader.indexing.store.read_only import Guard
 from videoloader.reading import clip_reader
 from videoloader.reading.own_code import is_own
+from videoloader.runtime import threads
 
 Handler = Callable[[int, FrameType | None], Any]
 
@@ -272,6 +274,19 @@ def test_it_ends_a_query(sample: Callable[[str], Path], tmp_path: Path, kind: ty
     assert store.query("SELECT frames FROM videos") == [(60,)]
     with pytest.raises(vl.ConfigurationError, match="takes longer than timeout"):
         store.query(endless, timeout=0.1)
+
+
+def test_it_is_not_taken_for_a_thread_that_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = RuntimeError("stop")
+    signal.signal(signal.SIGUSR1, function_of(error))
+    monkeypatch.setattr(threads, "_starter", [])
+    monkeypatch.setattr(threads, "_idle", defaultdict(threads._Idle))
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", lambda _: ring())
+        with pytest.raises(RuntimeError) as told:
+            threads.LentThreads(1, "videoloader-test").submit(int)
+        assert told.value is error
+    assert threads.LentThreads(1, "videoloader-test").submit(int).result() == 0
 
 
 def test_no_descriptor_stays_open(sample: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:

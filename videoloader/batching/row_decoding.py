@@ -114,7 +114,7 @@ def decode_rows(
     if fetching is not None:
         source = fetching.source(token)
     with profiler_range("decode", reader.device):
-        report = reader.read(ReadRequest(source, job.index, job.parts, output, job.plan, video.state, cache), token)
+        report = reader.read(ReadRequest(source, job.index, job.parts, output, job.plan, cache), token)
     return report if fetching is None else replace(report, remote=reads_so_far() - read_before)
 
 
@@ -139,7 +139,7 @@ def submit_rows(
         ahead = None
         # With a cache, frames may not have to be read at all.
         if workers.num_workers and cache is None and video.source is None:
-            ahead = workers.fetch_ahead.begin(video.entry.path, video.state, job.index, job.plan, token)
+            ahead = workers.fetch_ahead.begin(video.entry.path, job.index, job.plan, token)
         fetching, size = ahead or (None, 0)
         report = workers.submit(partial(make, fetching=fetching), job.index, job.plan.packets)
         if fetching is not None:

@@ -36,6 +36,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _EXAMPLES: Mapping[str, object] = dict(
     dataset='VideoDataset.from_folder("videos")', mode="RandomWindow(16, stride=4)", batch_size=8, length=16, size=224
 ) | dict(alpha=0.8, num_classes=400)
+_OWNERS = ("self", "cls", "_cls")  # the last is that of a NamedTuple
 _NUMBERS = {int: Integral, float: Real}
 # Types of arguments that need no look: asking whether a value of another type is an integer takes longer.
 _KEPT = frozenset((str, bool, float, type(None), tuple, list, dict))
@@ -154,7 +155,7 @@ def _is_about_values(error: Exception) -> bool:
 def _what_is_wrong(function: Callable[..., Any], args: tuple[Any, ...], arguments: Mapping[str, Any]) -> str | None:
     name, hints = _name(function, args), hints_of(function, args)
     parameters = dict(inspect.signature(function).parameters)
-    if next(iter(parameters), None) in ("self", "cls"):
+    if next(iter(parameters), None) in _OWNERS:
         parameters.pop(next(iter(parameters)))
         args = args[1:]
     by_place = [each.name for each in parameters.values() if each.kind is not each.KEYWORD_ONLY]
@@ -178,7 +179,8 @@ def _what_is_wrong(function: Callable[..., Any], args: tuple[Any, ...], argument
             if each.name in arguments:
                 return f"{name} is given {each.name} twice: by position and by name"
         elif each.default is each.empty and each.name not in arguments:
-            example = f", such as {each.name}={_EXAMPLES[each.name]}" if each.name in _EXAMPLES else ""
+            known = each.name in _EXAMPLES and hints[each.name] is not str
+            example = f", such as {each.name}={_EXAMPLES[each.name]}" if known else ""
             return f"{name} needs the argument {each.name}{example}"
     return None
 
@@ -186,10 +188,10 @@ def _what_is_wrong(function: Callable[..., Any], args: tuple[Any, ...], argument
 def _name(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
     """The name for messages: that of the class for a constructor, ``Class.method``, or the function's own."""
     first = next(iter(inspect.signature(function).parameters), None)
-    if first not in ("self", "cls") or not args:
+    if first not in _OWNERS or not args:
         return function.__qualname__
-    owner = (args[0] if first == "cls" else type(args[0])).__name__
-    return owner if function.__name__ in ("__init__", "__call__") else f"{owner}.{function.__name__}"
+    owner = (type(args[0]) if first == "self" else args[0]).__name__
+    return owner if function.__name__ in ("__init__", "__new__", "__call__") else f"{owner}.{function.__name__}"
 
 
 def argument_of_wrong_type(
@@ -208,7 +210,7 @@ def argument_of_wrong_type(
     """
     signature, hints = inspect.signature(function), hints_of(function, args)
     for name, value in signature.bind(*args, **arguments).arguments.items():
-        if name not in ("self", "cls") and not fits(value, hint := hints[name]):
+        if name not in _OWNERS and not fits(value, hint := hints[name]):
             default = signature.parameters[name].default
             told = default and not callable(default) and fits(default, hint)
             example = f": such as {name}={default!r}" if told else ""

@@ -18,14 +18,13 @@ from videoloader.dataset.stores import Store
 from videoloader.errors import ConfigurationError, NotIndexedError, VideoLoaderError, counted, reason_of, warn_user
 from videoloader.errors.notes import note
 from videoloader.errors.of_handlers import raise_of_handler
-from videoloader.indexing import IndexStore, build_index
+from videoloader.indexing import IndexStore, VideoIndex, build_index
 from videoloader.indexing.images.frame_times import OddTimes, odd_times_of, tell_of_frame_times
 from videoloader.indexing.sources.opening import open_anew
-from videoloader.indexing.sources.state import state_of
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.live_line import counted_live
 from videoloader.order.unopened_rows import CountedFolder, count_folders, counted_if_folders, taken_as_images
-from videoloader.order.video_range import UNOPENED, BuiltIndexes, Indexes, VideoRange
+from videoloader.order.video_range import UNOPENED, Indexes, VideoRange
 from videoloader.runtime.cached_property import cached_property
 from videoloader.runtime.threads import executor_of
 from videoloader.sampling.mode import IN_MODE, CountsByFrames, CountsByLength, FrameMode, KnownFrames, count_clips
@@ -233,7 +232,7 @@ def _index_all(
     skip_unreadable: bool,
     on_indexed: Callable[[], object],
 ) -> tuple[FrameRanges, Collection[VideoLoaderError]]:
-    indexes = BuiltIndexes()
+    indexes: dict[str, VideoIndex] = {}
     making: dict[str, Lock] = {}
     archives: set[str] = set()
     unopened = images.copy()
@@ -247,8 +246,7 @@ def _index_all(
             # Once for all rows of a video: of one that is written to meanwhile they would differ.
             with making.setdefault(entry.path, Lock()):
                 if entry.path not in indexes:
-                    source = open_anew(entry.path, archives)
-                    indexes[entry.path], indexes.states[entry.path] = build_index(source), state_of(source)
+                    indexes[entry.path] = build_index(open_anew(entry.path, archives))
             index = indexes[entry.path]
             return *entry_range(entry, index), len(index)
         except VideoLoaderError as error:

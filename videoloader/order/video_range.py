@@ -9,27 +9,14 @@ from typing import Any, Protocol
 from videoloader.dataset import VideoEntry
 from videoloader.errors import IndexingError
 from videoloader.indexing import ByteSource, VideoIndex
-from videoloader.indexing.sources.state import SourceState
 from videoloader.indexing.unopened import read_unopened
 
 
 class Indexes(Protocol):
-    """Maps paths to indexes, and to the state of the video that each index was made from."""
+    """Maps paths to indexes."""
 
     def __getitem__(self, path: str, /) -> VideoIndex: ...
     def __setitem__(self, path: str, index: VideoIndex, /) -> None: ...
-    def state(self, path: str, /) -> SourceState | None: ...
-
-
-class BuiltIndexes(dict[str, VideoIndex]):
-    """Indexes that were built from the videos themselves."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.states: dict[str, SourceState | None] = {}
-
-    def state(self, path: str, /) -> SourceState | None:
-        return self.states.get(path)
 
 
 class Unopened:
@@ -40,9 +27,6 @@ class Unopened:
 
     def __setitem__(self, path: str, index: VideoIndex, /) -> None:
         return
-
-    def state(self, path: str, /) -> None:
-        return None
 
 
 UNOPENED = Unopened()
@@ -59,9 +43,6 @@ class SameIndex:
 
     def __setitem__(self, path: str, index: VideoIndex, /) -> None:
         self.known = index
-
-    def state(self, path: str, /) -> None:
-        return None
 
 
 @dataclass(eq=False, slots=True)
@@ -104,8 +85,3 @@ class VideoRange:
     @index.setter
     def index(self, known: VideoIndex) -> None:
         self.indexes[self.entry.path] = known.with_times("start")
-
-    @property
-    def state(self) -> SourceState | None:
-        """The state of the video file when it was indexed; None where that is not known."""
-        return self.indexes.state(self.entry.path)

@@ -125,22 +125,22 @@ class ClipReader:
             UnsupportedError: there is no decoder for the codec, or no conversion of its colours.
         """
         token, begin, read_before = token or CancelToken(), time.perf_counter(), reads_so_far()
-        index, clips, state = request.index, request.clips, request.state
+        index, clips = request.index, request.clips
         on_device = torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
         with cancellable(token.raise_if_cancelled), on_device:
             source = request.source
-            source = reopen_source(source, state) if isinstance(source, str) else source
+            source = reopen_source(source, index.state) if isinstance(source, str) else source
             numbers = real_frames(np.concatenate([clip.frame_numbers for clip in clips]))
             index.check_range(numbers)
             warn_of_hdr(index)
-            with _errors_of_files(source, index, state):
+            with _errors_of_files(source, index, index.state):
                 sink = ClipSink(index, clips, request.output, self._stream)
                 progress = ReadProgress(
                     source, index, numbers, request.plan, sink, token, request.threads, request.cache
                 )
                 try:
                     engine = self._decode(progress)
-                    check_unchanged(source, state)
+                    check_unchanged(source, index.state)
                 except BaseException:
                     # The caller will use this memory for something else, so no stream may write to it any more.
                     for stream in sink.streams:

@@ -108,14 +108,11 @@ class FetchAhead:
         self._lock = threading.Lock()
         self._held = 0
 
-    def begin(
-        self, path: str, state: SourceState | None, index: VideoIndex, plan: DecodePlan, token: CancelToken
-    ) -> tuple[Fetching, int] | None:
+    def begin(self, path: str, index: VideoIndex, plan: DecodePlan, token: CancelToken) -> tuple[Fetching, int] | None:
         """Start to fetch a plan's packets, if possible.
 
         Args:
             path: path of the video.
-            state: its state when it was indexed.
             index, plan: its index, and the packets to read.
             token: cancels the fetch.
 
@@ -131,7 +128,7 @@ class FetchAhead:
                 return None
             self._held += size
         try:
-            coming = self._pool.submit(_fetch, path, state, index, plan, token)
+            coming = self._pool.submit(_fetch, path, index, plan, token)
         except (RuntimeError, VideoLoaderError):  # the interpreter exits; or no more threads can be started
             self.release(size)
             return None
@@ -147,13 +144,11 @@ class FetchAhead:
             self._held -= size
 
 
-def _fetch(
-    path: str, state: SourceState | None, index: VideoIndex, plan: DecodePlan, token: CancelToken
-) -> tuple[ByteSource, RemoteReads]:
+def _fetch(path: str, index: VideoIndex, plan: DecodePlan, token: CancelToken) -> tuple[ByteSource, RemoteReads]:
     token.raise_if_cancelled()
     before = reads_so_far()
     with cancellable(token.raise_if_cancelled):
-        source = reopen_source(path, state)
+        source = reopen_source(path, index.state)
         wanted = [each for run in plan.runs for each in ranges_to_read(source.read_through, index, run)]
         try:
             data = source.read_ranges(*zip(*wanted, strict=True)) if wanted else []

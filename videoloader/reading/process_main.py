@@ -18,7 +18,6 @@ import torch
 from videoloader.convert.spec import Geometry, OutputSpec
 from videoloader.errors import VideoLoaderError
 from videoloader.indexing import VideoIndex
-from videoloader.indexing.sources.state import SourceState
 from videoloader.packets.decode_plan import DecodePlan
 from videoloader.reading.cancellation import CancelToken, ReadCancelled
 from videoloader.reading.clip_reader import ClipReader, ClipsReport
@@ -77,7 +76,6 @@ def read_in_process(
     path: str,
     wanted: Sequence[tuple[npt.NDArray[np.int64], Geometry, npt.NDArray[np.int64], int]],
     output: OutputSpec,
-    state: SourceState | None,
     plan: DecodePlan | None,
     reader: ClipReader,
     index: VideoIndex,
@@ -97,7 +95,7 @@ def read_in_process(
         ClipSlots(numbers, geometry, there, np.zeros(length, np.bool_), positions)
         for (numbers, geometry, positions, length), there in zip(wanted, slots, strict=True)
     ]
-    report = reader.read(ReadRequest(path, index, clips, output, plan, state), token)
+    report = reader.read(ReadRequest(path, index, clips, output, plan), token)
     if report.corrections:
         return None
     return report, [clip.corrupt for clip in clips]

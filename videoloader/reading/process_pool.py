@@ -259,7 +259,7 @@ class ProcessReader:
         source, index, clips = request.source, request.index, request.clips
         if self.device.type == "cpu" and isinstance(source, str) and not is_remote(source):
             wanted = [(each.frame_numbers, each.geometry, each.positions, len(each.corrupt)) for each in clips]
-            work = partial(read_in_process, source, wanted, request.output, request.state, request.plan)
+            work = partial(read_in_process, source, wanted, request.output, request.plan)
             try:
                 done = self.do(work, index, [clip.slots for clip in clips], token)
             except ProcessDied as error:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from videoloader.convert.spec import OutputSpec
 from videoloader.decoding.gop_cache import GopCache
 from videoloader.indexing import ByteSource, VideoIndex
-from videoloader.indexing.sources.state import SourceState
 from videoloader.packets.decode_plan import DecodePlan
 from videoloader.reading.clip_slots import ClipSlots
 
@@ -19,11 +18,10 @@ class ReadRequest:
 
     Attributes:
         source: source of the video, or its path.
-        index: index of the video.
+        index: index of the video. The source must have its ``state``, or if that is None, the state of its opening.
         clips: the frames wanted. On a CUDA device nothing else may use their slots' memory at the same time.
         output: the pixel values wanted.
         plan: decode plan of these frames by this index; None if it is not made yet.
-        state: state of the source when it was indexed; None for its state when it was opened.
         cache: cache of decoded frames on the GPU, for later clips; None to keep none.
         threads: maximum number of threads that decode and convert on the CPU. More than one pays off only where few
             clips are read at a time.
@@ -34,6 +32,5 @@ class ReadRequest:
     clips: Sequence[ClipSlots]
     output: OutputSpec
     plan: DecodePlan | None = None
-    state: SourceState | None = None
     cache: GopCache | None = None
     threads: int = 1

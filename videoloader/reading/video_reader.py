@@ -164,8 +164,7 @@ class VideoReader:
     def _decode_job(
         self, output: OutputSpec, job: DecodeJob, token: CancelToken, reader: Reader, threads: int = 1
     ) -> ClipsReport:
-        source, known = self._source(), job.index.state
-        request = ReadRequest(source, job.index, job.parts, output, job.plan, known, threads=threads)
+        request = ReadRequest(self._source(), job.index, job.parts, output, job.plan, threads=threads)
         return reader.read(request, token)
 
     def _accept(self, reports: Sequence[ClipsReport], clips: Sequence[ClipSlots]) -> None:

@@ -23,6 +23,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
 from videoloader.errors import ConfigurationError, VideoLoaderError
+from videoloader.errors.of_handlers import raise_of_handler
 from videoloader.runtime.condition import Condition
 from videoloader.runtime.forks import after_fork
 
@@ -264,6 +265,7 @@ def _refused_start(thread: threading.Thread) -> str | None:
         try:
             thread.start()
         except RuntimeError as error:
+            raise_of_handler(error)
             return str(error)
         return None
     if not _starter:

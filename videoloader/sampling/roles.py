@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import ConfigurationError
+from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.checks import check
 from videoloader.errors.short_text import repr_of
 from videoloader.indexing.index import VideoIndex
@@ -31,6 +32,9 @@ class Roles(NamedTuple):
 
     inputs: tuple[int, ...]
     targets: tuple[int, ...]
+
+
+Roles.__new__ = tells_of_arguments(Roles.__new__)  # type: ignore[method-assign]
 
 
 def roles_of(mode: object) -> Roles | None:

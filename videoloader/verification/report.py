@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from videoloader.errors import ConfigurationError, counted, printable
+from videoloader.errors.argument_names import tells_of_arguments
 from videoloader.errors.checks import check_integer
 
 # Maximum number of frame ranges that are printed.
@@ -41,6 +42,7 @@ class Fault:
         return f"{self.kind}: {self.message}" + (f": frames {told_ranges(self.frames)}" if self.frames else "")
 
 
+@tells_of_arguments
 @dataclass(frozen=True)
 class FileReport:
     """The result of verifying one file. It is true only if the file is ``ok``.
@@ -112,6 +114,7 @@ class FileReport:
         return printable("\n".join(lines))
 
 
+@tells_of_arguments
 @dataclass(frozen=True)
 class VerifyReport:
     """The results of verifying several files; ``str`` lists those that are not ok.

@@ -154,6 +154,30 @@ def test_a_span_that_begins_at_a_keyframe_costs_no_decode(sample, patched, name)
     assert assert_is_as_decoded(data, patched).method == "tables"
 
 
+@settings(max_examples=examples(60))
+@given(
+    gaps=st.dictionaries(st.integers(1, 8), st.integers(2, 40), max_size=2),
+    frames=st.integers(5, 12),
+    gop=st.integers(2, 4),
+)
+@example(gaps={3: 30}, frames=7, gop=2)
+def test_what_follows_the_second_keyframe_that_lasts_to_the_end_is_not_read(patched, gaps, frames, gop):
+    """A keyframe before a gap in the times lasts long enough to be taken for one behind the span."""
+    with av.open(str(patched), "w") as out:
+        x264 = f"keyint={gop}:min-keyint={gop}:bframes={gop - 1}:b-adapt=0:scenecut=0:open-gop=1:threads=1"
+        stream = out.add_stream("libx264", rate=25, options={"preset": "ultrafast", "x264-params": x264})
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        for number, pts in enumerate(np.cumsum([gaps.get(frame, 1) for frame in range(frames)]).tolist()):
+            frame = av.VideoFrame.from_ndarray(np.full((72, 64), number * 15, np.uint8), "yuv420p")
+            frame.pts, frame.time_base = pts, Fraction(1, 25)
+            out.mux(stream.encode(frame))
+        out.mux(stream.encode(None))
+    truth = full_decode(patched)
+    pts, hashes = decode_all(patched.read_bytes())
+    assert hashes == truth.hashes
+    assert pts == truth.pts
+
+
 def test_spans_of_closed_gops_cost_no_decode(sample, patched):
     data = with_edits(sample("h264_mp4").read_bytes(), [(FIRST + 30 * FRAME, 600), (FIRST + 5 * FRAME, 900)])
     assert assert_is_as_decoded(data, patched).method == "tables"

@@ -159,11 +159,11 @@ def test_members_of_archives_keep_their_places(videos: list[Path], tmp_path: Pat
     member = f"{tmp_path}/tars/a.tar::clip.mp4"
     build_here([member], tmp_path / "tars" / "part.db")
     merge_stores([tmp_path / "tars" / "part.db"], tmp_path / "all.db", root=tmp_path)
-    index, state = IndexStore(tmp_path / "all.db").look_up(member)
+    index = IndexStore(tmp_path / "all.db").get(member)
     assert len(index) == 60
-    assert state is not None
-    assert state.place is not None
-    assert state.place.archive == f"{tmp_path}/tars/a.tar"
+    assert index.state is not None
+    assert index.state.place is not None
+    assert index.state.place.archive == f"{tmp_path}/tars/a.tar"
 
 
 def test_names_that_are_not_utf8_are_kept(videos: list[Path], tmp_path: Path) -> None:

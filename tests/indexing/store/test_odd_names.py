@@ -188,7 +188,7 @@ def test_an_archive_whose_name_is_not_utf8_is_exported(short: Path, here: Path) 
     store = IndexStore("s.db")
     store.to_csv("s.csv")
     assert "m.mp4" in Path("s.csv").read_text()
-    assert store.look_up("\udcff.zip::m.mp4")[1].place is not None
+    assert store.get("\udcff.zip::m.mp4").state.place is not None
 
 
 def test_two_slashes_begin_a_path_as_one_does(short: Path, here: Path) -> None:

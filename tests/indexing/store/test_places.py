@@ -94,7 +94,7 @@ def test_members_of_a_moved_data_set_are_read_where_their_paths_say(archive: Pat
     build_here([tmp_path / "set" / "data.tar::000.mp4"], tmp_path / "set" / "index.db")
     (tmp_path / "set").rename(tmp_path / "moved")
     store = vl.IndexStore(tmp_path / "moved" / "index.db")
-    _, state = store.look_up(f"{tmp_path}/moved/data.tar::000.mp4")
+    state = store.get(f"{tmp_path}/moved/data.tar::000.mp4").state
     assert state is not None
     assert state.place is not None
     assert state.place.archive == f"{tmp_path}/moved/data.tar"

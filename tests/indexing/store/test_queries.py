@@ -6,7 +6,10 @@ import os
 import sqlite3
 import sys
 import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 import numpy as np
 import pytest
@@ -18,6 +21,7 @@ from store_contents import make_store
 from videoloader import VideoDataset
 from videoloader.errors import ConfigurationError
 from videoloader.indexing import IndexStore
+from videoloader.indexing.store import read_only
 
 
 @pytest.fixture
@@ -101,6 +105,38 @@ def test_the_same_denial_is_explained_each_time(store: IndexStore) -> None:
             store.query("VACUUM INTO 'new.db'")
         with pytest.raises(ConfigurationError, match="no such column: unheard_of"):
             store.query("SELECT unheard_of FROM videos")
+
+
+@contextmanager
+def a_raise_at_a_permission(calls: list[str]) -> Iterator[None]:
+    """Raise an error once where Python runs a signal's handler: before the first line of ``_allow``."""
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_name == "_allow":
+            calls.append("_allow")
+            raise RuntimeError("stop")  # which also ends the profiling
+
+    read_only._allow.cache_clear()
+    sys.setprofile(profile)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+
+
+def test_a_statement_is_repeated_if_a_signal_s_handler_denies_it(store: IndexStore) -> None:
+    calls: list[str] = []
+    with a_raise_at_a_permission(calls):
+        assert store.query("SELECT max(frames) FROM videos") == [(24,)]
+    assert calls
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python takes no authorizer back")
+def test_the_library_s_own_statements_need_no_permission(store: IndexStore) -> None:
+    calls: list[str] = []
+    with a_raise_at_a_permission(calls):
+        assert IndexStore(store.path).frame_counts(["a.mp4"])[0].tolist() == [24]
+    assert not calls
 
 
 def test_permission_for_known_actions_is_given_without_python_code(store: IndexStore) -> None:

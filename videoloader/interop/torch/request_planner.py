@@ -13,7 +13,6 @@ from videoloader.errors import ConfigurationError
 from videoloader.indexing import ByteSource, IndexStore, VideoIndex, build_index
 from videoloader.indexing.images.frame_times import odd_times_of, tell_of_frame_times
 from videoloader.indexing.sources.opening import open_anew
-from videoloader.indexing.sources.state import SourceState, state_of
 from videoloader.indexing.store.cache import IndexCache
 from videoloader.interop.torch.clip_request import ClipRequest
 from videoloader.order.video_range import Indexes, SameIndex, VideoRange
@@ -79,11 +78,10 @@ class _Files:
     def __init__(self) -> None:
         self._asked: set[str] = set()
 
-    def look_up(self, source: str, /) -> tuple[VideoIndex, SourceState | None]:
-        opened = open_anew(source, self._asked)
-        index = build_index(opened)
+    def get(self, source: str, /) -> VideoIndex:
+        index = build_index(open_anew(source, self._asked))
         tell_of_frame_times([odd_times_of(index)])
-        return index, state_of(opened)
+        return index
 
 
 class VideoIndexes:
