@@ -37,6 +37,7 @@ from videoloader.indexing.matroska.index import EBML_MAGIC, index_matroska
 from videoloader.indexing.mp4.boxes import HEADERS_READ, iterate_file_boxes
 from videoloader.indexing.mp4.index import index_mp4
 from videoloader.indexing.mpegts.index import index_mpegts
+from videoloader.indexing.mpegts.packets import PACKET_SIZE
 from videoloader.indexing.sources.base import NEAR, ByteSource
 from videoloader.indexing.sources.folder import FolderSource
 from videoloader.indexing.sources.local import MemorySource
@@ -54,6 +55,8 @@ INDEXER_VERSION = 28
 # The types of the boxes with which an ISO base media or QuickTime file may begin.
 _MP4_FIRST_BOXES = {b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"free", b"skip", b"wide", b"pnot", b"sidx", b"uuid"}
 _MOST_BOXES_BEFORE_MOOV = 1024
+# The first bytes of the packets of a transport stream, whose first packet may hold any text, such as such a type.
+_THREE_PACKETS = b"GGG"
 # Packets after a picture that is shown early, among which its header certainly is.
 _NEAR = 16
 
@@ -221,7 +224,7 @@ def _index_by_tables(source: ByteSource) -> VideoIndex | None:
     if told := if_archive(start, source.name):  # libavformat finds videos in them
         raise IndexingError(f"is no video{told}", source.name)
     head = start[:HEADERS_READ]
-    if head[4:8] in _MP4_FIRST_BOXES:
+    if head[4:8] in _MP4_FIRST_BOXES and start[::PACKET_SIZE] != _THREE_PACKETS:
         return index_mp4(source, head)
     if head[:4] == EBML_MAGIC:
         return index_matroska(source)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from hashlib import blake2b
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -35,6 +35,7 @@ IMAGE_ENDINGS = tuple(f".{extension}" for extension in IMAGE_EXTENSIONS)
 _LARGEST_FPS, _LARGEST_FPS_DENOMINATOR = 1_000_000_000, 1001
 # Each place before two colons.
 _COLONS = re.compile("(?=::)")
+_MOST_TIMES = 1 << 22  # in a list that is looked at as a whole
 _STORED = "folder"  # with which a folder's fingerprint in an index store begins
 # What may follow the path of a folder: ``davis/bear::fps=24``.
 _TIMED = re.compile(r"(.+)::(fps|timestamps)=(.+)", re.DOTALL)
@@ -101,7 +102,9 @@ class FolderSource(SourceBase):
         fps, timestamps = told.get("fps", fps), told.get("timestamps", timestamps)
         self.name = plain + times_suffix(plain, fps, timestamps)
         self.fps = _rate(plain, 1 if fps is None else fps)
-        self.timestamps = _path_or_seconds(plain, timestamps)
+        self.timestamps: str | tuple[Fraction, ...] | None = None
+        if isinstance(timestamps, str | os.PathLike):
+            self.timestamps = os.fspath(timestamps)
         folder, pattern = _folder_and_pattern(plain)
         self._folder = folder or "."
         # Taken before the folder is listed, so that no later change is missed.
@@ -109,6 +112,8 @@ class FolderSource(SourceBase):
         found = _image_files(folder, pattern, self.name)
         names, self.numbers = in_natural_order(found)
         self.files = list(map(os.path.join(folder, "").__add__, names))
+        if timestamps is not None and self.timestamps is None:  # a list, whose length is checked
+            self.timestamps = _as_seconds(plain, timestamps, len(names))
         try:
             self._listed = [_marks_of(found[name].stat()) for name in names]
         except OSError as error:
@@ -283,12 +288,15 @@ def _rate(source: str, fps: float | Fraction | str) -> Fraction:
     return rate
 
 
-def _path_or_seconds(source: str, timestamps: Timestamps | None) -> str | tuple[Fraction, ...] | None:
-    """Return the path of a list of times, or the times as the decimals that they print as."""
-    if timestamps is None or isinstance(timestamps, str | os.PathLike):
-        return None if timestamps is None else os.fspath(timestamps)
+def _as_seconds(source: str, timestamps: Any, files: int) -> tuple[Fraction, ...]:
+    """Return a list of times as the decimals that they print as. Of an endless one, one time too many suffices."""
     try:
-        return tuple(exact("timestamps", number_of_text(str(each))) for each in np.asarray(timestamps).tolist())
+        try:
+            is_short = len(timestamps) <= _MOST_TIMES
+        except (TypeError, OverflowError):  # an iterator; a range longer than any list
+            is_short = False
+        listed = timestamps if is_short else list(islice(timestamps, files + 1))
+        return tuple(exact("timestamps", number_of_text(str(each))) for each in np.asarray(listed).tolist())
     # The last error is that of tensors that have no values, or a gradient.
     except (ConfigurationError, ArithmeticError, ValueError, TypeError, RuntimeError):
         raise ConfigurationError(

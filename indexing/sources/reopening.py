@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from videoloader.errors import StaleIndexError
 from videoloader.indexing.sources.base import ByteSource
 from videoloader.indexing.sources.directory_cache import DirectoryCache
 from videoloader.indexing.sources.folder import FolderSource
-from videoloader.indexing.sources.opening import is_remote, open_archive, open_source
+from videoloader.indexing.sources.opening import is_remote, open_anew, open_archive, open_source
 from videoloader.indexing.sources.part import PartSource
 from videoloader.indexing.sources.remote import RemoteSource
-from videoloader.indexing.sources.state import Place, SourceState
+from videoloader.indexing.sources.state import Place, SourceState, check_unchanged
 
 # The limit counts the files of all kept listings, about 200 bytes each.
 _listings: DirectoryCache[FolderSource] = DirectoryCache(200_000, count=lambda folder: len(folder.files))
@@ -58,6 +59,11 @@ def reopen_source(name: str, known: SourceState | None = None) -> ByteSource:
     if listed is not None and listed.is_current():
         return listed
     source = open_source(name)
+    if known is not None and is_remote(name):
+        try:
+            check_unchanged(source, known)
+        except StaleIndexError:  # what this process remembers of an archive may be older, as in ``_may_be``
+            source = open_anew(name)
     if isinstance(source, FolderSource):
         return _listings.get(name, lambda: source, outdated=listed)
     return source

@@ -20,7 +20,7 @@ from videoloader.indexing.limits import current_limits
 from videoloader.indexing.store.fingerprints import FingerprintKind
 from videoloader.indexing.store.frame_table import PackedIndex, stored_index
 from videoloader.indexing.store.keys import SourceKeys, from_sql, path_here, to_sql
-from videoloader.indexing.store.opening import close_writer, connect_writer, told_as_unwritable
+from videoloader.indexing.store.opening import begin_writing, close_writer, connect_writer, told_as_unwritable
 from videoloader.indexing.store.processes import check_not_forked, index_in_processes
 from videoloader.indexing.store.schema import COLUMNS, JOIN_INDEXES, Row, mark_change, record_key, recorded_roots
 from videoloader.indexing.store.tasks import Answer, Task
@@ -242,8 +242,10 @@ class StoreBuild:
             if prune and vanished:
                 _delete_rows(self._connection, vanished)
             if self._connection.execute(_HAS_UNUSED_RECORDS).fetchone()[0]:
-                mark_change(self._connection)
-                delete_unused_records(self._connection)
+                with self._connection:
+                    begin_writing(self._connection)
+                    mark_change(self._connection)
+                    delete_unused_records(self._connection)
         return BuildReport(
             indexed=self._indexed,
             unchanged=self._unchanged,
@@ -290,7 +292,7 @@ def _write_rows(
             have written the row since.
     """
     with connection:
-        connection.execute("BEGIN IMMEDIATE")
+        begin_writing(connection)
         mark_change(connection)
         connection.executemany("UPDATE videos SET fingerprint = ? WHERE source = ? AND fingerprint = ?", renewed)
         for row in rows:
@@ -316,7 +318,7 @@ def rename_moved(connection: sqlite3.Connection, keys: SourceKeys) -> None:
     if not rows:
         return
     with connection:
-        connection.execute("BEGIN IMMEDIATE")
+        begin_writing(connection)
         mark_change(connection)
         for row in rows:
             texts = [from_sql(each) if isinstance(each, str | bytes) else None for each in row]
@@ -327,7 +329,7 @@ def rename_moved(connection: sqlite3.Connection, keys: SourceKeys) -> None:
 
 def _delete_rows(connection: sqlite3.Connection, keys: Iterable[str]) -> None:
     with connection:
-        connection.execute("BEGIN IMMEDIATE")
+        begin_writing(connection)
         mark_change(connection)
         for key in map(to_sql, keys):
             _delete_row(connection, key)

@@ -20,6 +20,8 @@ from videoloader.runtime.forks import keep_forever
 
 # Seconds that a connection waits for another one's transaction; those of a build take milliseconds.
 BUSY_TIMEOUT = 30.0
+# Seconds of them in one piece.
+_PATIENCE = 0.1
 # SQLITE_READONLY_ROLLBACK, which Python only names from 3.11 on, and SQLite's message for it.
 _READONLY_ROLLBACK, _READONLY = 8 | 3 << 8, "attempt to write a readonly database"
 # The end of a rollback journal that names another file (SQLite's file format, 3).
@@ -152,7 +154,7 @@ def connect_writer(path: str, root: str | None, kind: str | None = None) -> sqli
         try:
             _distrust(connection)
             connection.execute("PRAGMA page_size = 8192")  # for a new file: wastes less space around blobs of 1 or 2 kB
-            connection.execute("BEGIN IMMEDIATE")
+            begin_writing(connection)
             if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 for statement in TABLES:
                     connection.execute(statement)
@@ -171,7 +173,7 @@ def connect_writer(path: str, root: str | None, kind: str | None = None) -> sqli
                 connection.execute("INSERT INTO generation VALUES (?)", name)
                 connection.execute("INSERT OR REPLACE INTO settings VALUES ('generation', ?)", name)
             connection.execute("COMMIT")
-            _set_journal_mode(connection, "wal", BUSY_TIMEOUT)
+            _repeat(connection, "PRAGMA journal_mode = wal", BUSY_TIMEOUT)
             _mend_names(connection, path)
             connection.execute("PRAGMA synchronous = NORMAL")
         except BaseException:
@@ -197,8 +199,10 @@ def _mend_names(connection: sqlite3.Connection, path: str) -> None:
     if found is None:
         return
     try:
-        mark_change(connection)
-        connection.execute("REINDEX videos")
+        with connection:
+            begin_writing(connection)
+            mark_change(connection)
+            connection.execute("REINDEX videos")
     except sqlite3.OperationalError:
         raise  # the disk is full, or another process writes
     except sqlite3.DatabaseError as error:
@@ -268,22 +272,31 @@ def close_writer(connection: sqlite3.Connection, process: int) -> None:
     try:
         connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        _set_journal_mode(connection, "delete", patience)
+        _repeat(connection, "PRAGMA journal_mode = delete", patience)
     except sqlite3.DatabaseError:
         pass  # in use, or damaged: the log is as good as the file
     finally:
         connection.close()
 
 
-def _set_journal_mode(connection: sqlite3.Connection, mode: str, patience: float) -> None:
-    """Set the journal mode. Unlike other statements, this does not wait for a lock on the file, so it is repeated."""
+def begin_writing(connection: sqlite3.Connection) -> None:
+    """Begin a transaction that writes, after that of another connection."""
+    _repeat(connection, "BEGIN IMMEDIATE", BUSY_TIMEOUT)
+
+
+def _repeat(connection: sqlite3.Connection, sql: str, patience: float) -> None:
+    """Repeat a statement while another connection holds the lock that it needs, but no longer than these seconds.
+
+    SQLite's own wait would hold back handlers of signals, such as that of Ctrl-C, and forks in other threads. A change
+    of the journal mode does not wait at all.
+    """
     deadline = time.monotonic() + patience
-    connection.execute(f"PRAGMA busy_timeout = {int(min(patience, 1) * 1000)}")
+    connection.execute(f"PRAGMA busy_timeout = {int(min(patience, _PATIENCE) * 1000)}")
     while True:
         try:
             # Most of the work is done when the result has been read. Else that is where the cursor is freed, and where
             # an error of a signal's handler is lost.
-            connection.execute(f"PRAGMA journal_mode = {mode}").fetchall()
+            connection.execute(sql).fetchall()
             break
         except sqlite3.OperationalError as error:
             if "lock" not in str(error) or time.monotonic() > deadline:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from videoloader.dataset import VideoDataset, VideoEntry, entry_range
-from videoloader.errors import ConfigurationError, FrameRangeError, RowRangeError
+from videoloader.errors import ArgumentError, ConfigurationError, FrameRangeError, RowRangeError
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.stream_info import StreamInfo
 
@@ -58,6 +58,13 @@ class TestEntries:
         data = VideoDataset(entries, ["walk", "run"], [("d.mp4", "there is no such file")])
         assert repr(data) == "VideoDataset(3 rows, 2 classes, 66.7 % labelled, 1 left out, from 'a.mp4')"
         assert str(VideoDataset(entries[2:])) == "VideoDataset(1 row, 0 classes, 0 % labelled, from 'c.mp4')"
+
+    def test_what_is_no_entry_is_not_in_it(self):
+        data = VideoDataset([VideoEntry("a.mp4")])
+        assert np.array([1, 2]) not in data
+        assert data.count(np.array([1, 2])) == 0
+        with pytest.raises(ArgumentError, match="not in this sequence"):
+            data.index(np.array([1, 2]))
 
     def test_neither_changes_after_it_is_made(self):
         entries = [VideoEntry("a.mp4")]

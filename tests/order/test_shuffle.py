@@ -178,7 +178,16 @@ class OneTooFew:
 
 @pytest.mark.parametrize(
     "sampler",
-    [[4], [-1, 0], [0.5], ["a"], [[0, 1], [2]], BatchSampler(SequentialSampler(range(4)), 2, False), OneTooFew()],
+    [
+        [4],
+        [-1, 0],
+        [0.5],
+        ["a"],
+        [[0, 1], [2]],
+        [torch.zeros(1, requires_grad=True)],
+        BatchSampler(SequentialSampler(range(4)), 2, False),
+        OneTooFew(),
+    ],
 )
 def test_what_gives_no_clip_numbers_is_refused(sampler: object) -> None:
     with pytest.raises(ConfigurationError, match="the sampler"):

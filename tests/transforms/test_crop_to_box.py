@@ -86,6 +86,7 @@ def test_what_lies_outside_is_cut_off_and_a_square_is_moved(options: Any, box: A
         ({"box": [1, 2, 3]}, "column 'box' must be four numbers, x0, y0, x1 and y1, got .1, 2, 3."),
         ({"box": "a b c d"}, "column 'box' must be four numbers, x0, y0, x1 and y1, got 'a b c d'"),
         ({"box": [0, 0, 1, 10**400]}, "column 'box' must be four numbers, .* got .0, 0, 1, 10*"),
+        ({"box": torch.ones(4, device="meta")}, "column 'box' must be four numbers"),
         ({"box": 7}, "column 'box' must be four numbers, .* got 7"),
         ({"box": [0, 0, float("nan"), 9]}, "column 'box' must be four numbers, .*nan"),
         ({"box": [9, 0, 9, 9]}, "the box .* shows nothing of a picture that is 90 wide and 60 high"),

@@ -14,7 +14,7 @@ from example_count import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from videoloader.errors import ConfigurationError
+from videoloader.errors import ConfigurationError, NoMemoryError
 from videoloader.transforms import mixing
 from videoloader.transforms.mixing import CutMix, Layout, MixChoice, Mixing, MixUp, VideoMix
 
@@ -224,6 +224,11 @@ def test_labels_that_cannot_be_mixed_are_refused(step: Mixing, labels: Any, mess
     with pytest.raises(ConfigurationError, match=message):
         step.mix(frames, labels, "TCHW", np.random.default_rng(0))
     assert torch.equal(frames, before)
+
+
+def test_labels_of_more_classes_than_memory_holds_are_an_error() -> None:
+    with pytest.raises(NoMemoryError, match=r"soft labels.*lower num_classes"):
+        MixUp(1.0, 1 << 48).mix(clips("TCHW", torch.uint8), [0, 1, 2, 3], "TCHW", np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("make", [MixUp, CutMix, VideoMix])

@@ -49,8 +49,10 @@ class Unchanging(Sequence[T_co]):
 
     def _sought(self, item: object) -> object:
         kind, instead = self._holds
-        if isinstance(item, kind) or not isinstance(item, str | os.PathLike):
+        if isinstance(item, kind):
             return item
+        if not isinstance(item, str | os.PathLike):
+            return object()  # equal to none; arrays compare element by element
         raise ArgumentError(f"only a {kind.__name__} can be in it, got {short_text(item)}: {instead}")
 
     if not TYPE_CHECKING:  # type checkers report this themselves

@@ -13,6 +13,7 @@ from torch.utils.data import DistributedSampler, RandomSampler, SequentialSample
 
 from videoloader.errors import ConfigurationError, enough_memory
 from videoloader.errors.checks import check_positive
+from videoloader.errors.of_handlers import raise_of_handler
 from videoloader.permutation import Integers, permute, permute_within
 
 # The attribute that holds what each of PyTorch's own samplers draws from. In other samplers these names may differ in
@@ -271,7 +272,8 @@ class SampledClips:
             torch.set_rng_state(state)
         try:
             numbers = np.array(given) if given else np.zeros(0, np.int64)
-        except (TypeError, ValueError):
+        except (RuntimeError, TypeError, ValueError) as error:  # the first is PyTorch's
+            raise_of_handler(error)
             numbers = np.zeros((0, 0))
         if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or len(numbers) != len(self._sampler):
             raise ConfigurationError(

@@ -60,10 +60,10 @@ class _Automatic(PixelTransform):
         if self.operations is None:
             return
         given = self.operations.items() if isinstance(self.operations, Mapping) else self.operations
-        is_list = isinstance(given, Iterable) and not isinstance(given, str)
-        check(f"{kind}'s operations", self.operations, is_list and given, "a list of at least one")
+        listed = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else []
+        check(f"{kind}'s operations", self.operations, listed, "a list of at least one")
         named: list[Any] = []
-        for each in given:
+        for each in listed:
             # An operation given by name alone has the policy's magnitudes.
             name, span = each if isinstance(each, tuple) and len(each) == 2 else (each, None)
             _check_operation(name, f"one of {kind}'s operations")

@@ -13,6 +13,7 @@ import numpy as np
 from videoloader.convert.spec import Geometry
 from videoloader.errors import ConfigurationError
 from videoloader.errors.checks import check, check_numbers
+from videoloader.errors.of_handlers import raise_of_handler
 from videoloader.errors.short_text import repr_of
 from videoloader.sampling.columns import cells_of
 from videoloader.transforms.geometry.fusing import cut
@@ -107,7 +108,8 @@ class CropToBox(GeometryStep):
         given = values[0] if len(values) == 1 else values
         try:
             x0, y0, x1, y1 = map(float, cells_of(given) if isinstance(given, str) else given)
-        except (TypeError, ValueError, OverflowError):
+        except (RuntimeError, TypeError, ValueError, OverflowError) as error:  # the first is PyTorch's
+            raise_of_handler(error)
             x0 = y0 = x1 = y1 = math.nan
         if not all(map(math.isfinite, (x0, y0, x1, y1))):
             raise ConfigurationError(

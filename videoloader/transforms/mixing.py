@@ -19,7 +19,7 @@ import numpy.typing as npt
 import torch
 
 from videoloader.convert.spec import Layout
-from videoloader.errors import ConfigurationError, no_method, wrong_result
+from videoloader.errors import ConfigurationError, enough_memory, no_method, wrong_result
 from videoloader.errors.checks import (
     check,
     check_choice,
@@ -257,7 +257,8 @@ def soft_labels(labels: npt.ArrayLike, num_classes: int, label_smoothing: float,
         raise ConfigurationError(f"clip {clip} of the batch has no label, but mixing clips mixes their labels")
     check("labels", int(numbers.max(initial=0)), (numbers < num_classes).all(), f"below num_classes={num_classes}")
     spread = label_smoothing / num_classes
-    soft = torch.full((len(numbers), num_classes), spread, dtype=torch.float32, device=device)
+    with enough_memory("soft labels", advice="lower num_classes"):
+        soft = torch.full((len(numbers), num_classes), spread, dtype=torch.float32, device=device)
     index = torch.from_numpy(numbers.astype(np.int64)).to(device, non_blocking=True)
     return soft.scatter_(1, index[:, None], 1 - label_smoothing + spread)
 

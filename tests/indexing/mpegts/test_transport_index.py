@@ -49,6 +49,13 @@ def assert_same_index(index: VideoIndex, other: VideoIndex):
             assert np.array_equal(getattr(index, field.name), getattr(other, field.name)), field.name
 
 
+@pytest.mark.parametrize("text", [b"skip", b"moov", b"free"])
+def test_a_first_packet_may_hold_what_looks_like_a_box(transport, text):
+    data = transport(OURS[0]).read_bytes()
+    index = build_index(MemorySource(b"\x47\x1f\xff\x10" + text + b"\xff" * 180 + data))
+    assert index.frame_pts.tolist() == build_index(MemorySource(data)).frame_pts.tolist()
+
+
 @pytest.mark.parametrize("name", OURS)
 def test_packets_are_those_of_libavformat(transport, name):
     source = FileSource(transport(name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 import resource
@@ -11,9 +12,10 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from image_files import write_frames
 
 from videoloader import ConfigurationError, SourceError, UnsupportedError
-from videoloader.indexing import FolderSource, open_source
+from videoloader.indexing import FolderSource, build_index, open_source
 from videoloader.indexing.sources.natural_order import natural_order, number_parts
 
 
@@ -154,6 +156,14 @@ def test_a_named_pipe_is_no_image(tmp_path):
     os.mkfifo(tmp_path / "live.png")
     with pytest.raises(SourceError, match="no image files"):
         open_source(tmp_path)
+
+
+@pytest.mark.parametrize("times", [range(10**20), itertools.count(), iter([0] * 50)])
+def test_an_endless_list_of_times_is_refused(tmp_path, times):
+    write_frames(tmp_path / "frames", ["1.png", "2.png"])
+    source = FolderSource(tmp_path / "frames", timestamps=times)
+    with pytest.raises(ConfigurationError, match="has 3 times for the 2 files"):
+        build_index(source)
 
 
 @pytest.mark.parametrize("fps", [0, -1, float("nan"), float("inf"), "fast"])

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from archive_writing import tar_bytes
+from archive_writing import tar_bytes, zip_bytes
 from image_files import encoded, picture, write_frames
 from range_server import serve
 
 from videoloader.errors import SourceError, StaleIndexError
-from videoloader.indexing import FileSource
+from videoloader.indexing import FileSource, MemorySource
 from videoloader.indexing.sources import reopening
 from videoloader.indexing.sources.directory_cache import DirectoryCache
 from videoloader.indexing.sources.opening import open_source
@@ -89,6 +90,18 @@ def test_directories_without_entries_count_too() -> None:
 def test_files_are_opened_as_ever(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"some")
     assert isinstance(reopen_source(str(tmp_path / "a.png")), FileSource)
+
+
+def test_a_packed_member_of_a_remote_archive_may_be_older_than_an_index() -> None:
+    old, new = (zip_bytes({"a.mp4": letter * 1000}, zipfile.ZIP_DEFLATED) for letter in (b"1", b"2"))
+    with serve({"x.zip": old}) as server:
+        name = f"{server.url}x.zip::a.mp4"
+        assert open_source(name).read(0, 1) == b"1"
+        server.files["x.zip"], server.version = new, "2"
+        known = MemorySource(b"2" * 1000).state  # as another process sees it
+        source = reopen_source(name, known)
+        assert source.read(0, 1) == b"2"
+        check_unchanged(source, known)
 
 
 def test_what_is_remembered_of_a_remote_archive_may_be_older_than_an_index() -> None:

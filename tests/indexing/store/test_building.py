@@ -266,7 +266,7 @@ def test_a_store_that_may_only_be_read_is_an_error_at_once(store_path, monkeypat
     monkeypatch.setattr(opening.time, "sleep", lambda seconds: pytest.fail("waited"))
     connection = sqlite3.connect(f"file:{store_path}?mode=ro", uri=True, isolation_level=None)
     with closing(connection), pytest.raises(sqlite3.OperationalError, match="readonly"):
-        opening._set_journal_mode(connection, "wal", 30)
+        opening._repeat(connection, "PRAGMA journal_mode = wal", 30)
 
 
 @pytest.mark.parametrize("page", range(1, 4))
