@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -64,7 +65,7 @@ def test_arguments_with_a_fixed_set_of_values_are_literals() -> None:
 
 
 def test_literals_are_complete() -> None:
-    assert literals(padding.Mode) == {*padding.MODES, *padding.pad.__globals__["_ALIASES"]}
+    assert literals(padding.Mode) == {*padding.MODES, *import_module("videoloader.padding.pad")._ALIASES}
     assert literals(padding.Filling) == literals(padding.Mode) - {"none"}
     assert literals(padding.Repeating) == literals(padding.Filling) - {"constant"}
     assert literals(PolicyName) == set(POLICIES)
