@@ -46,7 +46,7 @@ class SliceReader:
             set that it names, how many of the bits are left from frame_num on).
 
         Raises:
-            ValueError: the packet has no slice, or one that names missing parameter sets.
+            ValueError: the packet has no slice, or one that names missing parameter sets or ends before its frame_num.
         """
         start = self._length_size
         if not 0 < start < len(payload) or payload[start] & 31 not in (1, 5):
@@ -123,6 +123,8 @@ class SliceReader:
         if sps is None:
             raise ValueError("a slice names a parameter set that is not there")
         named = sps, bits.left - 2 * sps.separate_planes
+        if named[1] < sps.frame_num_bits:
+            raise ValueError("a slice header ends too early")
         if bits.left >= _BEHIND_PREFIX:
             self._known[value >> _BEHIND_PREFIX] = named
         return named

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
@@ -17,10 +16,11 @@ from videoloader.errors.checks import check_choice, check_positive, path_text
 from videoloader.errors.of_handlers import raise_of_handler
 from videoloader.indexing.build import INDEXER_VERSION
 from videoloader.indexing.limits import current_limits
+from videoloader.indexing.store.connection import Connection, writing
 from videoloader.indexing.store.fingerprints import FingerprintKind
 from videoloader.indexing.store.frame_table import PackedIndex, stored_index
 from videoloader.indexing.store.keys import SourceKeys, from_sql, path_here, to_sql
-from videoloader.indexing.store.opening import begin_writing, close_writer, connect_writer, told_as_unwritable
+from videoloader.indexing.store.opening import close_writer, connect_writer, told_as_unwritable
 from videoloader.indexing.store.processes import check_not_forked, index_in_processes
 from videoloader.indexing.store.schema import COLUMNS, JOIN_INDEXES, Row, mark_change, record_key, recorded_roots
 from videoloader.indexing.store.tasks import Answer, Task
@@ -242,8 +242,7 @@ class StoreBuild:
             if prune and vanished:
                 _delete_rows(self._connection, vanished)
             if self._connection.execute(_HAS_UNUSED_RECORDS).fetchone()[0]:
-                with self._connection:
-                    begin_writing(self._connection)
+                with writing(self._connection):
                     mark_change(self._connection)
                     delete_unused_records(self._connection)
         return BuildReport(
@@ -283,7 +282,7 @@ def _is_damaged(record: object, blob: object, frames: object) -> bool:
 
 
 def _write_rows(
-    connection: sqlite3.Connection, rows: Sequence[Row], renewed: Iterable[tuple[str, str | bytes, str | None]]
+    connection: Connection, rows: Sequence[Row], renewed: Iterable[tuple[str, str | bytes, str | None]]
 ) -> None:
     """Write all rows in one transaction, each replacing the store's row for the same video.
 
@@ -291,8 +290,7 @@ def _write_rows(
         renewed: (fingerprint, key, fingerprint before) of rows that only get another fingerprint. Another build may
             have written the row since.
     """
-    with connection:
-        begin_writing(connection)
+    with writing(connection):
         mark_change(connection)
         connection.executemany("UPDATE videos SET fingerprint = ? WHERE source = ? AND fingerprint = ?", renewed)
         for row in rows:
@@ -302,7 +300,7 @@ def _write_rows(
             write_row(connection, (key, *told), row.packed)
 
 
-def rename_moved(connection: sqlite3.Connection, keys: SourceKeys) -> None:
+def rename_moved(connection: Connection, keys: SourceKeys) -> None:
     """Give rows their keys whose files were outside of the root when they were indexed, and are below it now.
 
     That is so after a store has moved back to where it was before. Where a video has its row, the other one is removed.
@@ -317,8 +315,7 @@ def rename_moved(connection: sqlite3.Connection, keys: SourceKeys) -> None:
                 )
     if not rows:
         return
-    with connection:
-        begin_writing(connection)
+    with writing(connection):
         mark_change(connection)
         for row in rows:
             texts = [from_sql(each) if isinstance(each, str | bytes) else None for each in row]
@@ -327,26 +324,25 @@ def rename_moved(connection: sqlite3.Connection, keys: SourceKeys) -> None:
             _delete_row(connection, row[0])
 
 
-def _delete_rows(connection: sqlite3.Connection, keys: Iterable[str]) -> None:
-    with connection:
-        begin_writing(connection)
+def _delete_rows(connection: Connection, keys: Iterable[str]) -> None:
+    with writing(connection):
         mark_change(connection)
         for key in map(to_sql, keys):
             _delete_row(connection, key)
         delete_unused_records(connection)
 
 
-def delete_unused_records(connection: sqlite3.Connection) -> None:
+def delete_unused_records(connection: Connection) -> None:
     """Delete what only rows had that have been removed or replaced. It reads all frame tables."""
     connection.execute("DELETE FROM records WHERE key NOT IN (SELECT record FROM frame_tables)")
 
 
-def _delete_row(connection: sqlite3.Connection, key: str | bytes) -> None:
+def _delete_row(connection: Connection, key: str | bytes) -> None:
     _delete_frame_table(connection, key)
     connection.execute("DELETE FROM videos WHERE source = ?", (key,))
 
 
-def write_row(connection: sqlite3.Connection, columns: Sequence[Any], packed: PackedIndex | None) -> None:
+def write_row(connection: Connection, columns: Sequence[Any], packed: PackedIndex | None) -> None:
     """Write a video's columns, the first of which is its source, and its index; without one, remove the stored one."""
     connection.execute(_UPSERT, columns)
     if packed is None:
@@ -357,6 +353,6 @@ def write_row(connection: sqlite3.Connection, columns: Sequence[Any], packed: Pa
     connection.execute(table, (record, packed.blob, columns[0]))
 
 
-def _delete_frame_table(connection: sqlite3.Connection, key: str | bytes) -> None:
+def _delete_frame_table(connection: Connection, key: str | bytes) -> None:
     """Remove the packed index of a video, if there is one."""
     connection.execute("DELETE FROM frame_tables WHERE video IN (SELECT id FROM videos WHERE source = ?)", (key,))

@@ -17,9 +17,10 @@ from videoloader.errors.checks import check, path_text
 from videoloader.indexing.sources.opening import begins_as_url
 from videoloader.indexing.sources.regular_file import is_same_file
 from videoloader.indexing.store.building import Progress, delete_unused_records, rename_moved, write_row
+from videoloader.indexing.store.connection import writing
 from videoloader.indexing.store.frame_table import PackedIndex
 from videoloader.indexing.store.keys import SourceKeys, from_sql, path_here, to_sql
-from videoloader.indexing.store.opening import begin_writing, close_writer, connect_writer, told_as_unwritable
+from videoloader.indexing.store.opening import close_writer, connect_writer, told_as_unwritable
 from videoloader.indexing.store.processes import check_not_forked
 from videoloader.indexing.store.schema import COLUMNS, JOIN_INDEXES, mark_change, recorded_roots
 from videoloader.indexing.store.store import IndexStore
@@ -177,8 +178,7 @@ class _Merge:
         """
         check_not_forked(self._process, "merge")
         outcomes: Counter[_Outcome] = Counter()
-        with told_as_unwritable(self._path), self._connection:
-            begin_writing(self._connection)
+        with told_as_unwritable(self._path), writing(self._connection):
             outcomes.update(map(self._write_row, rows))
             if outcomes["added"] or outcomes["replaced"]:
                 mark_change(self._connection)
@@ -188,8 +188,7 @@ class _Merge:
         """Remove records that nothing refers to any more."""
         check_not_forked(self._process, "merge")
         if self.counts["replaced"]:
-            with told_as_unwritable(self._path), self._connection:
-                begin_writing(self._connection)
+            with told_as_unwritable(self._path), writing(self._connection):
                 mark_change(self._connection)
                 delete_unused_records(self._connection)
 

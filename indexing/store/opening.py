@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from secrets import token_hex
 from urllib.parse import quote
 
 from videoloader.errors import IndexingError, SourceError, system_reason, warn_user
 from videoloader.errors.of_handlers import raise_of_handler
 from videoloader.indexing.sources.regular_file import check_regular, is_missing, open_regular
-from videoloader.indexing.store.connection import Connection
+from videoloader.indexing.store.connection import Connection, once_free, writing
 from videoloader.indexing.store.read_only import Guard
 from videoloader.indexing.store.schema import APPLICATION_ID, IS_OF_ONE_FILE, SCHEMA_VERSION, TABLES, mark_change
 from videoloader.runtime.forks import keep_forever
 
-# Seconds that a connection waits for another one's transaction; those of a build take milliseconds.
-BUSY_TIMEOUT = 30.0
-# Seconds of them in one piece.
-_PATIENCE = 0.1
 # SQLITE_READONLY_ROLLBACK, which Python only names from 3.11 on, and SQLite's message for it.
 _READONLY_ROLLBACK, _READONLY = 8 | 3 << 8, "attempt to write a readonly database"
 # The end of a rollback journal that names another file (SQLite's file format, 3).
@@ -69,7 +65,7 @@ def _check_logs(path: str) -> None:
         raise SourceError(f"{name}-journal beside the index store names another file: delete it", path)
 
 
-def connect_reader(path: str, guard: Guard, *, immutable: bool) -> sqlite3.Connection:
+def connect_reader(path: str, guard: Guard, *, immutable: bool) -> Connection:
     """Open a read-only connection, after undoing what a killed build left unfinished.
 
     The file is only ever opened by SQLite: by the rules of POSIX, closing it otherwise would release the locks that
@@ -86,12 +82,12 @@ def connect_reader(path: str, guard: Guard, *, immutable: bool) -> sqlite3.Conne
     """
     try:
         try:
-            return _open(path, guard, "ro&immutable=1" if immutable else "ro")
+            return once_free(partial(_open, path, guard, "ro&immutable=1" if immutable else "ro"))
         except sqlite3.OperationalError as error:
             if not needs_rollback(error):
                 raise
-        _open(path, guard, "rw").close()
-        return _open(path, guard, "ro")
+        once_free(partial(_open, path, guard, "rw")).close()
+        return once_free(partial(_open, path, guard, "ro"))
     except sqlite3.OperationalError as error:
         raise SourceError(f"the index store cannot be read ({error}{_advice(error)})", path) from None
     except (sqlite3.DatabaseError, UnicodeError) as error:  # messages quote the file's contents
@@ -115,11 +111,11 @@ def needs_rollback(error: sqlite3.Error) -> bool:
     return code == _READONLY_ROLLBACK if code is not None else _READONLY in str(error)
 
 
-def _open(path: str, guard: Guard, mode: str) -> sqlite3.Connection:
+def _open(path: str, guard: Guard, mode: str) -> Connection:
     if "immutable" not in mode:
         _check_logs(path)
     uri = f"file://{quote(os.fsencode(path))}?mode={mode}"
-    connection = Connection(uri, uri=True, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
+    connection = Connection(uri, uri=True, check_same_thread=False)
     try:
         _distrust(connection)
         _check_schema(connection, path)
@@ -132,7 +128,7 @@ def _open(path: str, guard: Guard, mode: str) -> sqlite3.Connection:
     return connection
 
 
-def connect_writer(path: str, root: str | None, kind: str | None = None) -> sqlite3.Connection:
+def connect_writer(path: str, root: str | None, kind: str | None = None) -> Connection:
     """Open a connection that writes; the file and its tables are created if necessary.
 
     Args:
@@ -150,30 +146,29 @@ def connect_writer(path: str, root: str | None, kind: str | None = None) -> sqli
         # The last connection that may write applies the log to the file when it is closed.
         connect_reader(path, Guard(), immutable=False).close()
     try:
-        connection = Connection(path, timeout=BUSY_TIMEOUT, isolation_level=None)
+        connection = Connection(path)
         try:
             _distrust(connection)
             connection.execute("PRAGMA page_size = 8192")  # for a new file: wastes less space around blobs of 1 or 2 kB
-            begin_writing(connection)
-            if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                for statement in TABLES:
-                    connection.execute(statement)
-                folder = os.fsencode(root or os.path.dirname(path))
-                connection.execute(
-                    "INSERT INTO settings VALUES ('root', ?), ('root_is_own_folder', ?)", (folder, root is None)
-                )
-                if kind is not None:
-                    connection.execute("INSERT INTO settings VALUES ('fingerprint', ?)", (kind,))
-                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            _check_schema(connection, path)
-            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-                name = (token_hex(16),)
-                connection.execute("DELETE FROM generation")
-                connection.execute("INSERT INTO generation VALUES (?)", name)
-                connection.execute("INSERT OR REPLACE INTO settings VALUES ('generation', ?)", name)
-            connection.execute("COMMIT")
-            _repeat(connection, "PRAGMA journal_mode = wal", BUSY_TIMEOUT)
+            with writing(connection):
+                if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                    for statement in TABLES:
+                        connection.execute(statement)
+                    folder = os.fsencode(root or os.path.dirname(path))
+                    connection.execute(
+                        "INSERT INTO settings VALUES ('root', ?), ('root_is_own_folder', ?)", (folder, root is None)
+                    )
+                    if kind is not None:
+                        connection.execute("INSERT INTO settings VALUES ('fingerprint', ?)", (kind,))
+                    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+                _check_schema(connection, path)
+                if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                    name = (token_hex(16),)
+                    connection.execute("DELETE FROM generation")
+                    connection.execute("INSERT INTO generation VALUES (?)", name)
+                    connection.execute("INSERT OR REPLACE INTO settings VALUES ('generation', ?)", name)
+            _set_journal_mode(connection, "wal")
             _mend_names(connection, path)
             connection.execute("PRAGMA synchronous = NORMAL")
         except BaseException:
@@ -186,7 +181,7 @@ def connect_writer(path: str, root: str | None, kind: str | None = None) -> sqli
     return connection
 
 
-def _mend_names(connection: sqlite3.Connection, path: str) -> None:
+def _mend_names(connection: Connection, path: str) -> None:
     """Make SQLite's index over the names of videos anew if it differs from the rows, as after damage to the file.
 
     Otherwise a build would take videos for new ones or for others, and write rows twice. Names that are damaged in the
@@ -199,8 +194,7 @@ def _mend_names(connection: sqlite3.Connection, path: str) -> None:
     if found is None:
         return
     try:
-        with connection:
-            begin_writing(connection)
+        with writing(connection):
             mark_change(connection)
             connection.execute("REINDEX videos")
     except sqlite3.OperationalError:
@@ -258,7 +252,7 @@ def check_no_folder(path: str) -> None:
         raise SourceError(f"the index store cannot be opened ({system_reason(error)})", path) from None
 
 
-def close_writer(connection: sqlite3.Connection, process: int) -> None:
+def close_writer(connection: Connection, process: int) -> None:
     """Make the store a single file again, unless others have it open: then the last writer does that.
 
     Args:
@@ -268,50 +262,28 @@ def close_writer(connection: sqlite3.Connection, process: int) -> None:
     if os.getpid() != process:
         keep_forever(connection)  # closing it would release the parent's locks
         return
-    patience = 0.2
     try:
-        connection.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        _repeat(connection, "PRAGMA journal_mode = delete", patience)
+        _set_journal_mode(connection, "delete", patience=0.2)
     except sqlite3.DatabaseError:
         pass  # in use, or damaged: the log is as good as the file
     finally:
         connection.close()
 
 
-def begin_writing(connection: sqlite3.Connection) -> None:
-    """Begin a transaction that writes, after that of another connection."""
-    _repeat(connection, "BEGIN IMMEDIATE", BUSY_TIMEOUT)
+def _set_journal_mode(connection: Connection, mode: str, patience: float | None = None) -> None:
+    # Most of the work is done when the result has been read. Else that is where the cursor is freed, and where an error
+    # of a signal's handler is lost.
+    once_free(lambda: connection.execute(f"PRAGMA journal_mode = {mode}").fetchall(), patience)
 
 
-def _repeat(connection: sqlite3.Connection, sql: str, patience: float) -> None:
-    """Repeat a statement while another connection holds the lock that it needs, but no longer than these seconds.
-
-    SQLite's own wait would hold back handlers of signals, such as that of Ctrl-C, and forks in other threads. A change
-    of the journal mode does not wait at all.
-    """
-    deadline = time.monotonic() + patience
-    connection.execute(f"PRAGMA busy_timeout = {int(min(patience, _PATIENCE) * 1000)}")
-    while True:
-        try:
-            # Most of the work is done when the result has been read. Else that is where the cursor is freed, and where
-            # an error of a signal's handler is lost.
-            connection.execute(sql).fetchall()
-            break
-        except sqlite3.OperationalError as error:
-            if "lock" not in str(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
-    connection.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT * 1000)}")
-
-
-def _distrust(connection: sqlite3.Connection) -> None:
+def _distrust(connection: Connection) -> None:
     """Make SQLite distrust the file, as its page on defence against the dark arts advises for files from others."""
     for setting in ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0"):
         connection.execute(f"PRAGMA {setting}")
 
 
-def _check_schema(connection: sqlite3.Connection, path: str) -> None:
+def _check_schema(connection: Connection, path: str) -> None:
     """Raise IndexingError unless a file has exactly the tables of an index store of this version."""
     found = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
     application, version = (

@@ -7,9 +7,11 @@ import sqlite3
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from videoloader.errors import IndexingError, SourceError, StaleIndexError
+from videoloader.indexing.store.connection import once_free
 from videoloader.indexing.store.opening import connect_reader, is_being_written, needs_rollback
 from videoloader.indexing.store.read_only import Guard
 from videoloader.runtime.forks import keep_forever, no_forks
@@ -56,7 +58,7 @@ class StoreReader:
             opened = self._opened(locked=attempts >= _WITHOUT_LOCKS)
             attempts += 1
             try:
-                result = use(opened.connection)
+                result = once_free(partial(use, opened.connection))
             except sqlite3.Error as error:
                 if attempts > _WITHOUT_LOCKS or not (needs_rollback(error) or self._has_changed(opened)):
                     raise

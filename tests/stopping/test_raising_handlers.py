@@ -28,7 +28,7 @@ from videoloader.decoding import frame_threads
 from videoloader.errors.of_handlers import errors_suppressed
 from videoloader.indexing import open_source
 from videoloader.indexing.sources import local
-from videoloader.indexing.store import opening
+from videoloader.indexing.store import connection
 from videoloader.indexing.store.columns import pack_column, unpack_column
 from videoloader.indexing.store.read_only import Guard
 from videoloader.reading import clip_reader
@@ -279,14 +279,15 @@ def test_it_ends_a_query(sample: Callable[[str], Path], tmp_path: Path, kind: ty
 
 
 @pytest.mark.parametrize("use", ["build", "merge"])
-def test_it_ends_the_wait_for_a_store_that_another_program_writes(
-    sample: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: str
+@pytest.mark.parametrize("lock", ["BEGIN IMMEDIATE", "SELECT source FROM videos", "BEGIN EXCLUSIVE"])
+def test_it_ends_the_wait_for_a_store_that_another_program_uses(
+    sample: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: str, lock: str
 ) -> None:
-    monkeypatch.setattr(opening, "BUSY_TIMEOUT", 1e5)
+    monkeypatch.setattr(connection, "BUSY_TIMEOUT", 1e5)
     error = TimeUpError()
     signal.signal(signal.SIGUSR1, function_of(error))
     for name in ("s.db", "part.db"):
-        vl.build_store([sample("h264_mp4")], tmp_path / name, workers=1)
+        vl.build_store([sample("h264_mp4"), sample("vp9_webm")], tmp_path / name, workers=1)
     timer = threading.Timer(0.2, signal.pthread_kill, (threading.get_ident(), signal.SIGUSR1))
 
     def interrupted() -> None:
@@ -297,12 +298,14 @@ def test_it_ends_the_wait_for_a_store_that_another_program_writes(
             vl.merge_stores([tmp_path / "part.db"], tmp_path / "s.db")
 
     with closing(sqlite3.connect(tmp_path / "s.db", isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
+        held = other.execute(lock)
+        held.fetchone()
         with pytest.raises(TimeUpError) as told:
             interrupted()
         assert told.value is error
+        held.close()
     timer.join()
-    assert len(vl.IndexStore(tmp_path / "s.db")) == 1
+    assert len(vl.IndexStore(tmp_path / "s.db")) == 2
 
 
 def test_it_is_not_taken_for_a_thread_that_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:

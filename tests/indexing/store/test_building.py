@@ -24,7 +24,7 @@ from videoloader.errors import (
     VideoLoaderWarning,
 )
 from videoloader.indexing import IndexStore, build_store, merge_stores
-from videoloader.indexing.store import building, opening, tasks
+from videoloader.indexing.store import building, connection, opening, tasks
 from videoloader.indexing.store import store as store_module
 from videoloader.indexing.store.reader import rows_by_id
 from videoloader.indexing.store.tasks import Task
@@ -263,10 +263,10 @@ def test_a_store_that_cannot_be_written_is_an_error(videos, tmp_path):
 
 def test_a_store_that_may_only_be_read_is_an_error_at_once(store_path, monkeypatch):
     """Only a lock that others hold is waited for."""
-    monkeypatch.setattr(opening.time, "sleep", lambda seconds: pytest.fail("waited"))
-    connection = sqlite3.connect(f"file:{store_path}?mode=ro", uri=True, isolation_level=None)
-    with closing(connection), pytest.raises(sqlite3.OperationalError, match="readonly"):
-        opening._repeat(connection, "PRAGMA journal_mode = wal", 30)
+    monkeypatch.setattr(connection.time, "sleep", lambda seconds: pytest.fail("waited"))
+    opened = connection.Connection(f"file:{store_path}?mode=ro", uri=True)
+    with closing(opened), pytest.raises(sqlite3.OperationalError, match="readonly"):
+        opening._set_journal_mode(opened, "wal")
 
 
 @pytest.mark.parametrize("page", range(1, 4))

@@ -17,7 +17,7 @@ from waiting import becomes
 
 from videoloader.errors import SourceError
 from videoloader.indexing import IndexStore, build_store
-from videoloader.indexing.store import opening
+from videoloader.indexing.store import connection
 
 
 def test_a_pass_beside_builds_gives_each_row_that_they_keep_once(tmp_path):
@@ -66,7 +66,7 @@ def test_killed_builds_leave_whole_rows_and_are_gone_on_with(many, tmp_path):
 
 
 def test_a_store_that_stays_locked_is_an_error_that_says_what_to_do(store_path, monkeypatch):
-    monkeypatch.setattr(opening, "BUSY_TIMEOUT", 0.1)
+    monkeypatch.setattr(connection, "BUSY_TIMEOUT", 0.1)
     told = r"\(database is locked; if no other program uses it, its file system has no locks, as some of NFS"
     with closing(sqlite3.connect(store_path, isolation_level=None)) as writer:
         writer.execute("BEGIN EXCLUSIVE")
@@ -153,7 +153,7 @@ def test_one_reader_sees_a_build_from_before_its_start_to_after_its_end(many, tm
 
 def test_a_build_does_not_wait_for_a_reader_when_it_ends(many, tmp_path, monkeypatch):
     """The time limit of the tests ends one that waits as long as for other writers."""
-    monkeypatch.setattr(opening, "BUSY_TIMEOUT", 620)  # seconds
+    monkeypatch.setattr(connection, "BUSY_TIMEOUT", 620)  # seconds
     store = tmp_path / "index.db"
     readers = []
     with ExitStack() as closed:
