@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import sys
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from multiprocessing.connection import Connection
@@ -28,7 +27,6 @@ from videoloader.decoding import frame_threads
 from videoloader.errors.of_handlers import errors_suppressed
 from videoloader.indexing import open_source
 from videoloader.indexing.sources import local
-from videoloader.indexing.store import connection
 from videoloader.indexing.store.columns import pack_column, unpack_column
 from videoloader.indexing.store.read_only import Guard
 from videoloader.reading import clip_reader
@@ -276,36 +274,6 @@ def test_it_ends_a_query(sample: Callable[[str], Path], tmp_path: Path, kind: ty
     assert store.query("SELECT frames FROM videos") == [(60,)]
     with pytest.raises(vl.ConfigurationError, match="takes longer than timeout"):
         store.query(endless, timeout=0.1)
-
-
-@pytest.mark.parametrize("use", ["build", "merge"])
-@pytest.mark.parametrize("lock", ["BEGIN IMMEDIATE", "SELECT source FROM videos", "BEGIN EXCLUSIVE"])
-def test_it_ends_the_wait_for_a_store_that_another_program_uses(
-    sample: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: str, lock: str
-) -> None:
-    monkeypatch.setattr(connection, "BUSY_TIMEOUT", 1e5)
-    error = TimeUpError()
-    signal.signal(signal.SIGUSR1, function_of(error))
-    for name in ("s.db", "part.db"):
-        vl.build_store([sample("h264_mp4"), sample("vp9_webm")], tmp_path / name, workers=1)
-    timer = threading.Timer(0.2, signal.pthread_kill, (threading.get_ident(), signal.SIGUSR1))
-
-    def interrupted() -> None:
-        timer.start()
-        if use == "build":
-            vl.build_store([sample("hevc_mp4")], tmp_path / "s.db", workers=1)
-        else:
-            vl.merge_stores([tmp_path / "part.db"], tmp_path / "s.db")
-
-    with closing(sqlite3.connect(tmp_path / "s.db", isolation_level=None)) as other:
-        held = other.execute(lock)
-        held.fetchone()
-        with pytest.raises(TimeUpError) as told:
-            interrupted()
-        assert told.value is error
-        held.close()
-    timer.join()
-    assert len(vl.IndexStore(tmp_path / "s.db")) == 2
 
 
 def test_it_is_not_taken_for_a_thread_that_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
