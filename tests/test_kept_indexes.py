@@ -24,6 +24,7 @@ import videoloader as vl
 from videoloader import SourceError, StaleIndexError
 from videoloader.indexing import IndexStore, VideoIndex, build_index
 from videoloader.indexing.store.building import build_store
+from videoloader.interop.torch import ClipRequest, DecodingLoader
 
 Sample = Callable[[str], Path]
 
@@ -118,6 +119,8 @@ def test_an_index_serves_any_source_that_has_not_changed(sample: Sample, tmp_pat
             video = vl.Video(path, index=pickle.loads(pickle.dumps(index)), device="cpu")
             assert torch.equal(video[1], vl.Video(path, index=video.index, device="cpu").read([1]).frames[0])
             assert len([*video.stream()]) == len(video)
+        (clip,) = DecodingLoader([ClipRequest(path, [1])], device="cpu", layout="TCHW")
+        assert torch.equal(clip[0], vl.Video(path, device="cpu")[1])
 
 
 def test_a_store_that_does_not_verify_gives_indexes_that_do_not(clip: Path, tmp_path: Path) -> None:

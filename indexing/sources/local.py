@@ -184,7 +184,7 @@ class MemorySource(SourceBase):
         return SourceState(f"{self.size}-sampled-{sampled.hexdigest()}")
 
     def check_unchanged(self, known: SourceState | None = None) -> None:
-        if known is not None and known != self.sampled_state:
+        if known is not None and known.fingerprint != self.sampled_state.fingerprint:
             require_same(known, self.state, self.name)
 
     def read(self, offset: int, size: int) -> bytes:
