@@ -186,11 +186,12 @@ def test_many_streams_take_little_memory() -> None:
 
 def test_memory_goes_with_the_thread_that_used_it(tmp_path: Path) -> None:
     path = write_h264(tmp_path / "video.mp4", 3)
-    barrier = threading.Barrier(4)
+    barrier, looking = threading.Barrier(4), threading.Lock()
 
     def pieces() -> WeakSet[PinnedMemory]:
-        gc.collect()
-        return WeakSet(each for each in gc.get_objects() if isinstance(each, PinnedMemory))
+        with looking:  # get_objects leaves out what a collection in another thread looks at
+            gc.collect()
+            return WeakSet(each for each in gc.get_objects() if isinstance(each, PinnedMemory))
 
     def read(_: int) -> tuple[int, torch.Tensor]:
         frames = vl.Video(path, device="cuda", decode="cpu")[:]
