@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -280,13 +279,13 @@ def test_it_is_not_taken_for_a_thread_that_does_not_start(monkeypatch: pytest.Mo
     error = RuntimeError("stop")
     signal.signal(signal.SIGUSR1, function_of(error))
     monkeypatch.setattr(threads, "_starter", [])
-    monkeypatch.setattr(threads, "_idle", defaultdict(threads._Idle))
+    idle = threads._Idle()
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", lambda _: ring())
         with pytest.raises(RuntimeError) as told:
-            threads.LentThreads(1, "videoloader-test").submit(int)
+            threads.LentThreads(1, "videoloader-test", idle).submit(int)
         assert told.value is error
-    assert threads.LentThreads(1, "videoloader-test").submit(int).result() == 0
+    assert threads.LentThreads(1, "videoloader-test", idle).submit(int).result() == 0
 
 
 def test_no_descriptor_stays_open(sample: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
