@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from typing import Any
 
 import av
@@ -66,14 +67,18 @@ _LISTS = {
 LENIENT_METADATA: dict[str, Any] = {"metadata_errors": "ignore"} if int(av.__version__.split(".")[0]) < 19 else {}
 
 
+# A move of libavformat in a file: the offset, and where it counts from, or that the size is asked for (AVSEEK_SIZE).
+_MOVE, _NO_MOVE, _ASKS_FOR_SIZE = struct.Struct("qq"), -1, 0x10000
+
+
 class _Input:
     """A source as PyAV reads it. Its name keeps only the extension, by which libavformat recognises some formats.
 
     Attributes:
         source: as given.
-        read: function that PyAV calls.
+        read, seek, tell: functions that PyAV calls.
         work: counts what libavformat gets while a Matroska file is opened.
-        error: the first error that ``read`` met. PyAV would lose all that are no ``Exception``, such as Ctrl-C.
+        error: the first error that one of them met. PyAV would lose all that are no ``Exception``, such as Ctrl-C.
     """
 
     def __init__(self, source: ByteSource) -> None:
@@ -87,6 +92,24 @@ class _Input:
         self._reads = self._read_all()
         next(self._reads)
         self.read = self._reads.send
+        # PyAV loses what a handler of a signal raises in ``seek``, unless it is an ``Exception``, and libavformat goes
+        # on as if the move had failed. So no code of Python runs there: a move is noted, and made before what follows.
+        self._moved = bytearray(_MOVE.pack(0, _NO_MOVE))
+        self.seek = partial(_MOVE.pack_into, self._moved, 0)
+        self._tells = self._tell_all()
+        next(self._tells)
+        self.tell = self._tells.__next__
+
+    def _move(self) -> int:
+        """Make the move that was noted, and return the position, or the size if that was asked for."""
+        offset, whence = _MOVE.unpack(self._moved)
+        if whence == _ASKS_FOR_SIZE:
+            _MOVE.pack_into(self._moved, 0, 0, _NO_MOVE)
+            return self.source.size
+        if whence != _NO_MOVE:
+            self._position = offset + (0, self._position, self.source.size)[whence]
+            _MOVE.pack_into(self._moved, 0, 0, _NO_MOVE)
+        return self._position
 
     def _read_all(self) -> Generator[bytes | None, int, None]:
         # When libavformat's work is interrupted by a signal, Python runs the handler as soon as it reads. An exception
@@ -98,6 +121,7 @@ class _Input:
                     size = yield data
                     data = b""  # what is read after an error
                     if self.error is None:
+                        self._move()
                         count_time()  # libavformat may search all of a file for the next packet
                         data = self.source.read(self._position, size)
                         if self.work is not None:
@@ -108,12 +132,18 @@ class _Input:
                     return
                 self.error, data = error, None  # PyAV takes None for an error, so that libavformat stops at once
 
-    def seek(self, offset: int, whence: int) -> int:
-        self._position = offset + (0, self._position, self.source.size)[whence]
-        return self._position
-
-    def tell(self) -> int:
-        return self._position
+    def _tell_all(self) -> Generator[int | None]:
+        # A generator as in ``_read_all``.
+        answer: int | None = None
+        while True:
+            try:
+                while True:
+                    yield answer
+                    answer = self._move()
+            except BaseException as error:
+                if self._ended:
+                    return
+                self.error, answer = error, None
 
     @contextmanager
     def raising_its_error(self) -> Iterator[None]:
@@ -125,7 +155,8 @@ class _Input:
                 raise
         finally:
             self._ended = True
-            self._reads.close()  # it refers to this object
+            self._reads.close()  # they refer to this object
+            self._tells.close()
         if self.error is not None:
             raise self.error from self.error.__cause__
 

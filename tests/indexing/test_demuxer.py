@@ -218,3 +218,23 @@ def test_a_stream_that_becomes_h264_ends_no_process() -> None:
     done = subprocess.run([sys.executable, "-c", program], input=data, capture_output=True, env=child_environment())
     assert done.returncode == 1
     assert b"UnsupportedError: <bytes>: a stream of it becomes H.264 on the way" in done.stderr
+
+
+def test_libavformat_s_moves_in_a_file_run_no_code_of_python():
+    """Python would run the handler of a signal there, and PyAV lose what it raises, such as ``KeyboardInterrupt``."""
+    file, called = demuxer._Input(MemorySource(b"0123456789")), []
+    sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        file.seek(4, 0)
+    finally:
+        sys.setprofile(None)
+    assert not called
+    assert file.read(2) == b"45"
+    file.seek(1, 1)
+    assert file.read(1) == b"7"
+    file.seek(-2, 2)
+    assert file.tell() == 8
+    file.seek(0, 0x10000)  # how large the file is
+    assert (file.tell(), file.read(5)) == (10, b"89")
+    with file.raising_its_error():
+        pass
