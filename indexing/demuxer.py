@@ -89,16 +89,13 @@ class _Input:
         self.work: OpeningWork | None = None
         self.error: BaseException | None = None
         self._ended = False
-        self._reads = self._read_all()
-        next(self._reads)
-        self.read = self._reads.send
+        self._answers = self._answer_all()
+        next(self._answers)
+        self.read, self.tell = self._answers.send, self._answers.__next__
         # PyAV loses what a handler of a signal raises in ``seek``, unless it is an ``Exception``, and libavformat goes
         # on as if the move had failed. So no code of Python runs there: a move is noted, and made before what follows.
         self._moved = bytearray(_MOVE.pack(0, _NO_MOVE))
         self.seek = partial(_MOVE.pack_into, self._moved, 0)
-        self._tells = self._tell_all()
-        next(self._tells)
-        self.tell = self._tells.__next__
 
     def _move(self) -> int:
         """Make the move that was noted, and return the position, or the size if that was asked for."""
@@ -111,39 +108,31 @@ class _Input:
             _MOVE.pack_into(self._moved, 0, 0, _NO_MOVE)
         return self._position
 
-    def _read_all(self) -> Generator[bytes | None, int, None]:
-        # When libavformat's work is interrupted by a signal, Python runs the handler as soon as it reads. An exception
-        # of the handler would be raised in front of the first ``try`` of a function, but where a generator goes on.
-        data: bytes | None = None
+    def _answer_all(self) -> Generator[bytes | int | None, int | None, None]:
+        """Read so many bytes each time, or tell the position if no number is sent.
+
+        When libavformat's work is interrupted by a signal, Python runs the handler as soon as it reads. An exception of
+        the handler would be raised in front of the first ``try`` of a function, but where a generator goes on.
+        """
+        answer: bytes | int | None = None
         while True:
             try:
                 while True:
-                    size = yield data
-                    data = b""  # what is read after an error
-                    if self.error is None:
+                    size = yield answer
+                    answer = b""  # what is read after an error
+                    if size is None:
+                        answer = self._move()
+                    elif self.error is None:
                         self._move()
                         count_time()  # libavformat may search all of a file for the next packet
-                        data = self.source.read(self._position, size)
+                        answer = data = self.source.read(self._position, size)
                         if self.work is not None:
                             self.work.take(self._position, data)
                         self._position += len(data)
             except BaseException as error:
                 if self._ended:
                     return
-                self.error, data = error, None  # PyAV takes None for an error, so that libavformat stops at once
-
-    def _tell_all(self) -> Generator[int | None]:
-        # A generator as in ``_read_all``.
-        answer: int | None = None
-        while True:
-            try:
-                while True:
-                    yield answer
-                    answer = self._move()
-            except BaseException as error:
-                if self._ended:
-                    return
-                self.error, answer = error, None
+                self.error, answer = error, None  # PyAV takes None for an error, so that libavformat stops at once
 
     @contextmanager
     def raising_its_error(self) -> Iterator[None]:
@@ -155,8 +144,7 @@ class _Input:
                 raise
         finally:
             self._ended = True
-            self._reads.close()  # they refer to this object
-            self._tells.close()
+            self._answers.close()  # it refers to this object
         if self.error is not None:
             raise self.error from self.error.__cause__
 
