@@ -50,7 +50,7 @@ from videoloader.indexing.video_stream import best_video_stream, read_stream_inf
 from videoloader.indexing.wrong_times import times_are_wrong
 
 # Raised with every change by which some file gets another index. Stores then index their videos again.
-INDEXER_VERSION = 28
+INDEXER_VERSION = 29
 
 # The types of the boxes with which an ISO base media or QuickTime file may begin.
 _MP4_FIRST_BOXES = {b"ftyp", b"styp", b"moov", b"moof", b"mdat", b"free", b"skip", b"wide", b"pnot", b"sidx", b"uuid"}

@@ -50,11 +50,11 @@ def is_random_access(codec: str, config: bytes, payload: bytes | memoryview) -> 
     I-VOP (ISO/IEC 14496-2, 6.3.5). H.263: an INTRA picture (ITU-T H.263, 5.1). Theora: an intra frame (Theora
     specification, 7.1). FFV1: a keyframe (RFC 9043, 4.4). JPEG: a picture with its own tables. DV: a header section
     comes first (IEC 61834-2); where it is damaged, libavcodec takes the format from the frame before. Other codecs that
-    libavcodec lists as intra only: all packets. For codecs without a standard, the header is the one that libavcodec
-    reads.
+    libavcodec lists as intra only: all packets, unless the container marks those that are differences. For codecs
+    without a standard, the header is the one that libavcodec reads.
 
     Returns:
-        The answer, or None for codecs whose headers are not read here.
+        The answer, or None for codecs whose headers are not read here, or do not tell it.
     """
     reader = _IS_RANDOM_ACCESS.get(codec)
     if reader is not None:
@@ -62,11 +62,11 @@ def is_random_access(codec: str, config: bytes, payload: bytes | memoryview) -> 
             return reader(config, payload)
         except (IndexError, ValueError):  # it is no packet of this codec
             return False
-    return True if reads_headers(codec) or is_intra_only(codec) else None
+    return True if is_intra_only(codec) and codec not in _BY_MARK else None
 
 
 def reads_headers(codec: str) -> bool:
-    """Whether ``is_random_access`` always gives an answer for this codec."""
+    """Whether ``is_random_access`` always gives an answer for this codec, or the container's marks do."""
     return codec in _IS_RANDOM_ACCESS or codec in _BY_MARK
 
 

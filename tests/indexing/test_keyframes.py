@@ -114,12 +114,19 @@ def test_intra_only_codecs_have_nothing_but_keyframes(tmp_path):
     assert index.packet_key.all()
 
 
-def test_png_pictures_are_differences_unless_the_container_marks_them(tmp_path):
-    """That is what libavcodec makes of them, whatever their encoder meant."""
-    path = write(tmp_path / "true", Recipe("avi", "png", pix_fmt="rgb24", size=(64, 48), frames=12))
-    lying = remux(path, tmp_path / "lying.avi", marked(lambda number: number % 4 == 0))
+@pytest.mark.parametrize(("suffix", "swapped"), [("avi", ()), ("mov", ()), ("mov", (21, 22))])
+def test_png_pictures_are_differences_unless_the_container_marks_them(tmp_path, suffix, swapped):
+    """That is what libavcodec makes of them, whatever their encoder meant, and whatever times they have."""
+    path = write(tmp_path / "true", Recipe(suffix, "png", pix_fmt="rgb24", size=(64, 48), frames=24))
+
+    def change(number: int, packet: av.packet.Packet) -> av.packet.Packet:
+        packet.is_keyframe = number % 4 == 0
+        packet.pts = packet.dts + packet.duration * (1 + dict(zip(swapped, (1, -1), strict=False)).get(number, 0))
+        return packet
+
+    lying = remux(path, tmp_path / f"lying.{suffix}", change)
     index = build_index(lying)
-    assert np.flatnonzero(index.packet_key).tolist() == [0, 4, 8]
+    assert np.flatnonzero(index.packet_key).tolist() == [0, 4, 8, 12, 16, 20]
     assert_every_frame_comes_out_alone(lying, index)
 
 
