@@ -133,6 +133,8 @@ class _Input:
                 if self._ended:
                     return
                 self.error, answer = error, None  # PyAV takes None for an error, so that libavformat stops at once
+                if isinstance(error, GeneratorExit):  # a handler interrupted what would have used this object
+                    return
 
     @contextmanager
     def raising_its_error(self) -> Iterator[None]:

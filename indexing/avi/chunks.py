@@ -174,6 +174,11 @@ def _read_idx1(source: ByteSource, header: Header) -> _Entries | None:
     stream = (10 * tens + ones).astype(np.int64)
     if not len(table) or ((names[:, 2] == ord("p")) & (names[:, 3] == ord("c"))).any():
         raise _NotPlainError
+    # A damaged name would take a packet away from its stream.
+    for name in np.unique(names.view("V4")):
+        number = int(name.tobytes()[:2])
+        if number >= len(header.streams) or (header.streams[number].kind == b"auds") != (name.tobytes()[2:] == b"wb"):
+            raise _NotPlainError
     offset = table["offset"].astype(np.int64)
     # Offsets count from the name of the list, from the file's start, or from the first chunk.
     bases = (header.packets - 4, 0, header.packets)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.indexing.index import MOST_CONFIGURATIONS
-from videoloader.indexing.mp4.boxes import Box, children, iterate_boxes
+from videoloader.indexing.mp4.boxes import Box, NotPlainError, children, iterate_boxes
 
 # libavcodec's decoder for each sample entry type that it can decode with only the configuration record. Files with
 # other types are indexed through libavformat, which knows them all.
@@ -42,12 +42,15 @@ class Description(NamedTuple):
 
 
 def read_descriptions(data: bytes, stsd: Box) -> list[Description]:
-    """Return the entries of a video track's ``stsd`` box."""
-    return [
-        _read_entry(data, entry)
-        for entry in iterate_boxes(data, stsd.start + 8, stsd.stop)
-        if entry.stop - entry.start >= _VISUAL_ENTRY_SIZE
-    ]
+    """Return the entries of a video track's ``stsd`` box.
+
+    Raises:
+        NotPlainError: it has another number of them than it says.
+    """
+    entries = [*iterate_boxes(data, stsd.start + 8, stsd.stop)]
+    if len(entries) != int.from_bytes(data[stsd.start + 4 : stsd.start + 8], "big"):
+        raise NotPlainError
+    return [_read_entry(data, entry) for entry in entries if entry.stop - entry.start >= _VISUAL_ENTRY_SIZE]
 
 
 def records_in_force(

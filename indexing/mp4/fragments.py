@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import IndexingError
-from videoloader.indexing.mp4.boxes import Box, FileBox, iterate_boxes, read_decode_time
+from videoloader.indexing.mp4.boxes import Box, FileBox, NotPlainError, iterate_boxes, read_decode_time
 from videoloader.indexing.mp4.samples import Samples
 from videoloader.indexing.sources.base import ByteSource
 
@@ -19,6 +20,7 @@ _DEFAULTS = (0x2, 0x8, 0x10, 0x20)  # flags for the fields of ``Defaults``
 _DATA_OFFSET, _FIRST_FLAGS, _DURATION, _SIZE, _FLAGS, _COMPOSITION = 0x1, 0x4, 0x100, 0x200, 0x400, 0x800
 _NOT_SYNC, _DEPENDS_ON_OTHERS = 0x10000, 0x1000000
 _NEVER = -(1 << 62)
+_OF_TRACK_FRAGMENT = (b"tfhd", b"tfdt", b"trun")
 
 
 class Defaults(NamedTuple):
@@ -32,7 +34,7 @@ class Defaults(NamedTuple):
 
 def read_defaults(data: bytes, mvex: Box, track_id: int) -> Defaults:
     """Return the defaults in the track's ``trex`` box."""
-    for box in iterate_boxes(data, mvex.start, mvex.stop):
+    for box in iterate_boxes(data, mvex.start, mvex.stop, b"mvex"):
         if box.type == b"trex" and box.stop - box.start >= 24:
             track, *values = (int.from_bytes(data[i : i + 4], "big") for i in range(box.start + 4, box.start + 24, 4))
             if track == track_id:
@@ -131,22 +133,29 @@ def read_fragments(
     return Samples(*(np.concatenate(columns) for columns in zip(*parts, strict=True))), told
 
 
-def check_fragments(source: ByteSource, moofs: list[FileBox]) -> None:
+def check_runs(source: ByteSource, boxes: Iterable[FileBox]) -> None:
     """Check what libavformat does not, if it is to read the fragments: it allocates memory for all that they list.
 
+    Args:
+        source: the file.
+        boxes: its boxes that may have runs in them, wherever they lie there.
+
     Raises:
-        IndexingError: see ``read_fragments``.
+        IndexingError: a run lists more samples than there are bytes for them.
     """
     walk = _Fragments(source, 0, Defaults())
-    for number, moof in enumerate(moofs):
-        for _ in _read_fragment(walk, number, moof):
-            pass
+    for box in boxes:
+        data = source.read(box.start, box.stop - box.start)
+        for found in re.finditer(b"trun", data):
+            # libavformat reads on where the box ends.
+            stop = len(data) + source.size - box.stop
+            _read_run(walk, data, Box(b"trun", found.end(), stop), 0, False, Defaults())
 
 
 def _read_fragment(walk: _Fragments, number: int, moof: FileBox) -> Iterator[_Run]:
     data = walk.source.read(moof.header, moof.stop - moof.header)
     base: int | None = moof.header  # the first traf's data counts from here, unless stated otherwise
-    for traf in iterate_boxes(data, moof.start - moof.header, len(data)):
+    for traf in iterate_boxes(data, moof.start - moof.header, len(data), b"moof", is_cut=moof.is_cut):
         if traf.type == b"traf":
             yield from _read_track_fragment(walk, data, traf, number, moof.header, base)
             base = None
@@ -155,10 +164,13 @@ def _read_fragment(walk: _Fragments, number: int, moof: FileBox) -> Iterator[_Ru
 def _read_track_fragment(
     walk: _Fragments, data: bytes, traf: Box, number: int, moof_offset: int, implicit: int | None
 ) -> Iterator[_Run]:
-    boxes = list(iterate_boxes(data, traf.start, traf.stop))
+    boxes = list(iterate_boxes(data, traf.start, traf.stop, b"traf"))
     tfhd = next((box for box in boxes if box.type == b"tfhd"), None)
     if tfhd is None:
         raise IndexingError(f"the fragment at byte {moof_offset} has a traf without tfhd", walk.source.name)
+    in_order = [box.type for box in boxes if box.type in _OF_TRACK_FRAGMENT]
+    if in_order[0] != b"tfhd" or b"tfhd" in in_order[1:] or b"tfdt" in in_order[2:]:
+        raise NotPlainError
     flags, track = (int.from_bytes(data[at : at + 4], "big") for at in (tfhd.start, tfhd.start + 4))
     of_track = track == walk.track_id
     told, _ = _read_fields(data, tfhd.start + 8, flags, {_BASE_DATA_OFFSET: 8, **dict.fromkeys(_DEFAULTS, 4)})
@@ -229,6 +241,8 @@ def _parts_of(
     shifts = _shifts(moof_of, np.where(of_track, composition, 0), opened, lowest)
     if opened:
         head = head._replace(composition=head.composition + (shifts[0] + lowest))
+    if any(run.of_track and run.samples and not run.defaults.description for run in runs):
+        raise NotPlainError  # libavformat passes over runs of a description that cannot be
     description = np.array([min(max(run.defaults.description - 1, 0), 255) for run in runs], np.uint8)
     samples = Samples(
         position[run_of] + before[:-1] - before[firsts][run_of],

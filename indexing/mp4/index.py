@@ -14,11 +14,20 @@ from videoloader.indexing.bitstream.picture import cut_by_container
 from videoloader.indexing.bitstream.random_access import is_intra_only
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.keyframe_heads import coded_picture
-from videoloader.indexing.mp4.boxes import Box, FileBox, check_compressed, children, iterate_boxes, iterate_file_boxes
+from videoloader.indexing.mp4.boxes import (
+    Box,
+    FileBox,
+    NotPlainError,
+    check_compressed,
+    children,
+    is_misplaced,
+    iterate_boxes,
+    iterate_file_boxes,
+)
 from videoloader.indexing.mp4.description import Description, is_aac, read_descriptions, records_in_force
 from videoloader.indexing.mp4.edits import Edit, leading_gap, leading_offset, read_edits, shown_frames
-from videoloader.indexing.mp4.fragments import Begins, check_fragments, reaches_the_end, read_defaults, read_fragments
-from videoloader.indexing.mp4.samples import Samples, lowest_offset, read_samples
+from videoloader.indexing.mp4.fragments import Begins, check_runs, reaches_the_end, read_defaults, read_fragments
+from videoloader.indexing.mp4.samples import Samples, check_sizes, lowest_offset, read_samples
 from videoloader.indexing.mp4.spans import spans_need_decoding, with_decoded_spans
 from videoloader.indexing.mp4.start import TrackHead, first_composition, track_starts
 from videoloader.indexing.packet_times import depth_of
@@ -71,6 +80,25 @@ class _Track(NamedTuple):
     begins: Begins
 
 
+class _Tables(NamedTuple):
+    """The boxes of a file that list its frames.
+
+    Attributes:
+        moov: the tables of the movie.
+        moofs: the fragments.
+        opened: how many of these libavformat reads when it opens the file: all, or those before the first media data if
+            an index lists the rest.
+        has_sidx: whether there is an index.
+        are_plain: whether no box that belongs into others lies beside these.
+    """
+
+    moov: FileBox
+    moofs: list[FileBox]
+    opened: int
+    has_sidx: bool
+    are_plain: bool
+
+
 def index_mp4(source: ByteSource, head: bytes = b"") -> VideoIndex | None:
     """Index the file's best video track, or a ``StreamSource``'s; None if only libavformat can read it.
 
@@ -82,10 +110,22 @@ def index_mp4(source: ByteSource, head: bytes = b"") -> VideoIndex | None:
         IndexingError: there is no moov box, tables contradict each other, or samples lie beyond the end of the file.
         UnsupportedError: there is no video track.
     """
-    moov, moofs, opened, has_sidx = _find_tables(source, head)
-    data = source.read(moov.start, moov.stop - moov.start)
+    tables = _find_tables(source, head)
+    data = source.read(tables.moov.start, tables.moov.stop - tables.moov.start)
     check_compressed(data, source.name)
-    boxes = list(iterate_boxes(data, 0, len(data)))
+    try:
+        if tables.are_plain:
+            return _index_by_tables(source, head, tables, data)
+    except NotPlainError:
+        pass
+    check_runs(source, (tables.moov, *tables.moofs))
+    check_sizes(data, source.size, source.name)
+    return None
+
+
+def _index_by_tables(source: ByteSource, head: bytes, found: _Tables, data: bytes) -> VideoIndex | None:
+    moofs, opened = found.moofs, found.opened
+    boxes = list(iterate_boxes(data, 0, len(data), b"moov"))
     movie_scale, mvex, is_compressed = 0, None, False
     for box in boxes:
         if box.type == b"mvhd":
@@ -102,8 +142,7 @@ def index_mp4(source: ByteSource, head: bytes = b"") -> VideoIndex | None:
         told = f"is damaged: its {len(videos)} video tracks together list more samples than it has bytes"
         raise IndexingError(told, source.name)
     if is_compressed or (moofs and len(videos) > _MOST_CANDIDATES):
-        check_fragments(source, moofs)
-        return None
+        raise NotPlainError
     tracks = [_read_track(data, trak, mvex, moofs, opened, source) for trak in videos]
     if not tracks:
         _refuse_image(head, source)
@@ -130,7 +169,7 @@ def index_mp4(source: ByteSource, head: bytes = b"") -> VideoIndex | None:
         return None  # libavformat applies the list to moov's samples, and drops fragments that come before their end
     if track.begins == "anew":
         return None  # libavformat does not follow the standard
-    if track.begins == "untold" and (track.has_head or has_sidx):
+    if track.begins == "untold" and (track.has_head or found.has_sidx):
         return None  # libavformat goes by the sum of moov's durations, or by the index
     if track.edits and description.codec == "mpeg1video":
         return None  # libavformat parses the packets again, and applies the list to what it finds, by rules of its own
@@ -152,13 +191,10 @@ def index_mp4(source: ByteSource, head: bytes = b"") -> VideoIndex | None:
     return _assemble(source, track, description, track_starts(heads, source, moofs))
 
 
-def _find_tables(source: ByteSource, head: bytes) -> tuple[FileBox, list[FileBox], int, bool]:
-    """Return the moov, the moofs, how many of these libavformat reads when it opens the file, and if there is an index.
-
-    It reads all of them, or those before the first media data if an index lists the rest.
-    """
+def _find_tables(source: ByteSource, head: bytes) -> _Tables:
     moov, moofs, opened = None, [], -1
     indexed = has_media = has_sidx = False
+    are_plain = True
     for box in iterate_file_boxes(source, head):
         if box.type == b"moov" and moov is None:
             moov = box
@@ -174,12 +210,14 @@ def _find_tables(source: ByteSource, head: bytes) -> tuple[FileBox, list[FileBox
         elif box.type in _IN_FRAGMENTS and moofs:
             # libavformat takes it for a part of the fragment before, and gives frames of that once more.
             raise IndexingError(f"is damaged: a {box.type.decode()} box lies outside of a fragment", source.name)
+        elif is_misplaced(box.type) and box.type not in _IN_FRAGMENTS:
+            are_plain = False
         if indexed and has_media and moov is not None and opened < 0:
             opened = len(moofs)
     if moov is None:
         _refuse_image(head, source)
         raise IndexingError("has no moov box: not an mp4 file, or cut off before its tables", source.name)
-    return moov, moofs, len(moofs) if opened < 0 else opened, has_sidx
+    return _Tables(moov, moofs, len(moofs) if opened < 0 else opened, has_sidx, are_plain)
 
 
 def _refuse_image(head: bytes, source: ByteSource) -> None:

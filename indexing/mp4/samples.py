@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import IndexingError
-from videoloader.indexing.mp4.boxes import Box
+from videoloader.indexing.mp4.boxes import Box, NotPlainError
 
 
 class Samples(NamedTuple):
@@ -29,34 +30,63 @@ class Samples(NamedTuple):
 
 _UINT32, _INT64 = np.dtype(">u4"), np.dtype(">i8")
 _TIME_TO_SAMPLE = np.dtype([("count", ">u4"), ("value", ">i4")])
-_SAMPLE_TO_CHUNK = np.dtype((">u4", 3))  # first chunk, samples per chunk, description
+_SAMPLE_TO_CHUNK = np.dtype((">i4", 3))  # first chunk, samples per chunk, description
 _COMPOSITION_OFFSET = np.dtype([("count", ">i4"), ("value", ">i4")])
 # For libavformat, lower deltas are not negative but long ones, as in the standard.
 _MOST_NEGATIVE, _UNSIGNED = -480_000, 1 << 32
 
 
 def _entries(data: bytes, box: Box, kind: np.dtype[Any], header: int = 4) -> npt.NDArray[Any]:
-    """Return the rows after a table's version, flags and row count; as many as there really are."""
+    """Return the rows after a table's version, flags and row count.
+
+    Raises:
+        NotPlainError: there are fewer. libavformat takes the bytes behind the table for rows.
+    """
     start = box.start + header + 4
     count = int.from_bytes(data[start - 4 : start], "big")
-    fit = max(box.stop - start, 0) // kind.itemsize
-    return np.frombuffer(data, kind, min(count, fit), min(start, len(data)))
+    if start + count * kind.itemsize > box.stop:
+        raise NotPlainError
+    return np.frombuffer(data, kind, count, start)
+
+
+def _samples_of_one_size(data: bytes, stsz: int, file_size: int, name: str) -> tuple[int, int]:
+    """Return the size of all samples, which is 0 if they differ, and their number, from the payload at ``stsz``."""
+    size, count = (int.from_bytes(data[at : at + 4], "big") for at in (stsz + 4, stsz + 8))
+    if size and (count * size > file_size or size >= 2**31):
+        raise IndexingError(f"stsz lists {count} samples of {size} bytes, more than the file has", name)
+    return size, count
 
 
 def _sample_sizes(data: bytes, stbl: dict[bytes, Box], file_size: int, name: str) -> npt.NDArray[np.int32]:
     if b"stsz" not in stbl:
         return np.empty(0, np.int32)
     box = stbl[b"stsz"]
-    uniform = int.from_bytes(data[box.start + 4 : box.start + 8], "big")
+    uniform, count = _samples_of_one_size(data, box.start, file_size, name)
     if uniform:
-        count = int.from_bytes(data[box.start + 8 : box.start + 12], "big")
-        if count * uniform > file_size or uniform >= 2**31:
-            raise IndexingError(f"stsz lists {count} samples of {uniform} bytes, more than the file has", name)
         return np.full(count, uniform, np.int32)
     sizes = _entries(data, box, _UINT32, header=8).astype(np.uint32)
     if sizes.size and sizes[sizes.argmax()] > min(file_size, 2**31 - 1):
         raise IndexingError(f"sample {int(sizes.argmax())} has {int(sizes.max())} bytes, more than the file", name)
     return sizes.view(np.int32)
+
+
+def check_sizes(data: bytes, file_size: int, name: str) -> None:
+    """Check samples of one size in all tracks, wherever they are listed: libavformat allocates memory for all of them.
+
+    Args:
+        data: buffer with the boxes.
+        file_size: size of the file in bytes.
+        name: name of the source, for messages.
+
+    Raises:
+        IndexingError: the file has fewer bytes.
+    """
+    total = 0
+    for found in re.finditer(b"stsz", data):
+        size, count = _samples_of_one_size(data, found.end(), file_size, name)
+        total += size * count
+    if total > file_size:
+        raise IndexingError("is damaged: its tracks together list more samples than it has bytes", name)
 
 
 def _expand(
@@ -149,6 +179,8 @@ def _chunk_layout(
     to_chunk = _entries(data, stbl[b"stsc"], _SAMPLE_TO_CHUNK).astype(np.int64)
     if not len(chunks) or not len(to_chunk):
         raise IndexingError("samples with empty chunk tables (stco/co64, stsc)", name)
+    if to_chunk.min() < 1:
+        raise NotPlainError  # libavformat corrects such rows as far as it can
     first, in_chunk, description = to_chunk.T
     before = np.empty(count + 1, np.int64)
     before[0], before[1:] = 0, sizes
@@ -162,13 +194,12 @@ def _chunk_layout(
     run_chunks[-1] = len(chunks) + 1 - first[-1]
     if first[0] != 1 or run_chunks[run_chunks.argmin()] <= 0:
         raise IndexingError("the sample-to-chunk table (stsc) contradicts the chunk offsets", name)
-    in_chunk = np.minimum(in_chunk, count).repeat(run_chunks)
+    in_chunk = in_chunk.repeat(run_chunks)
     stop = in_chunk.cumsum()
-    if stop[-1] != count:
-        if stop[-1] < count:
-            raise IndexingError(f"the chunks contain only {int(stop[-1])} of {count} samples", name)
-        stop = np.minimum(stop, count)
-        in_chunk = np.diff(stop, prepend=0)
+    if stop[-1] < count:
+        raise IndexingError(f"the chunks contain only {int(stop[-1])} of {count} samples", name)
+    if stop[-1] > count:
+        raise NotPlainError  # libavformat gives all samples, but without an edit list
     offsets = (chunks - before[stop - in_chunk]).repeat(in_chunk)
     offsets += before[:-1]
     if len(description) == 1 or (description == description[0]).all():
@@ -209,6 +240,7 @@ def read_samples(data: bytes, stbl: dict[bytes, Box], file_size: int, name: str)
 
     Raises:
         IndexingError: the tables contradict each other or the file.
+        NotPlainError: only libavformat knows what it makes of them.
     """
     sizes = _sample_sizes(data, stbl, file_size, name)
     count = len(sizes)

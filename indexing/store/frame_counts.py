@@ -207,7 +207,7 @@ def _numbers_in(text: str, wanted: Sequence[Number], rows: int) -> dict[Number, 
 
 def _read_ahead(read: Callable[[_Item], _Result], items: Iterable[_Item]) -> Iterator[_Result]:
     """Map with the next call under way in a thread while a result is used, since SQLite releases the GIL."""
-    with executor_of(1, "videoloader-store", lent=False) as pool:
+    with executor_of(1, "videoloader-store", lent=False, needed=False) as pool:
         reading: Future[_Result] | None = None
         for item in items:
             following = pool.submit(read, item)

@@ -230,7 +230,7 @@ class IndexStore:
         if not self.verify or not any(found.fingerprints):
             return {}
         difference = partial(self._difference, archives={})
-        with executor_of(_STAT_THREADS, "videoloader-store", lent=False) as pool:
+        with executor_of(_STAT_THREADS, "videoloader-store", lent=False, needed=False) as pool:
             errors = pool.map(difference, (sources[position] for position in found.positions), found.fingerprints)
             return {
                 position: error for position, error in zip(found.positions, errors, strict=True) if error is not None

@@ -15,6 +15,7 @@ from lies import (  # noqa: F401 - each module enters its lies into the list
     flv,
     headers,
     matroska,
+    mp4_boxes,
     mp4_descriptions,
     mp4_edits,
     mp4_fragments,

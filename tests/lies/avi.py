@@ -84,6 +84,16 @@ def idx1_rows_swapped(data: bytes, rng: Rng) -> bytes | None:
 
 
 @lie("avi")
+def idx1_name_changed(data: bytes, rng: Rng) -> bytes | None:
+    """A digit of a chunk's stream in the index is another one."""
+    index = _find(data, b"AVI ", b"idx1")
+    if index is None or index[1] - index[0] < 16:
+        return None
+    at = index[0] + 16 * int(rng.integers((index[1] - index[0]) // 16)) + int(rng.integers(2))
+    return data[:at] + bytes([data[at] ^ 1 << int(rng.integers(8))]) + data[at + 1 :]
+
+
+@lie("avi")
 def idx1_rows_missing(data: bytes, rng: Rng) -> bytes | None:
     """The index ends early."""
     index = _find(data, b"AVI ", b"idx1")

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 
 from mp4_writing import box
 
+from lies.registry import Rng, lie
+
 _NESTED = {b"moov", b"trak", b"mdia", b"minf", b"stbl", b"edts", b"mvex", b"moof", b"traf"}
 TABLES = (b"mdia", b"minf", b"stbl")
 
@@ -24,6 +26,24 @@ def boxes(data: bytes, start: int = 0, stop: int | None = None) -> Iterator[tupl
             return
         yield kind, start, start + header, start + size
         start += size
+
+
+def every_box(data: bytes, start: int = 0, stop: int | None = None) -> Iterator[int]:
+    """Where each box starts, and each inside of it."""
+    for kind, at, begin, end in boxes(data, start, stop):
+        yield at
+        if kind in _NESTED:
+            yield from every_box(data, begin, end)
+
+
+@lie("mp4")
+def box_size_wrong(data: bytes, rng: Rng) -> bytes | None:
+    """A bit of a box's size is another one, so that the box is longer or shorter than what lies in it."""
+    starts = [*every_box(data)]
+    if not starts:
+        return None
+    at = int(rng.choice(starts)) + int(rng.integers(4))
+    return data[:at] + bytes([data[at] ^ 1 << int(rng.integers(8))]) + data[at + 1 :]
 
 
 def child(data: bytes, *path: bytes) -> bytes | None:

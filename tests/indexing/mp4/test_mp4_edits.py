@@ -335,11 +335,12 @@ class TestListsThatAskForMuch:
     def test_many_tracks_with_as_many_samples_as_bytes(self, sample) -> None:
         data = sample("h264_mp4").read_bytes()
         size = len(data)
-        sizes = table(b"stsz", "", [], count=1)[:8] + struct.pack(">III", 0, 1, size)
+        sizes = box(b"stsz", struct.pack(">III", 0, 1, size))
         data = replace_box(data, (*TABLES, b"stsz"), sizes)
         start, stop = find_box(data, TRACK)
         start -= 8
         start_of_moov, stop_of_moov = find_box(data, (b"moov",))
         moov = data[start_of_moov:stop_of_moov] + data[start:stop] * 100
-        with pytest.raises(IndexingError, match="its 101 video tracks together list more samples than it has bytes"):
-            build_index(MemorySource(data[: start_of_moov - 8] + box(b"moov", moov)))
+        for rest, tracks in ((b"", "its 101 video tracks"), (b"\0\0\0\xffabcd", "its tracks")):
+            with pytest.raises(IndexingError, match=f"{tracks} together list more samples than it has bytes"):
+                build_index(MemorySource(data[: start_of_moov - 8] + box(b"moov", moov + rest)))

@@ -100,3 +100,61 @@ def test_a_part_of_a_fragment_outside_of_one_is_an_error(sample: Any) -> None:
         build_index(MemorySource(data + data[at : at + size]))
     whole = sample("h264_mp4").read_bytes()
     assert len(build_index(MemorySource(whole + data[at : at + size]))) == len(build_index(MemorySource(whole)))
+
+
+def stated(kind: bytes, at: int, value: int, size: int = 1) -> Callable[[bytes], bytes]:
+    """A change: another number in the last box of a type, so many bytes behind the type's last byte."""
+
+    def change(data: bytes) -> bytes:
+        begin = data.rindex(kind) + 4 + at
+        return data[:begin] + value.to_bytes(size, "big") + data[begin + size :]
+
+    return change
+
+
+def longer(kind: bytes, by: int) -> Callable[[bytes], bytes]:
+    """A change: the first box of a type claims to be so many bytes longer than it is, or shorter."""
+
+    def change(data: bytes) -> bytes:
+        begin = data.index(kind) - 4
+        size = int.from_bytes(data[begin : begin + 4], "big") + by
+        return data[:begin] + size.to_bytes(4, "big") + data[begin + 4 :]
+
+    return change
+
+
+IN_FRAGMENTS = {
+    "a traf that is too long": longer(b"traf", 1),
+    "a trun that is much too long": longer(b"trun", 1 << 24),
+    "a moof that is too short": longer(b"moof", -1),
+    "a traf's header in an mfhd": longer(b"mfhd", 8),
+    "fragments in the moov": longer(b"moov", 1 << 27),
+    "a tfdt of version 9": stated(b"tfdt", 0, 9),
+    "samples of no description": stated(b"trex", 8, 0, 4),
+}
+IN_TABLES = {
+    "an elst that is too long": longer(b"elst", 1 << 16),
+    "a trak that is too short": longer(b"trak", -1),
+    "a second table of times": lambda data: data.replace(b"stss", b"stts"),
+    "more times than fit": stated(b"stts", 4, 2, 4),
+    "more samples in a chunk than there are": stated(b"stsc", 12, 1000, 4),
+    "less than one sample in a chunk": stated(b"stsc", 12, 1 << 31, 4),
+}
+CHANGES = [("h264_mp4_fragmented", way, IN_FRAGMENTS[way]) for way in IN_FRAGMENTS]
+CHANGES += [("h264_mp4", way, IN_TABLES[way]) for way in IN_TABLES]
+
+
+@pytest.mark.parametrize(("name", "way", "change"), [pytest.param(*each, id=each[1]) for each in CHANGES])
+def test_boxes_that_do_not_fit_are_read_as_libavformat_reads_them(
+    sample: Any, tmp_path: Path, name: str, way: str, change: Callable[[bytes], bytes]
+) -> None:
+    data = sample(name).read_bytes()
+    path = tmp_path / "x.mp4"
+    path.write_bytes(change(data))
+    assert path.read_bytes() != data
+    truth = full_decode(path)
+    if truth.pts and not truth.error:
+        assert build_index(path).frame_pts.tolist() == truth.pts
+    else:
+        with pytest.raises(VideoLoaderError):
+            build_index(path)
