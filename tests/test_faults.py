@@ -261,4 +261,7 @@ def test_threads_that_cannot_be_started_are_an_error_that_says_what_to_do(
     told: list[str] = []
     assert sum(1 for _ in walk(scenario, refused)) >= 3
     assert told
-    assert all("no thread can be started (can't start new thread): num_workers=0 needs none" in each for each in told)
+    assert all(
+        "no thread can be started (can't start new thread): loaders with num_workers=0 need none" in each
+        for each in told
+    )

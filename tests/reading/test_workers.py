@@ -338,7 +338,7 @@ def test_where_no_thread_starts_no_job_of_another_thread_is_lost(monkeypatch: py
         each.start()
     for each in mine:
         each.join()
-    assert outcomes == [{"no thread can be started (can't start new thread): num_workers=0 needs none"}] * 4
+    assert outcomes == [{"no thread can be started (can't start new thread): loaders with num_workers=0 need none"}] * 4
     assert not pool._waiting
     monkeypatch.undo()
     assert pool.submit(lambda reader: 2, INDEX, 1).result(PATIENCE) == 2

@@ -238,7 +238,19 @@ def test_where_no_thread_starts_no_call_of_another_thread_is_lost(
             each.start()
         for each in mine:
             each.join()
-        refused = "no thread can be started (can't start new thread): num_workers=0 needs none"
+        refused = "no thread can be started (can't start new thread): loaders with num_workers=0 need none"
         assert outcomes == [{refused}] * 4
         monkeypatch.undo()
         assert executor.submit(abs, -2).result(20) == 2
+
+
+def test_calls_that_need_no_threads_are_made_where_none_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with executor_of(3, "test-of-refusals", lent=False, needed=False) as executor:
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        made = [executor.submit(threading.get_ident) for _ in range(5)]
+        monkeypatch.undo()
+        assert {each.result(20) for each in made} == {threading.get_ident()}
+        assert executor.submit(threading.get_ident).result(20) != threading.get_ident()

@@ -151,11 +151,10 @@ def test_an_interruption_of_libavformat_comes_out(kind: type[BaseException], tmp
 
     def handler(number: int, frame: FrameType | None) -> None:
         nonlocal raised
-        if not raised and frame is not None and frame.f_code in reads:
+        if not raised and frame is not None and frame.f_code is demuxer._Input._answer_all.__code__:
             raised = True
             raise kind
 
-    reads = [each.__code__ for name, each in vars(demuxer._Input).items() if "read" in name]
     before = signal.signal(signal.SIGALRM, handler)
     try:
         for _ in range(1000):

@@ -61,7 +61,7 @@ def archive_entries(
             archives, or a file is not the JSON or text that its name promises.
     """
     names, told = names_of_archives(archives), Told()
-    with executor_of(_ARCHIVES_AT_ONCE, "videoloader-archives", lent=False) as pool:
+    with executor_of(_ARCHIVES_AT_ONCE, "videoloader-archives", lent=False, needed=False) as pool:
         rows = list(chain(*pool.map(partial(_rows_of, video=video, told=told), names)))
     for doubt, count in sorted(Counter(doubt for doubt, _ in told.doubts).items()):
         first = min(name for each, name in told.doubts if each == doubt)

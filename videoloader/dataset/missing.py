@@ -39,7 +39,7 @@ def without_missing(table: EntryTable, missing: Missing | Literal["unchecked"], 
     if missing == "unchecked":
         return table, []
     starts = range(0, len(table), _PATHS_AT_ONCE)
-    with executor_of(_THREADS, "videoloader-missing", lent=False) as pool:
+    with executor_of(_THREADS, "videoloader-missing", lent=False, needed=False) as pool:
         there = pool.map(lambda start: _are_there(table.path[start : start + _PATHS_AT_ONCE]), starts)
         return leave_out(table, np.array([one for some in there for one in some], np.bool_), missing, source)
 

@@ -108,10 +108,11 @@ class LentThreads(Executor):
         name: the threads' name.
         idle: the threads that it uses while they are idle, and to which they return; None for those of the process with
             this name, which other executors use, too.
+        needed: whether calls are errors if no thread can be started; otherwise ``submit`` makes them.
     """
 
-    def __init__(self, most: int, name: str, idle: _Idle | None = None) -> None:
-        self._most, self._name, self._own = most, name, idle
+    def __init__(self, most: int, name: str, idle: _Idle | None = None, *, needed: bool = True) -> None:
+        self._most, self._name, self._own, self._needed = most, name, idle, needed
         self._waiting: SimpleQueue[partial[None]] = SimpleQueue()  # of ``_call``
         # One item for each further thread that may start to work.
         self._free: SimpleQueue[None] = SimpleQueue()
@@ -158,7 +159,9 @@ class LentThreads(Executor):
         self._take_back(permit)
         futures: list[Future[Any]] = []
         # A thread gives its permit back before it looks for the last time whether a call waits.
-        if self._free.qsize() == self._most:
+        if not self._needed and not _process_ends:
+            self._do_what_waits()
+        elif self._free.qsize() == self._most:
             with suppress(Empty):
                 while True:
                     future = self._waiting.get_nowait().args[0]
@@ -338,7 +341,7 @@ def _lend(idle: _Idle, name: str, work: Callable[[], object], permit: list[None]
 def _none_starts(reason: str) -> VideoLoaderError:
     if _process_ends:
         return ConfigurationError(PROGRAM_ENDS)
-    return VideoLoaderError(f"no thread can be started ({reason}): num_workers=0 needs none")
+    return VideoLoaderError(f"no thread can be started ({reason}): loaders with num_workers=0 need none")
 
 
 def _do(thread: _Thread, idle: _Idle, work: Callable[[], object], permit: list[None]) -> None:
@@ -376,17 +379,18 @@ threading._register_atexit(_end)  # type: ignore[attr-defined]
 after_fork(_begin_anew)
 
 
-def executor_of(threads: int, name: str, *, lent: bool = True) -> Executor:
+def executor_of(threads: int, name: str, *, lent: bool = True, needed: bool = True) -> Executor:
     """An executor with so many threads; for 0, one that calls at once.
 
     Args:
         threads: number of threads, at least 0.
         name: name of the threads.
         lent: whether the threads belong to the process; otherwise they belong to the executor and end with it.
+        needed: whether calls are errors if no thread can be started; otherwise ``submit`` makes them.
     """
     if not threads:
         return AtOnce()
-    return LentThreads(threads, name, None if lent else _Idle())
+    return LentThreads(threads, name, None if lent else _Idle(), needed=needed)
 
 
 def works_now(executor: Executor | None) -> bool:
