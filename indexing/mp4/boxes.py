@@ -20,12 +20,12 @@ _LARGE_SIZE = struct.Struct(">Q")
 _COMPRESSED = re.compile(rb"dcomzlib.{4}cmvd(.{4})", re.DOTALL)
 
 
-# The boxes that decide which frames there are, by the box that each belongs into; b"" is the file. libavformat reads
-# each of them wherever it comes.
+# The boxes that decide which frames there are, or that libavformat looks into, by the box that each belongs into; b"" is
+# the file. libavformat reads each of them wherever it comes.
 _PLACES = {
     b"": (b"moov", b"moof", b"mdat", b"sidx"),
-    b"moov": (b"mvhd", b"trak", b"mvex"),
-    b"trak": (b"tkhd", b"edts", b"mdia"),
+    b"moov": (b"mvhd", b"trak", b"mvex", b"udta", b"cmov"),
+    b"trak": (b"tkhd", b"edts", b"mdia", b"tref", b"udta"),
     b"edts": (b"elst",),
     b"mdia": (b"mdhd", b"hdlr", b"minf"),
     b"minf": (b"hdlr", b"dinf", b"stbl"),
@@ -39,7 +39,7 @@ _DECISIVE = frozenset(chain.from_iterable(_PLACES.values()))
 _MISPLACED = {place: _DECISIVE - set(kinds) for place, kinds in _PLACES.items()}
 _NONE: frozenset[bytes] = frozenset()
 # libavformat reads tables that come once more, too, by rules of its own.
-_ONLY_ONCE = _DECISIVE - {b"moof", b"mdat", b"sidx", b"trak", b"trex", b"traf", b"trun"}
+_ONLY_ONCE = _DECISIVE - {b"moof", b"mdat", b"sidx", b"trak", b"trex", b"traf", b"trun", b"tref", b"udta"}
 
 
 def is_misplaced(kind: bytes) -> bool:

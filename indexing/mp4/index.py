@@ -284,6 +284,8 @@ def _read_track(
     samples = read_samples(data, trak.tables, source.size, source.name)
     begins: Begins = "told"
     has_head = len(samples.offset) > 0
+    if has_head and b"stts" not in trak.tables:
+        raise NotPlainError  # libavformat passes over the track, even if fragments have samples of it
     if mvex is not None and moofs:
         defaults = read_defaults(data, mvex, head.track_id)
         offset, lowest = leading_offset(head.edits), lowest_offset(data, trak.tables.get(b"ctts"))

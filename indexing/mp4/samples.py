@@ -102,8 +102,10 @@ def _expand(
 
 def _decode_times(data: bytes, box: Box | None, count: int, composed: int) -> npt.NDArray[np.int64]:
     """Return decode times; ``composed`` is the number of samples in the table of composition offsets."""
-    if box is None or not len(table := _entries(data, box, _TIME_TO_SAMPLE)):
+    if box is None:
         return np.zeros(count, np.int64)
+    if not len(table := _entries(data, box, _TIME_TO_SAMPLE)):
+        raise NotPlainError  # libavformat passes over the track
     # libavformat joins both tables: if only the other one has rows left, time stands still from there on.
     if len(table) == 1:
         total, step = table.item(0)
@@ -245,6 +247,8 @@ def read_samples(data: bytes, stbl: dict[bytes, Box], file_size: int, name: str)
     sizes = _sample_sizes(data, stbl, file_size, name)
     count = len(sizes)
     if not count:
+        if any(kind in stbl and len(_entries(data, stbl[kind], _UINT32)) for kind in (b"stco", b"co64")):
+            raise NotPlainError  # libavformat passes over the track, even if fragments have samples of it
         none, unmarked = np.empty(0, np.int64), np.empty(0, np.bool_)
         return Samples(none, sizes, none, none, unmarked, none.astype(np.uint8), unmarked)
     offset, config = _chunk_layout(data, stbl, sizes, name)

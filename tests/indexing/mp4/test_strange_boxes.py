@@ -131,10 +131,13 @@ IN_FRAGMENTS = {
     "fragments in the moov": longer(b"moov", 1 << 27),
     "a tfdt of version 9": stated(b"tfdt", 0, 9),
     "samples of no description": stated(b"trex", 8, 0, 4),
+    "a traf of another name": lambda data: data.replace(b"traf", b"tref"),
 }
 IN_TABLES = {
     "an elst that is too long": longer(b"elst", 1 << 16),
     "a trak that is too short": longer(b"trak", -1),
+    "no table of times": lambda data: data.replace(b"stts", b"sttx"),
+    "no table of sizes": lambda data: data.replace(b"stsz", b"stsx"),
     "a second table of times": lambda data: data.replace(b"stss", b"stts"),
     "more times than fit": stated(b"stts", 4, 2, 4),
     "more samples in a chunk than there are": stated(b"stsc", 12, 1000, 4),
