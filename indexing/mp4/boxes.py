@@ -20,8 +20,8 @@ _LARGE_SIZE = struct.Struct(">Q")
 _COMPRESSED = re.compile(rb"dcomzlib.{4}cmvd(.{4})", re.DOTALL)
 
 
-# The boxes that decide which frames there are, or that libavformat looks into, by the box that each belongs into; b"" is
-# the file. libavformat reads each of them wherever it comes.
+# The boxes that decide which frames there are, and others that libavformat enters, by the box that each belongs into;
+# b"" is the file. libavformat reads each of them wherever it comes.
 _PLACES = {
     b"": (b"moov", b"moof", b"mdat", b"sidx"),
     b"moov": (b"mvhd", b"trak", b"mvex", b"udta", b"cmov"),
