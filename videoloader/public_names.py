@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from videoloader.errors import what_the_system_lacks
+from videoloader.errors import ConfigurationError, what_the_system_lacks
 from videoloader.errors.argument_names import wrap_constructors
 from videoloader.runtime.forks import after_fork, no_forks
 
@@ -81,6 +81,7 @@ def whole_import() -> Iterator[None]:
 
     Raises:
         VideoLoaderError: the system lacks memory or descriptors of files.
+        ConfigurationError: the main thread has ended; PyTorch, which most names need, cannot be imported then.
     """
     with no_forks(), _importing, _outside_of_deleted_folder():
         before = set(sys.modules)
@@ -95,6 +96,9 @@ def whole_import() -> Iterator[None]:
             public_name.cache_clear()  # or it would give classes of forgotten modules, which no others know
             if isinstance(error, Exception) and (lack := what_the_system_lacks(error)):
                 raise lack from error
+            if isinstance(error, RuntimeError) and "after shutdown" in str(error):
+                told = "the main thread has ended, and PyTorch cannot be imported any more: import torch before"
+                raise ConfigurationError(told) from error
             raise
 
 

@@ -94,6 +94,25 @@ def test_reading_after_the_end_of_the_main_thread_is_an_error_that_says_so(sampl
     assert (process.returncode, stdout.splitlines(), stderr) == (0, told, "")
 
 
+FIRST_USE_AT_THE_END = """
+import atexit, sys
+import videoloader as vl
+
+@atexit.register
+def late():
+    try:
+        vl.Video(sys.argv[1], device="cpu")[0]
+    except vl.ConfigurationError as error:
+        print(error)
+"""
+
+
+def test_a_first_use_after_the_end_of_the_main_thread_is_an_error_that_says_so(sample: Sample) -> None:
+    process = Program(FIRST_USE_AT_THE_END, sample("h264_mp4"))
+    stdout, _ = process.communicate()  # PyTorch's own finalizers fail, since it was imported in part
+    assert (process.returncode, stdout[:25]) == (0, "the main thread has ended")
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_program_ends_at_once_in_the_middle_of_an_epoch(sample: Sample, kind: str) -> None:
     process = Program(BEGIN, sample("h264_mp4"), kind)
