@@ -86,8 +86,8 @@ class _Tables(NamedTuple):
     Attributes:
         moov: the tables of the movie.
         moofs: the fragments.
-        opened: how many of these libavformat reads when it opens the file: all, or those before the first media data if
-            an index lists the rest.
+        opened: number of those that libavformat reads when it opens the file: all, or those before the first media data
+            if an index lists the rest.
         has_sidx: whether there is an index.
         are_plain: whether no box that belongs into others lies beside these.
     """

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from videoloader.errors import ArgumentError, IndexingError
 from videoloader.errors.argument_names import tells_of_arguments
-from videoloader.errors.checks import check_choice, check_positive, path_text
+from videoloader.errors.checks import check_choice, check_flag, check_positive, path_text
 from videoloader.errors.of_handlers import raise_of_handler
 from videoloader.indexing.build import INDEXER_VERSION
 from videoloader.indexing.limits import current_limits
@@ -99,8 +99,8 @@ def build_store(
     Raises:
         SourceError: the store cannot be written.
         IndexingError: the file at this path is no index store.
-        ConfigurationError: ``store`` is a URL, ``workers`` is not positive, there is no such ``fingerprint``, or the
-            environment variable ``VIDEOLOADER_LIMITS`` is wrong.
+        ConfigurationError: ``store`` is a URL, ``workers`` is not positive, ``retry`` or ``prune`` is neither True nor
+            False, there is no such ``fingerprint``, or the environment variable ``VIDEOLOADER_LIMITS`` is wrong.
 
     Examples:
         >>> from pathlib import Path
@@ -110,6 +110,8 @@ def build_store(
     """
     count = available_cores() if workers is None else workers
     check_positive(workers=count)
+    check_flag("retry", retry)
+    check_flag("prune", prune)
     with (
         live_line("indexing", progress) as tell,
         StoreBuild(paths, store, root=root, progress=tell, retry=retry, fingerprint=fingerprint) as build,

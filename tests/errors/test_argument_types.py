@@ -194,6 +194,8 @@ def within_itself() -> list[object]:
         (lambda path: vl.Video(path).read([0], transforms=torch.tensor(1)), "transforms must be a list of transforms"),
         (lambda path: vl.Video(path).read([0], transforms=np.array([None, "x"], object)), "number 0 of the transforms"),
         (lambda path: vl.Video(path).read_clips(OddPad()), "pad must be one of none, edge"),
+        (lambda path: vl.Video(path)[np], "the index of a video must be an integer, .* got <module 'numpy'"),
+        (lambda path: vl.build_store([path], f"{path}.db", prune="False"), "prune must be True or False, got 'False'"),
     ],
 )
 def test_odd_arguments_are_refused(call: Callable[[Path], object], says: str, sample: Callable[[str], Path]) -> None:

@@ -13,6 +13,7 @@ import torch
 
 import videoloader as vl
 from videoloader.errors import MissingAttributeError
+from videoloader.errors.attribute_names import tells_of_attributes
 
 
 @pytest.fixture(scope="module")
@@ -150,3 +151,21 @@ def test_copies_and_pickles_are_as_ever(objects: dict[str, Any]) -> None:
 def test_modules_say_it_too(module: object, name: str, says: str) -> None:
     with pytest.raises(AttributeError, match=says):
         getattr(module, name)
+
+
+def test_an_error_that_only_interrupts_a_property_is_not_lost() -> None:
+    """As where a signal's handler raises in it: Python asks ``__getattr__``, and a second attempt succeeds."""
+    errors = [AttributeError("in a handler")]
+
+    @tells_of_attributes("clock")
+    class Clock:
+        @property
+        def time(self) -> int:
+            if errors:
+                raise errors.pop()
+            return 5
+
+    clock = Clock()
+    with pytest.raises(AttributeError, match=r"an AttributeError of another place, .*, ended reading time"):
+        _ = clock.time
+    assert clock.time == 5

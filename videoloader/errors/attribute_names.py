@@ -109,8 +109,13 @@ def tells_of_attributes(called: str, frames: str = "") -> Callable[[_C], _C]:
             return MissingAttributeError(f"{one} has no attribute {name}: {elsewhere(self, name) or told}")
 
         def read(self: Any, name: str) -> Any:
-            if name.startswith("_") or hasattr(type(self), name):
-                # The property failed with an error of its own: raise that error again.
+            if hasattr(type(self), name):
+                # The property failed with an error of its own, which this raises again; or a signal's handler raised.
+                object.__getattribute__(self, name)
+                raise AttributeError(
+                    f"an AttributeError of another place, as of a signal's handler, ended reading {name}"
+                )
+            if name.startswith("_"):
                 return object.__getattribute__(self, name)
             raise missing(self, name)
 

@@ -24,10 +24,11 @@ def given(value: object) -> str:
     """A value for a message; arrays and tensors by type and shape, huge integers by their size."""
     if isinstance(value, int) and value.bit_length() > 256:
         return short_text(value)
-    is_array = hasattr(value, "dtype") and bool(getattr(value, "ndim", None))
+    dimensions = getattr(value, "ndim", None)  # the module numpy has a function of this name
+    is_array = hasattr(value, "dtype") and isinstance(dimensions, int) and dimensions > 0
     try:
         return f"{value.dtype} of shape {tuple(value.shape)}" if is_array else repr_of(value)  # type: ignore[attr-defined]
-    except RuntimeError:  # PyTorch's nested tensors have no shape
+    except (RuntimeError, TypeError):  # PyTorch's nested tensors have no shape
         return f"a {type(value).__name__} without a shape"
 
 
