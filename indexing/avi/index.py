@@ -20,7 +20,7 @@ from videoloader.indexing.bitstream.picture_order import PictureOrder
 from videoloader.indexing.bitstream.random_access import is_intra_only, is_random_access
 from videoloader.indexing.index import VideoIndex
 from videoloader.indexing.packet_times import packet_times, reorder_depth
-from videoloader.indexing.sources.base import ByteSource
+from videoloader.indexing.sources.base import NEAR, ByteSource
 from videoloader.indexing.stream_info import StreamInfo
 from videoloader.runtime.cached_property import cached_property
 
@@ -73,6 +73,11 @@ def _find_order(info: StreamInfo, chunks: Chunks, heads: ChunkHeads) -> PictureO
         return mpeg4_order(config, info.codec_tag, heads)
     if info.codec == "h264":
         return h264_order(config, heads)
+    if heads.are_near:
+        try:
+            heads.check_all()
+        except ValueError:
+            return None
     key = np.ones_like(chunks.key) if is_intra_only(info.codec) else chunks.key
     if info.codec in HEAD_READERS:
         try:
@@ -126,6 +131,15 @@ class ChunkHeads:
     def __init__(self, source: ByteSource, chunks: Chunks, number: int) -> None:
         self.size = chunks.size
         self._source, self._offset, self._number = source, chunks.offset, number
+
+    @property
+    def are_near(self) -> bool:
+        """Whether a read of each is cheap."""
+        return self._source.read_through <= NEAR
+
+    def check_all(self) -> None:
+        """Raise ValueError unless all chunks are what the index says."""
+        _ = self.rows
 
     def start(self, number: int, most: int) -> bytes:
         """Return the first bytes of one packet."""

@@ -12,6 +12,7 @@ import av
 import numpy as np
 import pytest
 import torch
+from mp4_writing import TRACK, box, replace_box, table
 from sample_videos import Recipe, write_video
 
 import videoloader as vl
@@ -69,13 +70,14 @@ def _written(
     frames: int = 25,
     rate: int = 10,
     start: int = 0,
+    gop: int = 6,
     interlaced: bool = True,
     uneven: bool = False,
 ) -> bytes:
     """Pictures in which encoders predict both fields of B pictures, at even or uneven times."""
     rng, out, (width, height) = random.Random(seed), io.BytesIO(), size
     noise = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
-    options = {"g": "6"} | ({"bf": "2", "flags": "+ildct+ilme"} if interlaced else {})
+    options = {"g": str(gop)} | ({"bf": "2", "flags": "+ildct+ilme"} if interlaced else {})
     with av.open(out, "w", format=suffix) as container:
         stream = container.add_stream("mpeg4", rate=rate, options=options)
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
@@ -159,3 +161,13 @@ def test_only_interlaced_streams_need_all_b_pictures(video: Callable[[str], Path
     indexes = {suffix: vl.build_index(video(f"fields.{suffix}")) for suffix in SUFFIXES}
     assert {suffix: index.stream.first_b_distance for suffix, index in indexes.items()} == dict.fromkeys(SUFFIXES, 1)
     assert vl.build_index(video("plain.mp4")).stream.first_b_distance == 0
+
+
+def test_an_edit_list_that_goes_back_to_the_keyframe() -> None:
+    """Pictures that it shows before the keyframe are none that the keyframe's decoder cannot decode."""
+    data = _written("mov", 0, frames=50, rate=25, gop=60)
+    rows = [(400, 1 << 14, 1 << 16), (400, 0, 1 << 16)]
+    data = replace_box(data, (*TRACK, b"edts"), box(b"edts", table(b"elst", "IiI", rows)))
+    with av.open(io.BytesIO(data)) as container:
+        assert len(vl.Video(data, device="cpu")) == sum(1 for _ in container.decode(video=0))
+    assert not _wrong_frames(data)

@@ -141,7 +141,7 @@ def convert_host_surfaces(
         raise MemoryError("no memory for the conversion of pictures")
 
 
-@lru_cache(4096)
+@lru_cache(256)
 def _call(layout: SurfaceLayout, conversion: Conversion, strides: tuple[int, int, int]) -> _Call:
     plan, number = conversion_plan(layout, conversion, strides), KERNELS.index(kernel_of(conversion.geometry))
     output = list(OUTPUT_TYPES).index(conversion.output.dtype)

@@ -353,7 +353,7 @@ def hdr_transfer(stream: StreamInfo) -> Literal["pq", "hlg"] | None:
     return curves.get(code)
 
 
-@lru_cache(4096)
+@lru_cache(256)
 def source_view(geometry: Geometry, rotation: int, mirrored: bool, height: int, width: int) -> SourceView:
     """Express a geometry before mirroring and rotation, which commute with a symmetric resize.
 

@@ -209,9 +209,8 @@ def _run(index: VideoIndex, start: int, stop: int, wanted: npt.NDArray[np.int64]
         return Run(np.arange(start, stop), wanted)
     needed = index.packet_disposable[start:stop] != DISPOSABLE_YES
     if index.stream.first_b_distance not in (0, UNEVEN) and not is_packed(index.config_at(start)):
-        # Pictures that are shown before the keyframe refer to one before it, whose time the decoder does not know.
-        shown_before = index.frame_packet[: int(np.argmax(index.frame_packet == start))]
-        needed[shown_before[(shown_before > start) & (shown_before < stop)] - start] = False
+        # Pictures of times before the keyframe's refer to one before it, whose time the decoder does not know.
+        needed[index.packet_pts[start:stop] < index.packet_pts[start]] = False
     needed[0] = True
     needed[wanted - start] = True
     return Run(start + np.flatnonzero(needed), wanted)

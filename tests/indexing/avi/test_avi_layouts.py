@@ -242,3 +242,17 @@ def test_changed_bytes_of_the_tables_give_an_error_or_an_index_of_bytes_that_are
         assert len(index) == frames_decoded(source)
     assert (index.packet_offset + index.packet_size <= source.size).all()
     assert (np.diff(index.timestamps) >= 0).all()
+
+
+@pytest.mark.parametrize("where", ["chunk", "index"])
+@pytest.mark.parametrize("name", [b"0\0dc", b"10dc", b"01wb"])
+def test_a_changed_name_of_a_chunk_counts_as_in_libavformat(where: str, name: bytes, tmp_path: Path) -> None:
+    """It shows what a chunk calls itself, and not what the index calls it. No decoder needs to look at these chunks."""
+    path = write_video(tmp_path / "a.avi", Recipe("avi", "mjpeg", {}, pix_fmt="yuvj420p", size=(64, 48), frames=24))
+    data = path.read_bytes()
+    index = data.rindex(b"idx1") + 8
+    at = index + 16 * 20 if where == "index" else build_index(data).packet_offset[20] - 8
+    path.write_bytes(data[:at] + name + data[at + 4 :])
+    truth = full_decode(path)
+    assert len(truth.pts) == (24 if where == "index" else 23)
+    assert build_index(path).frame_pts.tolist() == truth.pts
