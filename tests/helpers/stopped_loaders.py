@@ -34,8 +34,10 @@ def own_threads() -> set[threading.Thread]:
 
 
 def all_idle() -> bool:
-    """Whether no loader uses any of these threads."""
-    return len(own_threads()) == sum(len(threads._idle[name]) for name in OWN_THREADS)
+    """Whether all of these threads wait for calls. An error that refers to an idle one keeps it alive."""
+    frames = sys._current_frames()
+    waits = threads._make_calls.__code__
+    return all(frames[each.ident].f_code is waits for each in own_threads() if each.ident in frames)
 
 
 @contextmanager

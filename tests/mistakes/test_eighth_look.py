@@ -28,7 +28,7 @@ HUGE = Decimal("1E+999999")
 MISTAKES: Mistakes = {
     "a class of numbers": (
         lambda: vl.Normalize(mean=np.float32),
-        "Normalize's mean must be (number, number, number), got <class 'numpy.float32'>",
+        "Normalize's mean must be three numbers, for R, G and B, got <class 'numpy.float32'>",
     ),
     "a class of arrays": (lambda: vl.Resize(np.ndarray), "got <class 'numpy.ndarray'>"),
     "a class of tensors": (lambda: data().weighted(torch.Tensor), "VideoDataset.weighted's weights must be "),

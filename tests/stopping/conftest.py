@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -14,12 +13,6 @@ from waiting import PATIENCE
 
 import videoloader as vl
 from videoloader.decoding import cpu
-
-
-@pytest.fixture(autouse=True)
-def no_threads_of_earlier_tests() -> None:
-    """Threads of readers that an error refers to end once Python has collected it."""
-    gc.collect()
 
 
 @pytest.fixture(autouse=True)
