@@ -73,19 +73,16 @@ def _find_order(info: StreamInfo, chunks: Chunks, heads: ChunkHeads) -> PictureO
         return mpeg4_order(config, info.codec_tag, heads)
     if info.codec == "h264":
         return h264_order(config, heads)
-    if heads.are_near:
-        try:
-            heads.check_all()
-        except ValueError:
-            return None
     key = np.ones_like(chunks.key) if is_intra_only(info.codec) else chunks.key
-    if info.codec in HEAD_READERS:
-        try:
+    try:
+        if heads.are_near:
+            heads.check_all()
+        if info.codec in HEAD_READERS:
             key = np.array([is_random_access(info.codec, config, head) for head in heads], np.bool_)
             if not all(is_shown_when_decoded(info.codec, head) for head in heads):
                 return None
-        except ValueError:
-            return None
+    except ValueError:
+        return None
     return PictureOrder(np.arange(len(key)), key, np.zeros_like(key)) if key[0] else None
 
 

@@ -20,6 +20,8 @@ _LARGE_SIZE = struct.Struct(">Q")
 _COMPRESSED = re.compile(rb"dcomzlib.{4}cmvd(.{4})", re.DOTALL)
 
 
+# The boxes of a traf, in the order in which libavformat needs them.
+OF_TRACK_FRAGMENT = (b"tfhd", b"tfdt", b"trun")
 # The boxes that decide which frames there are, and others that libavformat enters, by the box that each belongs into;
 # b"" is the file. libavformat reads each of them wherever it comes.
 _PLACES = {
@@ -33,7 +35,7 @@ _PLACES = {
     b"stbl": (b"stsd", b"stts", b"ctts", b"stss", b"stps", b"stsc", b"stsz", b"stz2", b"stco", b"co64"),
     b"mvex": (b"trex",),
     b"moof": (b"traf",),
-    b"traf": (b"tfhd", b"tfdt", b"trun"),
+    b"traf": OF_TRACK_FRAGMENT,
 }
 _DECISIVE = frozenset(chain.from_iterable(_PLACES.values()))
 _MISPLACED = {place: _DECISIVE - set(kinds) for place, kinds in _PLACES.items()}

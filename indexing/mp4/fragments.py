@@ -10,7 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from videoloader.errors import IndexingError
-from videoloader.indexing.mp4.boxes import Box, FileBox, NotPlainError, iterate_boxes, read_decode_time
+from videoloader.indexing.mp4.boxes import (
+    OF_TRACK_FRAGMENT,
+    Box,
+    FileBox,
+    NotPlainError,
+    iterate_boxes,
+    read_decode_time,
+)
 from videoloader.indexing.mp4.samples import Samples
 from videoloader.indexing.sources.base import ByteSource
 
@@ -20,7 +27,6 @@ _DEFAULTS = (0x2, 0x8, 0x10, 0x20)  # flags for the fields of ``Defaults``
 _DATA_OFFSET, _FIRST_FLAGS, _DURATION, _SIZE, _FLAGS, _COMPOSITION = 0x1, 0x4, 0x100, 0x200, 0x400, 0x800
 _NOT_SYNC, _DEPENDS_ON_OTHERS = 0x10000, 0x1000000
 _NEVER = -(1 << 62)
-_OF_TRACK_FRAGMENT = (b"tfhd", b"tfdt", b"trun")
 
 
 class Defaults(NamedTuple):
@@ -168,7 +174,7 @@ def _read_track_fragment(
     tfhd = next((box for box in boxes if box.type == b"tfhd"), None)
     if tfhd is None:
         raise IndexingError(f"the fragment at byte {moof_offset} has a traf without tfhd", walk.source.name)
-    in_order = [box.type for box in boxes if box.type in _OF_TRACK_FRAGMENT]
+    in_order = [box.type for box in boxes if box.type in OF_TRACK_FRAGMENT]
     if in_order[0] != b"tfhd" or b"tfhd" in in_order[1:] or b"tfdt" in in_order[2:]:
         raise NotPlainError
     flags, track = (int.from_bytes(data[at : at + 4], "big") for at in (tfhd.start, tfhd.start + 4))

@@ -206,14 +206,14 @@ def _chunk_layout(
     offsets += before[:-1]
     if len(description) == 1 or (description == description[0]).all():
         return offsets, _all_alike(count, description)
-    numbers = np.clip(description - 1, 0, 255).astype(np.uint8)
+    numbers = np.minimum(description - 1, 255).astype(np.uint8)
     return offsets, numbers.repeat(run_chunks).repeat(in_chunk)
 
 
 def _all_alike(count: int, description: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
     """Return the column of samples that all have the first of these descriptions, which count from one."""
     column = np.empty(count, np.uint8)
-    column.fill(min(max(int(description[0]) - 1, 0), 255))
+    column.fill(min(int(description[0]) - 1, 255))
     return column
 
 

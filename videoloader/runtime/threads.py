@@ -158,9 +158,9 @@ class LentThreads(Executor):
             return []
         self._take_back(permit)
         futures: list[Future[Any]] = []
-        # A thread gives its permit back before it looks for the last time whether a call waits.
         if not self._needed and not _process_ends:
             self._do_what_waits()
+        # A thread gives its permit back before it looks for the last time whether a call waits.
         elif self._free.qsize() == self._most:
             with suppress(Empty):
                 while True:
